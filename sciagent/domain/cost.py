@@ -1,0 +1,45 @@
+"""Cost: a mapping from resource to amount, and the resources that are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+RESOURCE_UNITS: dict[str, str] = {
+    "core_seconds": "s",  # CPU time of the whole process tree
+    "gpu_seconds": "s",
+    "llm_tokens": "1",
+    "money": "EUR",
+    "lab_slots": "1",
+    "licences": "1",
+}
+
+
+class Cost(Mapping[str, float]):
+    """An immutable cost vector. Amounts are finite and not negative; resources with amount 0 are dropped."""
+
+    __slots__ = ("_amounts",)
+
+    def __init__(self, amounts: Mapping[str, float] | None = None, /, **more: float) -> None:
+        merged = {**(amounts or {}), **more}
+        for resource, amount in merged.items():
+            if resource not in RESOURCE_UNITS:
+                raise ValueError(f"unknown resource {resource!r}; known: {', '.join(RESOURCE_UNITS)}")
+            if not math.isfinite(amount) or amount < 0:
+                raise ValueError(f"cost {resource} = {amount!r} is not a finite, non-negative number")
+        self._amounts = {k: float(v) for k, v in sorted(merged.items()) if v}
+
+    def __getitem__(self, resource: str) -> float:
+        return self._amounts[resource]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __add__(self, other: Mapping[str, float]) -> Cost:
+        return Cost({k: self.get(k, 0.0) + other.get(k, 0.0) for k in {*self, *other}})
+
+    def __repr__(self) -> str:
+        return f"Cost({', '.join(f'{k}={v:g}' for k, v in self.items())})"

@@ -1,0 +1,94 @@
+"""The evidence key and the finding: what one verification of one candidate says, before the host adds its cost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import Level
+from sciagent.domain.quantities import Quantity
+
+NO_INPUTS = ""
+
+
+def canonical_json(value: Any) -> str:
+    """The one text of a JSON value: sorted keys, no spaces, no NaN. Raises ValueError for NaN or infinity."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def content_hash(value: Any) -> str:
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class EvidenceKey:
+    """What makes two results the same result. `subject`: a candidate key, or `proposal:<id>` for what depends on
+    the proposal. `settings_hash`: of the settings after defaults were filled in, without limits, gates and costs."""
+
+    subject: str
+    verifier: str
+    verifier_version: str
+    settings_hash: str
+    inputs_hash: str = NO_INPUTS
+    replicate: int = 0
+    revision: int = 0
+
+    @property
+    def hash(self) -> str:
+        return content_hash(
+            [
+                self.subject,
+                self.verifier,
+                self.verifier_version,
+                self.settings_hash,
+                self.inputs_hash,
+                self.replicate,
+                self.revision,
+            ]
+        )
+
+    @property
+    def seed(self) -> int:
+        """A 31-bit seed for what is random in the verification: the same everywhere, whatever the campaign."""
+        return int(self.hash[:8], 16) & 0x7FFFFFFF
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One property at one level, in the property's canonical unit."""
+
+    property: str
+    level: Level
+    quantity: Quantity
+
+
+@dataclass(frozen=True)
+class ArtifactFile:
+    """A file the verification leaves in its scratch folder; the host stores it under its SHA-256."""
+
+    name: str
+    path: str
+    media_type: str = "application/octet-stream"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a verifier knows of one candidate. The host adds cost, provenance and attempt.
+
+    Raises ValueError when an outcome other than ok has no reason, or ok has one.
+    """
+
+    candidate_key: str
+    outcome: Outcome
+    measured: tuple[Measured, ...] = ()
+    reason: Reason | None = None
+    detail: str = ""
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    artifacts: tuple[ArtifactFile, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.outcome is Outcome.OK) == (self.reason is not None):
+            raise ValueError(f"outcome {self.outcome} with reason {self.reason}: every outcome but ok names its reason")

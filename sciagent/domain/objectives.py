@@ -1,0 +1,83 @@
+"""Objectives, desirability and utility: what a campaign wants of a property, and how several become one number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sciagent.domain.outcomes import Reason
+from sciagent.domain.quantities import Censoring, Quantity
+
+UTILITY_FLOOR = 1e-3
+
+
+class Direction(StrEnum):
+    MAXIMISE = "maximise"
+    MINIMISE = "minimise"
+    WINDOW = "window"
+    LIMIT = "limit"
+
+
+@dataclass(frozen=True)
+class Window:
+    """An acceptance window in the property's canonical unit; None is an open side."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def misses(self, quantity: Quantity) -> Reason | None:
+        """None if the value lies inside, else on which side it lies. A censored value that could lie on either
+        side of an edge misses as NOT_MEASURED."""
+        value, below = quantity.value, quantity.censoring is Censoring.BELOW
+        above = quantity.censoring is Censoring.ABOVE
+        if self.low is not None and value < self.low:
+            return Reason.NOT_MEASURED if above else Reason.BELOW_WINDOW
+        if self.high is not None and value > self.high:
+            return Reason.NOT_MEASURED if below else Reason.ABOVE_WINDOW
+        if (below and self.low is not None) or (above and self.high is not None):
+            return Reason.NOT_MEASURED
+        return None
+
+    def distance(self, value: float) -> float:
+        """How far outside the window the value lies, in the property's unit; 0 inside."""
+        under = self.low - value if self.low is not None else 0.0
+        over = value - self.high if self.high is not None else 0.0
+        return max(under, over, 0.0)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """accept: the limits that make a hit. scale: the distance, in the property's unit, over which desirability
+    falls from 1 to 1/e outside the window (for maximise and minimise: worst and best value of the linear ramp)."""
+
+    property: str
+    direction: Direction
+    accept: Window | None = None
+    scale: float = 1.0
+    ramp: tuple[float, float] | None = None
+    weight: float = 1.0
+
+    def desirability(self, value: float) -> float:
+        """In [0, 1]. Window and limit: 1 inside, exp(-distance / scale) outside. Maximise and minimise: the ramp.
+
+        Derringer and Suich, J. Qual. Technol. 12, 214 (1980), with a smooth outside so that a search has a slope.
+        """
+        if self.ramp is not None:
+            worst, best = self.ramp
+            return min(1.0, max(0.0, (value - worst) / (best - worst)))
+        if self.accept is None:
+            return 1.0
+        return math.exp(-self.accept.distance(value) / self.scale)
+
+
+def utility(objectives: Sequence[Objective], values: Mapping[str, float]) -> float | None:
+    """Weighted geometric mean of desirabilities, each floored at 1e-3; None while a property is missing."""
+    total = sum(o.weight for o in objectives)
+    log_sum = 0.0
+    for objective in objectives:
+        if objective.property not in values:
+            return None
+        log_sum += objective.weight * math.log(max(objective.desirability(values[objective.property]), UTILITY_FLOOR))
+    return math.exp(log_sum / total) if total else None

@@ -1,0 +1,119 @@
+"""What each outcome of a verification means everywhere: one table, and a named reason for every fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    OK = "ok"
+    REFUSED = "refused"
+    NOT_CONVERGED = "not_converged"
+    IMPLAUSIBLE = "implausible"
+    UNSTABLE = "unstable"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    CRASHED = "crashed"
+    BAD_ENVIRONMENT = "bad_environment"
+    LOST = "lost"
+
+    @property
+    def rule(self) -> OutcomeRule:
+        return OUTCOME_RULES[self]
+
+
+class Verdict(StrEnum):
+    """What a campaign concludes from an outcome under its own gate; derived, never stored as evidence."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    NOT_APPLICABLE = "not_applicable"
+    INCONCLUSIVE = "inconclusive"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class OutcomeRule:
+    """`verdict` is None where the campaign's gate decides (only `ok`)."""
+
+    verdict: Verdict | None
+    is_evidence: bool
+    reusable: bool
+    counts_as_failure: bool
+
+
+_INCONCLUSIVE = OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=True, reusable=True, counts_as_failure=True)
+_LIMIT = OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=False, reusable=False, counts_as_failure=True)
+_ERROR = OutcomeRule(Verdict.ERROR, is_evidence=False, reusable=False, counts_as_failure=False)
+
+OUTCOME_RULES: dict[Outcome, OutcomeRule] = {
+    Outcome.OK: OutcomeRule(None, is_evidence=True, reusable=True, counts_as_failure=False),
+    Outcome.REFUSED: OutcomeRule(Verdict.NOT_APPLICABLE, is_evidence=True, reusable=True, counts_as_failure=False),
+    Outcome.NOT_CONVERGED: _INCONCLUSIVE,
+    Outcome.IMPLAUSIBLE: _INCONCLUSIVE,
+    Outcome.UNSTABLE: _INCONCLUSIVE,
+    Outcome.TIMEOUT: _LIMIT,
+    Outcome.OUT_OF_MEMORY: _LIMIT,
+    Outcome.CRASHED: _ERROR,
+    Outcome.BAD_ENVIRONMENT: _ERROR,
+    Outcome.LOST: _ERROR,
+}
+
+
+class Reason(StrEnum):
+    """Why something failed, was refused or could not be decided. Add, never rename: reasons are in ledgers."""
+
+    # the text never became a candidate
+    EMPTY = "empty"
+    NOT_TEXT = "not_text"  # null bytes, control characters, not a string
+    TOO_LONG = "too_long"
+    TOO_DEEP = "too_deep"  # nested branches
+    UNPARSABLE = "unparsable"
+    VALENCE = "valence"
+    KEKULIZATION = "kekulization"
+    UNKNOWN_ELEMENT = "unknown_element"
+    WILDCARD = "wildcard"  # dummy or query atoms
+    MULTIPLE_FRAGMENTS = "multiple_fragments"
+    NO_IDENTITY = "no_identity"  # InChI gave nothing
+    NOT_FINITE = "not_finite"  # NaN or infinity among the numbers
+    UNDEFINED_STEREO = "undefined_stereo"
+    # refusals: the method or the campaign does not apply
+    ELEMENT = "element"
+    TOO_LARGE = "too_large"
+    TOO_SMALL = "too_small"
+    CHARGE = "charge"
+    RADICAL = "radical"
+    MULTIPLICITY = "multiplicity"  # spin and electron count do not fit
+    STRUCTURAL_ALERT = "structural_alert"
+    ISOTOPE = "isotope"
+    WRONG_KIND = "wrong_kind"  # a crystal for a molecular method, or the reverse
+    # gates and objectives
+    BELOW_WINDOW = "below_window"
+    ABOVE_WINDOW = "above_window"
+    NOT_MEASURED = "not_measured"
+    # engines
+    EMBEDDING_FAILED = "embedding_failed"
+    OVERLAPPING_ATOMS = "overlapping_atoms"
+    BOND_CHANGED = "bond_changed"  # the relaxation made another molecule
+    GEOMETRY_NOT_CONVERGED = "geometry_not_converged"
+    SCF_NOT_CONVERGED = "scf_not_converged"
+    SCF_UNSTABLE = "scf_unstable"
+    TRIPLET_GROUND_STATE = "triplet_ground_state"
+    SPIN_CONTAMINATED = "spin_contaminated"
+    ANION_UNBOUND = "anion_unbound"
+    MISSING_BASIS = "missing_basis"
+    MISSING_ECP = "missing_ecp"
+    IMPLAUSIBLE_ENERGY = "implausible_energy"
+    IMPLAUSIBLE_VALUE = "implausible_value"
+    # the host
+    WALL_LIMIT = "wall_limit"
+    MEMORY_LIMIT = "memory_limit"
+    SIGNAL = "signal"
+    EXCEPTION = "exception"
+    NO_RESULT = "no_result"  # the process ended well and said nothing
+    BAD_RESULT = "bad_result"  # what it said is not a finding
+    IMPORT_FAILED = "import_failed"
+    WORKER_DIED = "worker_died"
+    LEASE_EXPIRED = "lease_expired"
+    KILLS_WORKERS = "kills_workers"

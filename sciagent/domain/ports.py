@@ -1,0 +1,113 @@
+"""The ports that keep the arrows one way: proposers see a workbench, schedulers see arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class ProposalIn:
+    """What a proposer hands in: a text (SMILES), where it came from, why, and what it expects to be measured."""
+
+    text: str
+    parents: tuple[str, ...] = ()
+    operation: str = ""
+    rationale: str = ""
+    predicted: dict[str, Any] = field(default_factory=dict)
+    multiplicity: int | None = None
+
+
+@dataclass(frozen=True)
+class ProposalOut:
+    """What the workbench answers: `status` is new | duplicate | refused; `standing` after the fast rungs."""
+
+    text: str
+    status: str
+    key: str | None = None
+    reason: str | None = None
+    detail: str = ""
+    standing: str | None = None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A candidate as a proposer sees it: score in [0, 1], the rung position it has reached."""
+
+    key: str
+    text: str
+    score: float
+    depth: int
+    in_seeds: bool = False
+
+
+class Workbench(Protocol):
+    """What a proposer may do. Implemented by `campaign`."""
+
+    def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]: ...
+    def best(self, n: int) -> list[Scored]: ...
+    def known(self, key: str) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Where a proposer is: `seed` derives from (campaign, trajectory, turn); `cursor` is what it returned last."""
+
+    number: int
+    seed: int
+    cursor: dict[str, Any]
+
+
+class Proposer(Protocol):
+    """Scripted search, file or model. One call is one turn; the ledger keeps the returned cursor."""
+
+    name: str
+
+    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> dict[str, Any] | None:
+        """Propose at most `limit` candidates; return the new cursor, or None when there is nothing left."""
+
+
+@dataclass(frozen=True)
+class OpenCandidates:
+    """The candidates that wait for rung `position`, best data a rule may use, as arrays of one length n.
+
+    ids: (n,) ledger ids. seq: (n,) order of arrival. score: (n,) in [0, 1], NaN where nothing is known.
+    cost: (n,) expected core-seconds of that rung.
+    """
+
+    position: int
+    ids: NDArray[np.int64]
+    seq: NDArray[np.int64]
+    score: NDArray[np.float64]
+    cost: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RungRoom:
+    """How many more jobs a rung may start (None: no limit by count), and how many earlier candidates could still
+    come to it: `undecided_before[i]` counts those with a smaller seq than open candidate i."""
+
+    remaining: int | None
+    undecided_seqs: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Run rung `position` on candidate `id`. propensity: probability with which the rule chose it (1: certain)."""
+
+    id: int
+    position: int
+    index: float
+    propensity: float = 1.0
+    why: str = ""
+
+
+class Scheduler(Protocol):
+    name: str
+
+    def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
+        """At most `slots` choices, most urgent first."""

@@ -1,0 +1,142 @@
+"""Properties and levels: what is observed, and how it was obtained.
+
+A property has one canonical unit and an allow-list of units a person may type; nothing else is parsed as a unit
+(pint reads "pH" as picohenry). A GFN2 gap and a PBE0 gap are one property at two levels, never compared as numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import cache
+
+from sciagent.errors import UnknownNameError
+
+
+class Kind(StrEnum):
+    """Whether a property of a molecule or a crystal is a number on a scale or a count."""
+
+    REAL = "real"
+    COUNT = "count"
+
+
+@dataclass(frozen=True)
+class Property:
+    """`units` is the allow-list, canonical unit first. `low`, `high` bound what is physically plausible."""
+
+    name: str
+    units: tuple[str, ...]
+    description: str
+    kind: Kind = Kind.REAL
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def unit(self) -> str:
+        return self.units[0]
+
+
+@dataclass(frozen=True)
+class Level:
+    """How a property was obtained.
+
+    method: `GFN2-xTB`, `PBE0`, `RDKit`, `experiment`. basis: `def2-SVP` or empty. phase: `gas`, `water`, …
+    geometry: the protocol the structure came from (`GFN2-xTB//ETKDGv3x10`), empty where no geometry enters.
+    """
+
+    method: str
+    basis: str = ""
+    phase: str = ""
+    geometry: str = ""
+
+    @property
+    def label(self) -> str:
+        text = self.method + (f"/{self.basis}" if self.basis else "")
+        text += f"({self.phase})" if self.phase and self.phase != "gas" else ""
+        return text + (f"//{self.geometry}" if self.geometry else "")
+
+    @property
+    def hash(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class PropertyAtLevel:
+    property: Property
+    level: Level
+
+
+def at(level: Level, *properties: Property) -> tuple[PropertyAtLevel, ...]:
+    return tuple(PropertyAtLevel(p, level) for p in properties)
+
+
+_ENERGY = ("eV", "hartree", "kJ/mol", "kcal/mol", "meV")
+_RATIO = ("1",)
+
+HOMO = Property("homo", ("eV", "hartree"), "energy of the highest occupied orbital", low=-60, high=20)
+LUMO = Property("lumo", ("eV", "hartree"), "energy of the lowest unoccupied orbital", low=-60, high=60)
+HOMO_LUMO_GAP = Property(
+    "homo_lumo_gap", ("eV", "hartree", "meV"), "orbital gap, LUMO minus HOMO; not the optical gap", low=-1, high=60
+)
+DIPOLE = Property("dipole", ("D", "e*angstrom"), "norm of the electric dipole moment", low=0, high=200)
+TOTAL_ENERGY = Property("total_energy", ("eV", "hartree"), "electronic total energy of the method")
+SINGLET_TRIPLET_GAP = Property(
+    "singlet_triplet_gap", ("eV", "hartree"), "E(triplet) - E(singlet), vertical", low=-20, high=40
+)
+MOLECULAR_WEIGHT = Property("molecular_weight", ("g/mol", "Da"), "average molecular weight", low=0)
+LOGP = Property("logp", _RATIO, "octanol-water partition coefficient by Crippen's atom contributions")
+TPSA = Property("tpsa", ("angstrom**2",), "topological polar surface area", low=0)
+QED = Property("qed", _RATIO, "quantitative estimate of drug-likeness", low=0, high=1)
+SA_SCORE = Property("sa_score", _RATIO, "synthetic accessibility, 1 easy to 10 hard (Ertl and Schuffenhauer)", low=0, high=11)
+HEAVY_ATOMS = Property("heavy_atoms", _RATIO, "number of atoms other than hydrogen", Kind.COUNT, low=0)
+NET_CHARGE = Property("net_charge", _RATIO, "net charge in elementary charges", Kind.COUNT)
+RINGS = Property("rings", _RATIO, "number of rings (SSSR)", Kind.COUNT, low=0)
+ROTATABLE_BONDS = Property("rotatable_bonds", _RATIO, "number of rotatable bonds", Kind.COUNT, low=0)
+STRUCTURAL_ALERTS = Property("structural_alerts", _RATIO, "number of structural alerts matched", Kind.COUNT, low=0)
+FORMATION_ENERGY = Property("formation_energy", ("eV/atom", "meV/atom"), "formation energy per atom")
+E_ABOVE_HULL = Property("energy_above_hull", ("eV/atom", "meV/atom"), "energy above the convex hull", low=-1)
+SOLVATION_ENERGY = Property("solvation_free_energy", ("eV", "kJ/mol", "kcal/mol"), "solvation free energy, 1 M to 1 M")
+OXIDATION_POTENTIAL = Property("oxidation_potential", ("V", "mV"), "oxidation potential against the named reference")
+REDUCTION_POTENTIAL = Property("reduction_potential", ("V", "mV"), "reduction potential against the named reference")
+YIELD = Property("yield", ("%", "1"), "isolated yield", low=0, high=100)
+
+BUILT_IN: tuple[Property, ...] = tuple(v for v in list(globals().values()) if isinstance(v, Property))
+
+
+class PropertyRegistry(Mapping[str, Property]):
+    """Built-in properties and those of the entry point group `sciagent.properties` (a Property or several)."""
+
+    def __init__(self, properties: tuple[Property, ...]) -> None:
+        self._by_name: dict[str, Property] = {}
+        for one in properties:
+            if self._by_name.setdefault(one.name, one) != one:
+                raise ValueError(f"property {one.name!r} is registered twice, differently")
+
+    def __getitem__(self, name: str) -> Property:
+        if name not in self._by_name:
+            raise UnknownNameError("property", name, self._by_name)
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+
+@cache
+def properties() -> PropertyRegistry:
+    """The registry of this installation; an entry point that fails to load raises at once, by name."""
+    from importlib.metadata import entry_points
+
+    found: list[Property] = list(BUILT_IN)
+    for point in entry_points(group="sciagent.properties"):
+        loaded = point.load()
+        found.extend([loaded] if isinstance(loaded, Property) else loaded)
+    return PropertyRegistry(tuple(found))

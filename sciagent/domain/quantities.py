@@ -1,0 +1,92 @@
+"""Quantities: a value with its standard uncertainty, unit and censoring, and conversion within an allow-list."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from sciagent.domain.properties import Property
+from sciagent.errors import UnitError, did_you_mean
+
+
+class Censoring(StrEnum):
+    """`BELOW`: the true value lies below the stated limit (such as a limit of detection)."""
+
+    NONE = "none"
+    BELOW = "below"
+    ABOVE = "above"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """value: in `unit`. uncertainty: standard uncertainty, k = 1, same unit; None where nobody knows it.
+
+    n: number of replicates behind the value. as_typed: the digits as a person or a file gave them.
+    Raises ValueError for NaN, infinity, a negative uncertainty or n < 1.
+    """
+
+    value: float
+    unit: str
+    uncertainty: float | None = None
+    censoring: Censoring = Censoring.NONE
+    n: int = 1
+    as_typed: str | None = None
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.value):
+            raise ValueError(f"value {self.value!r} is not finite")
+        if self.uncertainty is not None and not (math.isfinite(self.uncertainty) and self.uncertainty >= 0):
+            raise ValueError(f"uncertainty {self.uncertainty!r} is not a finite, non-negative number")
+        if self.n < 1:
+            raise ValueError(f"n = {self.n} replicates; at least 1")
+
+    def __str__(self) -> str:
+        sign = {Censoring.NONE: "", Censoring.BELOW: "< ", Censoring.ABOVE: "> "}[self.censoring]
+        spread = f" ± {self.uncertainty:.2g}" if self.uncertainty else ""
+        unit = "" if self.unit == "1" else f" {self.unit}"
+        return f"{sign}{self.value:.4g}{spread}{unit}"
+
+
+def convert(quantity: Quantity, prop: Property) -> Quantity:
+    """The same quantity in the property's canonical unit; `as_typed` is kept.
+
+    Raises UnitError for a unit outside the property's allow-list.
+    """
+    factor = conversion_factor(quantity.unit, prop)
+    if factor == 1.0:
+        return replace(quantity, unit=prop.unit)
+    spread = None if quantity.uncertainty is None else quantity.uncertainty * factor
+    return replace(quantity, value=quantity.value * factor, uncertainty=spread, unit=prop.unit)
+
+
+@lru_cache(maxsize=1024)
+def conversion_factor(unit: str, prop: Property) -> float:
+    """Multiply a value in `unit` by this to have it in `prop.unit`. Raises UnitError."""
+    if unit == prop.unit:
+        return 1.0
+    if unit not in prop.units:
+        raise UnitError(
+            f'{prop.name} is not given in "{unit}"{did_you_mean(unit, prop.units)}; it takes: {", ".join(prop.units)}'
+        )
+    registry = _pint()
+    source, target = registry.Quantity(1.0, _SPELLING.get(unit, unit)), _SPELLING.get(prop.unit, prop.unit)
+    if "/mol" in unit and "/mol" not in prop.unit:  # per mole to per particle
+        source = source / registry.avogadro_constant
+    return float(source.to(target).magnitude)
+
+
+# pint's own spelling of the units that chemists write otherwise
+_SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/atom": "eV", "meV/atom": "meV"} | {
+    "%": "percent",
+    "1": "dimensionless",
+}
+
+
+@lru_cache(maxsize=1)
+def _pint() -> Any:
+    import pint
+
+    return pint.UnitRegistry()

@@ -1,0 +1,85 @@
+"""The states of jobs, attempts, campaigns and of a candidate in a campaign, with every allowed transition."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeVar
+
+
+class JobState(StrEnum):
+    WAITING = "waiting"  # decided, not yet offered to a worker
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    QUARANTINED = "quarantined"  # killed two workers
+
+
+class AttemptState(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    LOST = "lost"  # the lease ran out
+    STALE = "stale"  # finished after somebody else had taken over
+    CANCELLED = "cancelled"
+    CANCELLED_LATE = "cancelled_late"  # finished before the cancellation reached it; the result is kept
+
+
+class CampaignState(StrEnum):
+    CREATED = "created"
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    FINISHED = "finished"  # goal reached or nothing left to do
+    BUDGET_SPENT = "budget_spent"
+    FAILED = "failed"
+
+
+class Standing(StrEnum):
+    """Where a candidate stands in a campaign."""
+
+    OPEN = "open"  # may be promoted
+    PENDING = "pending"  # a job is out
+    DROPPED = "dropped"  # a gate failed, a rung could not decide, or it is out of reach
+    SETTLED = "settled"  # has its terminal evidence
+
+
+JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
+    JobState.WAITING: frozenset({JobState.QUEUED, JobState.CANCELLED}),
+    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.CANCELLED}),
+    JobState.RUNNING: frozenset(
+        {JobState.DONE, JobState.FAILED, JobState.CANCELLED, JobState.QUARANTINED, JobState.QUEUED}
+    ),
+    JobState.DONE: frozenset(),
+    JobState.FAILED: frozenset({JobState.QUEUED}),  # `retry`, on purpose
+    JobState.CANCELLED: frozenset(),
+    JobState.QUARANTINED: frozenset({JobState.QUEUED}),
+}
+
+ATTEMPT_TRANSITIONS: dict[AttemptState, frozenset[AttemptState]] = {
+    AttemptState.RUNNING: frozenset(set(AttemptState) - {AttemptState.RUNNING}),
+    AttemptState.LOST: frozenset({AttemptState.STALE}),
+    **{
+        s: frozenset()
+        for s in AttemptState
+        if s not in (AttemptState.RUNNING, AttemptState.LOST)
+    },
+}
+
+CAMPAIGN_TRANSITIONS: dict[CampaignState, frozenset[CampaignState]] = {
+    CampaignState.CREATED: frozenset({CampaignState.RUNNING}),
+    CampaignState.RUNNING: frozenset(set(CampaignState) - {CampaignState.CREATED, CampaignState.RUNNING}),
+    CampaignState.INTERRUPTED: frozenset({CampaignState.RUNNING}),
+    CampaignState.FAILED: frozenset({CampaignState.RUNNING}),
+    CampaignState.FINISHED: frozenset({CampaignState.RUNNING}),  # after an amendment
+    CampaignState.BUDGET_SPENT: frozenset({CampaignState.RUNNING}),
+}
+
+S = TypeVar("S", JobState, AttemptState, CampaignState)
+
+
+def check_transition(table: dict[S, frozenset[S]], old: S, new: S) -> None:
+    """Raises ValueError when the table does not allow old → new."""
+    if new not in table[old]:
+        allowed = ", ".join(sorted(table[old])) or "nothing"
+        raise ValueError(f"{type(old).__name__}: {old} → {new} is not allowed; from {old} only {allowed}")

@@ -1,0 +1,28 @@
+"""Settings of the installation, from the environment (`SCIAGENT_*`). Campaign settings live in the YAML."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+DEFAULT_LEDGER = "sciagent.db"
+
+
+class Settings(BaseModel):
+    """`ledger`: SQLAlchemy URL or a file path. `artifacts`: folder of files under their SHA-256."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ledger: str = DEFAULT_LEDGER
+    artifacts: Path | None = None
+
+
+def load(ledger: str | None = None) -> Settings:
+    """`--ledger` goes before SCIAGENT_LEDGER, and that before ./sciagent.db."""
+    artifacts = os.environ.get("SCIAGENT_ARTIFACTS")
+    return Settings(
+        ledger=ledger or os.environ.get("SCIAGENT_LEDGER") or DEFAULT_LEDGER,
+        artifacts=Path(artifacts) if artifacts else None,
+    )

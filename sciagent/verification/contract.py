@@ -1,0 +1,126 @@
+"""The contract of verifiers: what one measures, what it refuses, what it costs, how sure it is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from sciagent.domain.candidates import Candidate, CandidateKind
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import ArtifactFile, EvidenceKey, Finding, Measured, content_hash
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
+from sciagent.domain.quantities import Quantity
+from sciagent.domain.tiers import Tier
+from sciagent.errors import SimulatorError
+
+__all__ = [
+    "ArtifactFile", "Context", "Cost", "Finding", "Level", "Measured", "Outcome", "Prior", "Property",
+    "PropertyAtLevel", "Quantity", "Reason", "Refusal", "Settings", "SimulatorError", "Tier", "Verifier", "at",
+]  # fmt: skip
+
+C = TypeVar("C", bound=Candidate)
+
+
+class Settings(BaseModel):
+    """Base of a verifier's settings: unknown keys are refused, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The rung does not apply to the candidate."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the host gives a verification. scratch: a clean folder, the working directory, removed afterwards.
+
+    checkpoint: a folder that outlives the attempt, for long verifications to resume from.
+    """
+
+    scratch: Path
+    checkpoint: Path
+    replicate: int = 0
+    settings_hash: str = ""
+    threads: int = 1
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What a rung is expected to tell about a named level before any data.
+
+    spearman: rank correlation with `level`. residual: standard deviation after a linear fit, in the property's unit.
+    n: how many molecules this was measured on. source: where.
+    """
+
+    property: str
+    level: str
+    spearman: float
+    residual: float | None
+    n: int
+    source: str
+
+
+class Verifier(ABC, Generic[C]):
+    """One calculation or measurement; an instance is configured by its settings and otherwise stateless.
+
+    Raise `version` whenever the numbers change for the same settings: old evidence is then not reused.
+    `preload` names the modules the host imports once before it forks a process per job.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[str]
+    tier: ClassVar[Tier]
+    kind: ClassVar[CandidateKind] = "molecule"
+    Settings: ClassVar[type[Settings]] = Settings
+    subject: ClassVar[str] = "candidate"  # or "proposal"
+    reusable: ClassVar[bool] = True
+    preload: ClassVar[tuple[str, ...]] = ()
+    priors: ClassVar[tuple[Prior, ...]] = ()
+
+    def __init__(self, settings: Any = None) -> None:
+        self.settings = self.Settings.model_validate({} if settings is None else settings)
+
+    @property
+    @abstractmethod
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        """Every property this verifier can report, at the level its settings give it."""
+
+    def accepts(self, candidate: C) -> Refusal | None:
+        """None, or why the rung does not apply; cheap, called before anything is spent."""
+        return None
+
+    @abstractmethod
+    def cost(self, candidate: C) -> Cost:
+        """Expected cost of one verification on one core; the scheduler learns the rest."""
+
+    @abstractmethod
+    def verify(self, batch: Sequence[C], context: Context) -> Iterator[Finding]:
+        """One finding for each candidate, in order. Raise SimulatorError inside `one()` style helpers or yield
+        findings with their outcome; an exception that leaves this method is recorded as `crashed`."""
+
+    @property
+    def settings_hash(self) -> str:
+        """Over all settings after defaults were filled in."""
+        return content_hash(self.settings.model_dump(mode="json"))
+
+    def evidence_key(self, candidate: C, replicate: int = 0) -> EvidenceKey:
+        return EvidenceKey(candidate.key, self.name, self.version, self.settings_hash, replicate=replicate)
+
+    def failed(self, candidate: C, error: SimulatorError) -> Finding:
+        """The finding of an engine that gave no trustworthy result."""
+        return Finding(
+            candidate.key, Outcome(error.outcome), reason=Reason(error.reason), detail=error.detail,
+            diagnostics=dict(getattr(error, "diagnostics", {}) or {}),
+        )  # fmt: skip
