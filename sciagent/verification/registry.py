@@ -1,0 +1,47 @@
+"""The registry of verifiers: the entry point group `sciagent.verifiers`, ours and third parties' alike."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from sciagent.errors import UnknownNameError, UsageError
+from sciagent.verification.contract import Verifier
+
+GROUP = "sciagent.verifiers"
+
+
+@cache
+def _points() -> dict[str, EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        if point.name in found and found[point.name].value != point.value:
+            raise UsageError(f'two installed packages offer a verifier named "{point.name}"; uninstall one')
+        found[point.name] = point
+    return found
+
+
+def verifier_names() -> tuple[str, ...]:
+    return tuple(sorted(_points()))
+
+
+@cache
+def verifier_class(name: str) -> type[Verifier[Any]]:
+    """The class behind a name. Raises UnknownNameError, or UsageError when its package does not load."""
+    points = _points()
+    if name not in points:
+        raise UnknownNameError("verifier", name, points)
+    try:
+        loaded = points[name].load()
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f'verifier "{name}" ({points[name].value}) does not load: {error}') from error
+    if not (isinstance(loaded, type) and issubclass(loaded, Verifier)) or loaded.name != name:
+        raise UsageError(f'verifier "{name}": {points[name].value} is no Verifier of that name')
+    return loaded
+
+
+def provider(name: str) -> str:
+    """`package version` of the distribution that offers the verifier."""
+    dist = _points()[name].dist
+    return f"{dist.name} {dist.version}" if dist else "unknown"
