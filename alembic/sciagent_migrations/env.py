@@ -1,0 +1,38 @@
+"""Alembic's environment; the connection comes from `sciagent.store.migrate`, or from `-x url=…` for developers."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from sciagent.store.engine import connect, ledger_url
+from sciagent.store.tables import UtcDateTime, metadata
+
+
+def _render(kind, item, autogen):  # type: ignore[no-untyped-def]
+    """Migrations stand on SQLAlchemy alone: a type of ours that is renamed later must not break an old one."""
+    return "sa.DateTime(timezone=True)" if kind == "type" and isinstance(item, UtcDateTime) else False
+
+
+def run() -> None:
+    connection = context.config.attributes.get("connection")
+    if connection is None:
+        url = context.get_x_argument(as_dictionary=True).get("url", "sciagent.db")
+        with connect(ledger_url(url)).begin() as own:
+            _migrate(own)
+        return
+    _migrate(connection)
+
+
+def _migrate(connection) -> None:  # type: ignore[no-untyped-def]
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        render_as_batch=connection.dialect.name == "sqlite",
+        compare_type=True,
+        render_item=_render,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+run()

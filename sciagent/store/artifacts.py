@@ -1,0 +1,49 @@
+"""Artifacts: files under their SHA-256, in a folder beside the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from sciagent.errors import LedgerError
+
+
+class ArtifactStore:
+    """`root/ab/cdef…`; a file is there whole or not at all, and never twice."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, sha256: str) -> Path:
+        if len(sha256) != 64 or not all(c in "0123456789abcdef" for c in sha256):
+            raise LedgerError(f"{sha256!r} is no SHA-256")
+        return self.root / sha256[:2] / sha256[2:]
+
+    def put(self, source: Path) -> tuple[str, int]:
+        """Copy a file in; returns (SHA-256, size in bytes). Safe against a kill at any moment."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        digest, size = hashlib.sha256(), 0
+        with source.open("rb") as read, tempfile.NamedTemporaryFile(dir=self.root, delete=False) as write:
+            while block := read.read(1 << 20):
+                digest.update(block)
+                size += len(block)
+                write.write(block)
+            write.flush()
+            os.fsync(write.fileno())
+        sha256 = digest.hexdigest()
+        target = self.path(sha256)
+        target.parent.mkdir(exist_ok=True)
+        Path(write.name).replace(target)
+        return sha256, size
+
+    def get(self, sha256: str) -> bytes:
+        """The content, checked against its name. Raises LedgerError if it is missing or damaged."""
+        try:
+            content = self.path(sha256).read_bytes()
+        except FileNotFoundError as error:
+            raise LedgerError(f"artifact {sha256} is missing from {self.root}") from error
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise LedgerError(f"artifact {sha256} is damaged")
+        return content

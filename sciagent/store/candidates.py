@@ -1,0 +1,91 @@
+"""Candidates in the ledger: found or entered by key, with the notations they were proposed under."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
+
+from sciagent.chemistry.payload import candidate_from_payload
+from sciagent.chemistry.standardise import STANDARDISER_VERSION
+from sciagent.domain.candidates import Candidate
+from sciagent.store import tables as t
+from sciagent.store.clock import db_now
+
+MAX_ALIAS = 4096
+
+
+def insert_or_ignore(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
+    """Insert rows; one that stands already (any unique constraint) is left as it is."""
+    if rows:
+        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+        connection.execute(dialect.insert(table).on_conflict_do_nothing(), list(rows))
+
+
+@cache
+def _library() -> str:
+    from rdkit import rdBase
+
+    return f"rdkit {rdBase.rdkitVersion}"
+
+
+def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, int]:
+    """Enter what is new; returns the ledger id of every key given."""
+    by_key = {c.key: c for c in candidates}
+    now = db_now(connection)
+    insert_or_ignore(
+        connection,
+        t.candidate,
+        [
+            {
+                "key": key, "kind": c.kind, "text": c.text, "identity": c.identity, "inchikey": c.inchikey,
+                "formula": c.formula, "charge": c.charge, "multiplicity": c.multiplicity, "n_atoms": c.n_atoms,
+                "payload": c.payload(), "standardiser": STANDARDISER_VERSION, "library": _library(), "created_at": now,
+            }
+            for key, c in sorted(by_key.items())
+        ],
+    )  # fmt: skip
+    return ids_of(connection, by_key)
+
+
+def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    wanted = list(keys)
+    for start in range(0, len(wanted), 500):
+        chunk = wanted[start : start + 500]
+        rows = connection.execute(sa.select(t.candidate.c.key, t.candidate.c.id).where(t.candidate.c.key.in_(chunk)))
+        found.update({key: id_ for key, id_ in rows})
+    return found
+
+
+def enter_aliases(connection: Connection, pairs: Iterable[tuple[int, str]], notation: str = "smiles") -> None:
+    """Remember under which text a candidate was proposed: (candidate id, text)."""
+    rows = [
+        {"candidate_id": id_, "notation": notation, "text": text, "text_hash": hashlib.sha256(text.encode()).hexdigest()}
+        for id_, text in pairs
+        if len(text) <= MAX_ALIAS
+    ]
+    insert_or_ignore(connection, t.candidate_alias, rows)
+
+
+def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
+    """Candidates by ledger id, rebuilt from their payload."""
+    rows = connection.execute(
+        sa.select(t.candidate.c.id, t.candidate.c.kind, t.candidate.c.payload).where(t.candidate.c.id.in_(ids))
+    )
+    return {id_: candidate_from_payload(kind, payload) for id_, kind, payload in rows}
+
+
+def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]]:
+    """(id, key, text) of candidates whose key or InChIKey begins with, or whose notation equals, `text`."""
+    columns = (t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    via_alias = sa.select(t.candidate_alias.c.candidate_id).where(t.candidate_alias.c.text_hash == digest)
+    condition = sa.or_(t.candidate.c.inchikey == text, t.candidate.c.id.in_(via_alias))
+    if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):
+        condition = sa.or_(condition, sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g"))
+    return list(connection.execute(sa.select(*columns).where(condition).limit(20)))

@@ -1,0 +1,58 @@
+"""Database engines: SQLite in WAL mode with immediate transactions, PostgreSQL through psycopg 3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+
+from sciagent.errors import LedgerError, UsageError
+
+
+def ledger_url(text: str) -> URL:
+    """A file path means SQLite; otherwise a SQLAlchemy URL of SQLite or PostgreSQL. Raises UsageError."""
+    if "://" not in text:
+        return URL.create("sqlite", database=str(Path(text).expanduser().resolve()))
+    try:
+        url = make_url(text)
+    except sa.exc.ArgumentError as error:
+        raise UsageError(f'--ledger "{text}" is neither a path nor a database URL') from error
+    backend = url.get_backend_name()
+    if backend == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    if backend != "sqlite" or not url.database or url.database == ":memory:":
+        raise UsageError(f'--ledger "{text}": give a file path, sqlite:///FILE or postgresql://USER@HOST/DATABASE')
+    return url
+
+
+def connect(url: URL) -> Engine:
+    """An engine whose write transactions begin at once (`BEGIN IMMEDIATE`) and wait for others."""
+    if url.get_backend_name() == "postgresql":
+        try:
+            return sa.create_engine(url, pool_pre_ping=True)
+        except ModuleNotFoundError as error:
+            raise LedgerError("PostgreSQL needs an extra: pip install 'sciagent[postgres]'") from error
+    engine = sa.create_engine(url)
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # we say BEGIN ourselves
+        cursor = connection.cursor()
+        for pragma in ("journal_mode=WAL", "busy_timeout=15000", "synchronous=NORMAL", "foreign_keys=ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        read_only = connection.get_execution_options().get("read_only")
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def sqlite_path(engine: Engine) -> Path | None:
+    """The database file, or None for PostgreSQL."""
+    return Path(str(engine.url.database)) if engine.dialect.name == "sqlite" else None

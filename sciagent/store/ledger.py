@@ -1,0 +1,40 @@
+"""The ledger as one object: open it, begin a transaction, find the artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.engine import Connection, Engine
+
+from sciagent.store import migrate
+from sciagent.store.artifacts import ArtifactStore
+from sciagent.store.engine import connect, ledger_url, sqlite_path
+
+
+class Ledger:
+    """An open ledger at the code's revision. `copy_taken`: where SQLite was copied before an upgrade, or None."""
+
+    def __init__(self, url: str, artifacts: Path | None = None) -> None:
+        self.url = ledger_url(url)
+        self.engine: Engine = connect(self.url)
+        self.copy_taken = migrate.ensure(self.engine)
+        path = sqlite_path(self.engine)
+        default = path.with_name(f"{path.stem}-artifacts") if path else Path("sciagent-artifacts")
+        self.artifacts = ArtifactStore(artifacts or default)
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """A write transaction: committed whole, or not at all."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A read transaction that never waits for a writer."""
+        with self.engine.connect().execution_options(read_only=True) as connection:
+            yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()

@@ -1,0 +1,244 @@
+"""The tables of the ledger. Times are UTC. Evidence, quantities, decisions and spend are append-only (triggers)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.engine import Dialect
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Json = sa.JSON().with_variant(JSONB(), "postgresql")
+Id = sa.BigInteger().with_variant(Integer(), "sqlite")
+Key = String(64)
+
+
+class UtcDateTime(sa.types.TypeDecorator[datetime]):
+    """A timezone-aware datetime in UTC; SQLite drops the zone, this puts it back."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _id() -> Column[int]:
+    return Column("id", Id, primary_key=True, autoincrement=True)
+
+
+def _ref(name: str, target: str, *, nullable: bool = False, index: bool = False) -> Column[int]:
+    return Column(name, Id, ForeignKey(target), nullable=nullable, index=index)
+
+
+def _when(name: str, *, nullable: bool = False) -> Column[datetime]:
+    return Column(name, UtcDateTime, nullable=nullable)
+
+
+# one row; taken inside every evidence transaction, so that its order is the order of commits
+watermark = Table("watermark", metadata, Column("id", Integer, primary_key=True), Column("value", Id, nullable=False))
+
+property_ = Table(
+    "property", metadata, _id(), Column("name", String(100), nullable=False, unique=True),
+    Column("unit", String(40), nullable=False), Column("kind", String(20), nullable=False),
+    Column("description", Text, nullable=False),
+)  # fmt: skip
+
+level = Table(
+    "level", metadata, _id(), Column("hash", Key, nullable=False, unique=True),
+    Column("label", Text, nullable=False), Column("spec", Json, nullable=False),
+)  # fmt: skip
+
+candidate = Table(
+    "candidate", metadata, _id(), Column("key", Key, nullable=False, unique=True),
+    Column("kind", String(20), nullable=False), Column("text", Text, nullable=False),
+    Column("identity", Text, nullable=False), Column("inchikey", String(27), index=True),
+    Column("formula", Text, nullable=False), Column("charge", Integer, nullable=False),
+    Column("multiplicity", Integer, nullable=False), Column("n_atoms", Integer, nullable=False),
+    Column("payload", Json, nullable=False), Column("standardiser", String(20), nullable=False),
+    Column("library", String(60), nullable=False), _when("created_at"),
+)  # fmt: skip
+
+candidate_alias = Table(
+    "candidate_alias", metadata, _id(), _ref("candidate_id", "candidate.id", index=True),
+    Column("notation", String(20), nullable=False), Column("text", Text, nullable=False),
+    Column("text_hash", Key, nullable=False), UniqueConstraint("notation", "text_hash"),
+)  # fmt: skip
+
+campaign = Table(
+    "campaign", metadata, _id(), Column("name", String(64), nullable=False, unique=True),
+    Column("spec", Json, nullable=False), Column("spec_hash", Key, nullable=False),
+    Column("identity_hash", Key, nullable=False), Column("base", Text, nullable=False),
+    Column("state", String(20), nullable=False), Column("stop_reason", Text),
+    Column("driver", String(200)), Column("driver_fence", Integer, nullable=False, default=0),
+    _when("driver_until", nullable=True), Column("wall_seconds", sa.Float, nullable=False, default=0.0),
+    _when("created_at"), _when("updated_at"),
+)  # fmt: skip
+
+campaign_amendment = Table(
+    "campaign_amendment", metadata, _id(), _ref("campaign_id", "campaign.id", index=True),
+    Column("path", String(200), nullable=False), Column("old", Json), Column("new", Json),
+    Column("who", String(200), nullable=False), Column("why", Text, nullable=False), _when("at"),
+)  # fmt: skip
+
+rung = Table(
+    "rung", metadata, _id(), _ref("campaign_id", "campaign.id"), Column("position", Integer, nullable=False),
+    Column("name", String(64), nullable=False), Column("verifier", String(100), nullable=False),
+    Column("verifier_version", String(40), nullable=False), Column("tier", String(20), nullable=False),
+    Column("settings", Json, nullable=False), Column("settings_hash", Key, nullable=False),
+    Column("gate", Json, nullable=False), UniqueConstraint("campaign_id", "position"),
+    UniqueConstraint("campaign_id", "name"),
+)  # fmt: skip
+
+trajectory = Table(
+    "trajectory", metadata, _id(), _ref("campaign_id", "campaign.id"), Column("number", Integer, nullable=False),
+    Column("proposer", String(100), nullable=False), Column("settings", Json, nullable=False),
+    Column("seed", Id, nullable=False), Column("policy_version", String(200)), Column("state", String(20), nullable=False),
+    _when("started_at"), _when("ended_at", nullable=True), UniqueConstraint("campaign_id", "number"),
+)  # fmt: skip
+
+turn = Table(
+    "turn", metadata, _id(), _ref("trajectory_id", "trajectory.id"), Column("number", Integer, nullable=False),
+    Column("cursor", Json), Column("calls", Json, nullable=False), Column("observations", Json, nullable=False),
+    Column("prompt_ids", Json), Column("output_ids", Json), Column("logprobs", Json), Column("sampling", Json),
+    Column("template_hash", Key), Column("policy_version", String(200)), Column("watermark", Id, nullable=False),
+    Column("cost", Json, nullable=False), _when("at"), UniqueConstraint("trajectory_id", "number"),
+)  # fmt: skip
+
+proposal = Table(
+    "proposal", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("turn_id", "turn.id", nullable=True, index=True),
+    Column("text", Text, nullable=False), _ref("candidate_id", "candidate.id", nullable=True, index=True),
+    Column("status", String(20), nullable=False), Column("reason", String(60)), Column("detail", Text),
+    Column("operation", String(100)), Column("rationale", Text), Column("predicted", Json), _when("at"),
+    Index("ix_proposal_campaign_status", "campaign_id", "status"),
+)  # fmt: skip
+
+candidate_parent = Table(
+    "candidate_parent", metadata, _id(), _ref("candidate_id", "candidate.id", index=True),
+    _ref("parent_id", "candidate.id", index=True), _ref("proposal_id", "proposal.id"), Column("operation", String(100)),
+)  # fmt: skip
+
+campaign_candidate = Table(
+    "campaign_candidate", metadata,
+    Column("campaign_id", Id, ForeignKey("campaign.id"), primary_key=True),
+    Column("candidate_id", Id, ForeignKey("candidate.id"), primary_key=True),
+    Column("seq", Integer, nullable=False), Column("standing", String(20), nullable=False),
+    Column("position", Integer, nullable=False),  # the rung it waits for, runs at, or ended at
+    Column("depth", Integer, nullable=False, default=-1),  # highest rung with an answer
+    Column("reason", String(60)), Column("detail", Text), Column("score", sa.Float), Column("utility", sa.Float),
+    Column("hit_tier", String(20)), Column("is_hit", sa.Boolean, nullable=False, default=False),
+    Column("in_seeds", sa.Boolean, nullable=False, default=False), _ref("proposal_id", "proposal.id", nullable=True),
+    _when("updated_at"), UniqueConstraint("campaign_id", "seq"),
+    Index("ix_campaign_candidate_open", "campaign_id", "standing", "position", "seq"),
+    Index("ix_campaign_candidate_best", "campaign_id", "is_hit", "depth", "score"),
+    Index("ix_campaign_candidate_parents", "campaign_id", "score"),
+)  # fmt: skip
+
+job = Table(
+    "job", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("rung_id", "rung.id"),
+    _ref("candidate_id", "candidate.id"), Column("replicate", Integer, nullable=False, default=0),
+    Column("evidence_key", Key, nullable=False, index=True), Column("state", String(20), nullable=False),
+    Column("priority", sa.Float, nullable=False, default=0.0), Column("attempts", Integer, nullable=False, default=0),
+    Column("kills", Integer, nullable=False, default=0), Column("fence", Integer, nullable=False, default=0),
+    Column("lease_owner", String(200)), _when("lease_until", nullable=True),
+    Column("cancel_requested", sa.Boolean, nullable=False, default=False), Column("outcome", String(20)),
+    _when("created_at"), _when("updated_at"),
+    UniqueConstraint("campaign_id", "rung_id", "candidate_id", "replicate"),
+    Index("ix_job_campaign_state", "campaign_id", "state", "priority"), Index("ix_job_rung_state", "rung_id", "state"),
+)  # fmt: skip
+
+attempt = Table(
+    "attempt", metadata, _id(), _ref("campaign_id", "campaign.id", nullable=True), _ref("rung_id", "rung.id", nullable=True),
+    _ref("job_id", "job.id", nullable=True, index=True),  # None: a batch of a fast rung, or `verify`
+    Column("fence", Integer, nullable=False, default=0), Column("owner", String(200), nullable=False),
+    Column("state", String(20), nullable=False), Column("outcome", String(20)), Column("reason", String(60)),
+    Column("detail", Text), Column("n_candidates", Integer, nullable=False, default=1),
+    Column("cost", Json, nullable=False), Column("wall_seconds", sa.Float), _when("started_at"),
+    _when("heartbeat_at"), _when("ended_at", nullable=True), Index("ix_attempt_campaign_state", "campaign_id", "state"),
+    Index("ix_attempt_rung_outcome", "rung_id", "outcome"),
+)  # fmt: skip
+
+evidence = Table(
+    "evidence", metadata, _id(), Column("key", Key, nullable=False, unique=True),
+    _ref("candidate_id", "candidate.id"), _ref("proposal_id", "proposal.id", nullable=True),
+    Column("verifier", String(100), nullable=False), Column("verifier_version", String(40), nullable=False),
+    Column("settings_hash", Key, nullable=False), Column("inputs_hash", String(64), nullable=False),
+    Column("replicate", Integer, nullable=False), Column("revision", Integer, nullable=False),
+    _ref("supersedes_id", "evidence.id", nullable=True, index=True), Column("outcome", String(20), nullable=False),
+    Column("reason", String(60)), Column("detail", Text), Column("reusable", sa.Boolean, nullable=False),
+    Column("diagnostics", Json, nullable=False), Column("versions", Json, nullable=False),
+    Column("source", String(200), nullable=False), Column("who", String(200), nullable=False), Column("why", Text),
+    _ref("attempt_id", "attempt.id", nullable=True, index=True), Column("watermark", Id, nullable=False, unique=True),
+    _when("at"), Index("ix_evidence_lookup", "candidate_id", "verifier", "verifier_version", "settings_hash", "replicate"),
+)  # fmt: skip
+
+quantity = Table(
+    "quantity", metadata, _id(), _ref("evidence_id", "evidence.id", index=True), _ref("property_id", "property.id"),
+    _ref("level_id", "level.id"), Column("value", sa.Double, nullable=False), Column("uncertainty", sa.Double),
+    Column("unit", String(40), nullable=False), Column("censoring", String(10), nullable=False),
+    Column("n", Integer, nullable=False), Column("as_typed", Text),
+    UniqueConstraint("evidence_id", "property_id", "level_id"),
+    Index("ix_quantity_property_value", "property_id", "level_id", "value"),
+)  # fmt: skip
+
+artifact = Table(
+    "artifact", metadata, _id(), _ref("evidence_id", "evidence.id", index=True), Column("name", String(200), nullable=False),
+    Column("sha256", Key, nullable=False, index=True), Column("size", Id, nullable=False),
+    Column("media_type", String(100), nullable=False),
+)  # fmt: skip
+
+decision = Table(
+    "decision", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("candidate_id", "candidate.id"),
+    _ref("rung_id", "rung.id", nullable=True), Column("action", String(20), nullable=False),
+    Column("chooser", String(200), nullable=False), Column("why", Text), Column("law_version", String(64)),
+    Column("watermark", Id, nullable=False), Column("price", Json), Column("index", sa.Float),
+    Column("propensity", sa.Float, nullable=False), _ref("evidence_id", "evidence.id", nullable=True), _when("at"),
+    Index("ix_decision_campaign_candidate", "campaign_id", "candidate_id"),
+    Index("ix_decision_campaign_action", "campaign_id", "action"), Index("ix_decision_rung_action", "rung_id", "action"),
+)  # fmt: skip
+
+reservation = Table(
+    "reservation", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("job_id", "job.id", index=True),
+    Column("resource", String(40), nullable=False), Column("amount", sa.Float, nullable=False), _when("at"),
+    _when("released_at", nullable=True), Index("ix_reservation_live", "campaign_id", "released_at"),
+)  # fmt: skip
+
+spend = Table(
+    "spend", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("rung_id", "rung.id", nullable=True),
+    _ref("attempt_id", "attempt.id", nullable=True), Column("resource", String(40), nullable=False),
+    Column("amount", sa.Float, nullable=False), _when("at"),
+    Index("ix_spend_campaign_rung", "campaign_id", "rung_id", "resource"),
+)  # fmt: skip
+
+cost_observation = Table(
+    "cost_observation", metadata, _id(), Column("verifier", String(100), nullable=False),
+    Column("verifier_version", String(40), nullable=False), Column("settings_hash", Key, nullable=False),
+    _ref("candidate_id", "candidate.id"), _ref("attempt_id", "attempt.id"), Column("resource", String(40), nullable=False),
+    Column("declared", sa.Float, nullable=False), Column("amount", sa.Float, nullable=False), _when("at"),
+    Index("ix_cost_observation_rung", "verifier", "verifier_version", "settings_hash", "id"),
+)  # fmt: skip
+
+event = Table(
+    "event", metadata, _id(), _ref("campaign_id", "campaign.id", nullable=True, index=True),
+    Column("kind", String(40), nullable=False), Column("payload", Json, nullable=False), _when("at"),
+)  # fmt: skip
+
+
+current_evidence = sa.table("current_evidence", *(sa.column(c.name, c.type) for c in evidence.columns))
