@@ -1,0 +1,51 @@
+"""What RDKit says while it works, caught for the reader instead of printed to stderr."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_active = threading.local()
+_redirected = threading.Lock()
+_done = False
+
+
+class _Catch(logging.Filter):
+    """Keeps a record from every handler while its thread catches messages."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        messages: list[str] | None = getattr(_active, "messages", None)
+        if messages is None:
+            return True
+        text = record.getMessage().strip()
+        messages.append(text.split("] ", 1)[1] if text.startswith("[") and "] " in text else text)
+        return False
+
+
+def _redirect() -> None:
+    global _done
+    with _redirected:
+        if not _done:
+            from rdkit import rdBase
+
+            rdBase.LogToPythonLogger()
+            logging.getLogger("rdkit").addFilter(_Catch())
+            _done = True
+
+
+@contextmanager
+def rdkit_messages() -> Iterator[list[str]]:
+    """Within it, RDKit's messages of this thread go to the list and nowhere else. May be nested.
+
+    The first use sends RDKit's log to Python's logger `rdkit` for the rest of the process.
+    """
+    _redirect()
+    before = getattr(_active, "messages", None)
+    messages: list[str] = []
+    _active.messages = messages
+    try:
+        yield messages
+    finally:
+        _active.messages = before

@@ -1,0 +1,243 @@
+"""Molecules: text in, a value with an identity out, or one named reason why not.
+
+Identity is InChI with fixed hydrogens and reconnected metals: it keeps tautomers apart and does not change with an
+RDKit release, as canonical SMILES does. It does not see atropisomers, enhanced stereo groups or electronic state; net
+charge and multiplicity are hashed beside it.
+
+Whatever is parsed here may have been written by a model or a stranger: it is bounded before RDKit sees it, and nothing
+but InvalidCandidateError leaves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from sciagent.chemistry.messages import rdkit_messages
+from sciagent.domain.candidates import CandidateKind, candidate_key
+from sciagent.domain.outcomes import Reason
+from sciagent.errors import InvalidCandidateError
+
+MAX_CHARACTERS = 2000
+MAX_DEPTH = 100  # nested branches
+MAX_HEAVY_ATOMS = 300
+MAX_CYCLES = 64  # independent rings; C60 has 31
+MAX_ATOM_CHARGE = 9  # InChI wraps around above 127
+IDENTITY_OPTIONS = "/FixedH /RecMet"
+
+_BRACKET = re.compile(r"\[([^\[\]]*)\]?")
+_SYMBOL = re.compile(r"\d*([A-Za-z][a-z]?)")
+_QUERY = re.compile(r"[*,;!&$~?]")
+_LARGE_CHARGE = re.compile(r"\[[^\]]*[+-]\d{2,}")  # RDKit keeps eight bits of it
+
+
+@dataclass(frozen=True)
+class Molecule:
+    """A molecule with its charge and spin; equal where identity, charge and multiplicity are."""
+
+    smiles: str = field(compare=False)  # canonical, isomeric
+    identity: str
+    charge: int
+    multiplicity: int
+    formula: str = field(compare=False)
+    n_atoms: int = field(compare=False)  # hydrogens included
+    heavy_atoms: int = field(compare=False)
+    inchikey: str | None = field(compare=False)
+
+    @property
+    def kind(self) -> CandidateKind:
+        return "molecule"
+
+    @cached_property
+    def key(self) -> str:
+        return candidate_key("molecule", self.identity, self.charge, self.multiplicity)
+
+    @property
+    def text(self) -> str:
+        return self.smiles
+
+    @cached_property
+    def mol(self) -> Any:
+        """The RDKit molecule, hydrogens implicit. Shared by all who ask: copy it before changing it."""
+        from rdkit import Chem
+
+        with rdkit_messages():
+            return Chem.MolFromSmiles(self.smiles)
+
+    def payload(self) -> dict[str, Any]:
+        return {"smiles": self.smiles, "multiplicity": self.multiplicity}
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> Molecule:
+        return parse_molecule(payload.get("smiles"), multiplicity=payload.get("multiplicity"))
+
+
+def parse_molecule(
+    text: object, *, standardise: Literal["refuse", "parent"] = "refuse", multiplicity: int | None = None
+) -> Molecule:
+    """The molecule that a SMILES writes.
+
+    standardise: what becomes of salts and charges. `refuse` takes one fragment as it stands; `parent` takes the largest
+    organic fragment, neutralised. multiplicity: 2S + 1; by default the number of radical electrons plus one.
+    Undefined stereocentres are accepted, and make another candidate than the defined ones.
+
+    Raises InvalidCandidateError, with a Reason, for everything that is not a molecule.
+    """
+    smiles = _bounded(text)
+    with rdkit_messages() as said:
+        try:
+            return _build(smiles, standardise, multiplicity, said)
+        except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+            raise _invalid(Reason.UNPARSABLE, f"RDKit gave up on it: {' '.join(str(error).split())}") from error
+
+
+def _build(smiles: str, standardise: str, multiplicity: int | None, said: list[str]) -> Molecule:
+    from rdkit import Chem
+    from rdkit.Chem import rdinchi, rdMolDescriptors
+
+    from sciagent.chemistry.standardise import normalise, parent
+
+    mol = normalise(_read(smiles, said))
+    if standardise == "parent":
+        mol = parent(mol)
+    elif (fragments := len(Chem.GetMolFrags(mol))) > 1:
+        raise _invalid(Reason.MULTIPLE_FRAGMENTS, f"{fragments} fragments; give one molecule, or ask for the parent")
+    heavy = mol.GetNumHeavyAtoms()
+    if heavy > MAX_HEAVY_ATOMS:
+        raise _invalid(Reason.TOO_LARGE, f"{heavy} heavy atoms; the limit is {MAX_HEAVY_ATOMS}")
+    charge = Chem.GetFormalCharge(mol)
+    spin = _multiplicity(mol, charge, multiplicity)
+    canonical = _bounded(Chem.MolToSmiles(mol))
+    identity, _, message, *_ = rdinchi.MolToInchi(mol, IDENTITY_OPTIONS)
+    if not identity:
+        raise _invalid(Reason.NO_IDENTITY, f"InChI cannot describe it: {message.strip() or 'no reason given'}")
+    standard = rdinchi.MolToInchi(mol)[0]
+    return Molecule(
+        smiles=canonical,
+        identity=identity,
+        charge=charge,
+        multiplicity=spin,
+        formula=rdMolDescriptors.CalcMolFormula(mol),
+        n_atoms=sum(1 + atom.GetTotalNumHs() for atom in mol.GetAtoms()),
+        heavy_atoms=heavy,
+        inchikey=rdinchi.InchiToInchiKey(standard) if standard else None,
+    )
+
+
+def _bounded(text: object) -> str:
+    """The text without surrounding blanks, if it is short, flat, plain text."""
+    if not isinstance(text, str):
+        raise _invalid(Reason.NOT_TEXT, f"a SMILES is a string, not {type(text).__name__}")
+    if len(text) > MAX_CHARACTERS:
+        raise _invalid(Reason.TOO_LONG, f"{len(text)} characters; the limit is {MAX_CHARACTERS}")
+    smiles = text.strip(" \t\r\n")
+    if not smiles:
+        raise _invalid(Reason.EMPTY, "there is no text")
+    for place, character in enumerate(smiles):
+        if ord(character) < 32 or 127 <= ord(character) < 160:
+            raise _invalid(Reason.NOT_TEXT, f"control character U+{ord(character):04X} at position {place + 1}")
+        if ord(character) > 127:
+            raise _invalid(Reason.UNPARSABLE, f"{character!a} at position {place + 1} is not used in SMILES")
+    depth = deepest = 0
+    for character in smiles:
+        depth += (character == "(") - (character == ")")
+        deepest = max(deepest, depth)
+    if deepest > MAX_DEPTH:
+        raise _invalid(Reason.TOO_DEEP, f"branches nested {deepest} deep; the limit is {MAX_DEPTH}")
+    return smiles
+
+
+def _read(smiles: str, said: list[str]) -> Any:
+    """The sanitised RDKit molecule. The graph is bounded before rings, valences and aromaticity are perceived."""
+    from rdkit import Chem
+
+    if large := _LARGE_CHARGE.search(smiles):
+        raise _invalid(Reason.CHARGE, f"{large[0]}]: no atom may carry more than {MAX_ATOM_CHARGE} charges")
+    params: Any = Chem.SmilesParserParams()
+    params.allowCXSMILES = params.parseName = params.removeHs = params.sanitize = False
+    graph = Chem.MolFromSmiles(smiles, params)
+    if graph is None:
+        raise _not_smiles(smiles, said)
+    _check_graph(graph)
+    try:
+        Chem.SanitizeMol(graph)
+    except (Chem.KekulizeException, Chem.AtomKekulizeException) as error:
+        raise _invalid(Reason.KEKULIZATION, str(error)) from error
+    except Chem.AtomValenceException as error:
+        raise _invalid(Reason.VALENCE, str(error)) from error
+    params.sanitize = params.removeHs = True
+    mol = Chem.MolFromSmiles(smiles, params)
+    if mol is None:
+        raise _invalid(Reason.UNPARSABLE, _last(said))
+    return mol
+
+
+def _check_graph(graph: Any) -> None:
+    from rdkit import Chem
+
+    table = Chem.GetPeriodicTable()
+    heavy = sum(atom.GetAtomicNum() > 1 for atom in graph.GetAtoms())
+    if heavy == 0 and graph.GetNumAtoms() == 0:
+        raise _invalid(Reason.EMPTY, "there are no atoms")
+    if max(heavy, graph.GetNumAtoms() // 4) > MAX_HEAVY_ATOMS:
+        raise _invalid(Reason.TOO_LARGE, f"{heavy} heavy atoms; the limit is {MAX_HEAVY_ATOMS}")
+    cycles = graph.GetNumBonds() - graph.GetNumAtoms() + len(Chem.GetMolFrags(graph))
+    if cycles > MAX_CYCLES:
+        raise _invalid(Reason.TOO_LARGE, f"{cycles} rings; the limit is {MAX_CYCLES}")
+    for atom in graph.GetAtoms():
+        number, isotope = atom.GetAtomicNum(), atom.GetIsotope()
+        if number == 0:
+            raise _invalid(Reason.WILDCARD, f"atom {atom.GetIdx() + 1} is a wildcard; every atom needs an element")
+        if isotope and table.GetMassForIsotope(number, isotope) <= 0:
+            raise _invalid(Reason.ISOTOPE, f"{atom.GetSymbol()} has no known isotope of mass number {isotope}")
+        if abs(atom.GetFormalCharge()) > MAX_ATOM_CHARGE:
+            raise _invalid(Reason.CHARGE, f"{atom.GetSymbol()} with charge {atom.GetFormalCharge():+d}")
+    for bond in graph.GetBonds():
+        if bond.GetBondType() in (Chem.BondType.UNSPECIFIED, Chem.BondType.ZERO):
+            raise _invalid(Reason.WILDCARD, f"bond {bond.GetIdx() + 1} is a wildcard; every bond needs an order")
+
+
+def _multiplicity(mol: Any, charge: int, asked: int | None) -> int:
+    radicals = sum(atom.GetNumRadicalElectrons() for atom in mol.GetAtoms())
+    electrons = sum(atom.GetAtomicNum() + atom.GetTotalNumHs() for atom in mol.GetAtoms()) - charge
+    spin = radicals + 1 if asked is None else asked
+    if isinstance(spin, bool) or not isinstance(spin, int) or not 1 <= spin <= electrons + 1:
+        raise _invalid(Reason.MULTIPLICITY, f"multiplicity {ascii(spin)[:20]} with {electrons} electrons")
+    if (electrons - spin) % 2 == 0:
+        parity = "odd" if electrons % 2 == 0 else "even"
+        raise _invalid(Reason.MULTIPLICITY, f"multiplicity {spin} with {electrons} electrons; it must be {parity}")
+    return spin
+
+
+def _not_smiles(smiles: str, said: list[str]) -> InvalidCandidateError:
+    """Why RDKit could not read it, by the first bracket that explains it."""
+    from rdkit import Chem
+
+    table = Chem.GetPeriodicTable()
+    for content in _BRACKET.findall(smiles):
+        symbol = _SYMBOL.match(content)
+        if _QUERY.search(content):
+            return _invalid(Reason.WILDCARD, f"[{content}] is a query; every atom needs one element")
+        names = {symbol[1].capitalize(), symbol[1][0].upper()} if symbol else set()
+        if symbol and not any(_is_element(table, name) for name in names):
+            return _invalid(Reason.UNKNOWN_ELEMENT, f"[{content}] names no element")
+    return _invalid(Reason.UNPARSABLE, _last(said))
+
+
+def _is_element(table: Any, symbol: str) -> bool:
+    try:
+        return bool(table.GetAtomicNumber(symbol) > 0)
+    except RuntimeError:
+        return False
+
+
+def _last(said: list[str]) -> str:
+    told = next((line for line in said if "SMILES Parse Error" in line), said[0] if said else "not a SMILES")
+    return told.removeprefix("SMILES Parse Error: ")
+
+
+def _invalid(reason: Reason, detail: str) -> InvalidCandidateError:
+    return InvalidCandidateError(reason, detail if len(detail) <= 300 else f"{detail[:297]}...")
