@@ -1,0 +1,234 @@
+"""From a molecular graph to a three-dimensional geometry, with what must hold before and after.
+
+The protocol: ETKDGv3 conformers from one seed, each relaxed with MMFF94 (UFF where MMFF94 lacks parameters), the lowest
+of them, then, where asked, a GFN2-xTB relaxation. Two engines given the same molecule, protocol and seed get the
+same geometry.
+
+Sources: ETKDGv3: Wang, Witek, Landrum, Riniker, J. Chem. Inf. Model. 60, 2044 (2020). MMFF94: Halgren, J. Comput. Chem.
+17, 490 (1996). Covalent radii: Cordero et al., Dalton Trans. 2832 (2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from sciagent.domain.evidence import content_hash
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import SimulatorError
+
+Positions = NDArray[np.float64]
+
+# All as multiples of the sum of two covalent radii. The shortest real bonds (N2, CO, HF) lie at 0.77 and above.
+OVERLAP = 0.6
+BROKEN = 1.35  # the long N-N bond of N2O4 is at 1.25
+FORMED = 1.15  # the bridgeheads of bicyclo[1.1.1]pentane come as near as 1.23
+FORMED_ACROSS_ANGLE = 1.04  # atoms with a common neighbour: Si...Si in cyclodisiloxane is at 1.08
+
+
+class GeometryProtocol(BaseModel):
+    """How a geometry is made. conformers: how many are embedded; the lowest in the force field is kept."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    method: Literal["gfn2", "mmff94"] = "gfn2"
+    conformers: int = Field(10, ge=1, le=1000)
+
+    @property
+    def label(self) -> str:
+        """For `Level.geometry`, such as `GFN2-xTB//ETKDGv3x10`."""
+        return f"{'GFN2-xTB' if self.method == 'gfn2' else 'MMFF94'}//ETKDGv3x{self.conformers}"
+
+    def seed(self, candidate_key: str, replicate: int = 0) -> int:
+        """31 bits from candidate, protocol and replicate only, so that every verifier gets the same geometry."""
+        return int(content_hash([candidate_key, self.model_dump(mode="json"), replicate])[:8], 16) & 0x7FFFFFFF
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """numbers: n atomic numbers. positions: n x 3, angstrom. multiplicity: 2S + 1."""
+
+    numbers: tuple[int, ...]
+    positions: Positions
+    charge: int = 0
+    multiplicity: int = 1
+
+    @property
+    def electrons(self) -> int:
+        return sum(self.numbers) - self.charge
+
+    @property
+    def unpaired(self) -> int:
+        return self.multiplicity - 1
+
+    @property
+    def centre_of_mass(self) -> Positions:
+        """(3,), angstrom; the origin to which the dipole of an ion refers."""
+        from ase.data import atomic_masses
+
+        masses = np.array(atomic_masses)[list(self.numbers)]
+        centre: Positions = masses @ self.positions / masses.sum()
+        return centre
+
+    def moved(self, positions: Positions) -> Geometry:
+        return replace(self, positions=np.array(positions, dtype=float))
+
+    def to_xyz(self, comment: str = "") -> str:
+        """XYZ text in angstrom; charge and multiplicity stand in the comment line."""
+        from ase.data import chemical_symbols
+
+        lines = [str(len(self.numbers)), f"charge={self.charge} multiplicity={self.multiplicity} {comment}".strip()]
+        for number, (x, y, z) in zip(self.numbers, self.positions, strict=True):
+            lines.append(f"{chemical_symbols[number]:<2} {x:15.8f} {y:15.8f} {z:15.8f}")
+        return "\n".join(lines) + "\n"
+
+    def write_xyz(self, path: Path, comment: str = "") -> Path:
+        path.write_text(self.to_xyz(comment), encoding="utf-8")
+        return path
+
+
+def failure(outcome: Outcome, reason: Reason, detail: str, **diagnostics: Any) -> SimulatorError:
+    """A SimulatorError that carries what is known so far."""
+    error = SimulatorError(outcome, reason, detail)
+    vars(error)["diagnostics"] = diagnostics
+    return error
+
+
+def spin_fault(electrons: int, multiplicity: int) -> str | None:
+    """Why this many electrons cannot have this multiplicity, or None. xtb and tblite accept some of these silently."""
+    if electrons < 1:
+        return f"{electrons} electrons"
+    if multiplicity < 1 or multiplicity - 1 > electrons:
+        return f"multiplicity {multiplicity} with {electrons} electrons"
+    if (electrons - multiplicity + 1) % 2:
+        parity = "odd" if electrons % 2 else "even"
+        return f"multiplicity {multiplicity} does not fit an {parity} number of electrons ({electrons})"
+    return None
+
+
+def check(geometry: Geometry) -> None:
+    """Raises SimulatorError: refused (multiplicity), implausible (not_finite, overlapping_atoms)."""
+    fault = spin_fault(geometry.electrons, geometry.multiplicity)
+    if fault:
+        raise failure(Outcome.REFUSED, Reason.MULTIPLICITY, fault)
+    if not np.isfinite(geometry.positions).all():
+        raise failure(Outcome.IMPLAUSIBLE, Reason.NOT_FINITE, "a coordinate is NaN or infinite")
+    relative = _relative_distances(geometry)
+    if len(geometry.numbers) > 1 and relative.min() < OVERLAP:
+        i, j = (int(k) for k in np.unravel_index(int(relative.argmin()), relative.shape))
+        distance = float(np.linalg.norm(geometry.positions[i] - geometry.positions[j]))
+        raise failure(
+            Outcome.IMPLAUSIBLE, Reason.OVERLAPPING_ATOMS, f"atoms {i} and {j} are {distance:.3f} angstrom apart"
+        )
+
+
+def check_bonds(geometry: Geometry, bonds: Iterable[tuple[int, int]]) -> None:
+    """The geometry is still this molecule: bonded pairs are near, all others are not.
+
+    bonds: pairs of atom indices, hydrogens included. Raises SimulatorError unstable (bond_changed).
+    """
+    n = len(geometry.numbers)
+    bonded = np.zeros((n, n), dtype=bool)
+    for i, j in bonds:
+        bonded[i, j] = bonded[j, i] = True
+    across = (bonded.astype(int) @ bonded.astype(int)) > 0
+    relative = _relative_distances(geometry)
+    formed = ~bonded & (relative < np.where(across, FORMED_ACROSS_ANGLE, FORMED))
+    for what, where in (("broke", bonded & (relative > BROKEN)), ("formed", formed)):
+        pairs = [(int(i), int(j)) for i, j in np.argwhere(where) if i < j]
+        if pairs:
+            text = ", ".join(f"{i}-{j} at {relative[i, j]:.2f} covalent radii sums" for i, j in pairs[:3])
+            raise failure(Outcome.UNSTABLE, Reason.BOND_CHANGED, f"{len(pairs)} bond(s) {what}: {text}", pairs=pairs)
+
+
+def bonds_of(mol: Any) -> list[tuple[int, int]]:
+    """Atom index pairs of an RDKit molecule after its hydrogens were added, as `embed` orders them."""
+    from rdkit import Chem
+
+    return [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in Chem.AddHs(mol).GetBonds()]
+
+
+def embed(mol: Any, charge: int, multiplicity: int, conformers: int, seed: int) -> tuple[Geometry, dict[str, Any]]:
+    """The conformer lowest in MMFF94 (or UFF) of those ETKDGv3 makes, and how it was found.
+
+    mol: RDKit molecule or SMILES, hydrogens implicit. Diagnostics: force field, conformers embedded, its
+    energy in kcal/mol. Raises SimulatorError implausible (embedding_failed, overlapping_atoms).
+    """
+    from rdkit import Chem
+    from rdkit.Chem import rdDistGeom
+
+    molecule = Chem.AddHs(Chem.MolFromSmiles(mol) if isinstance(mol, str) else mol)
+    parameters = rdDistGeom.ETKDGv3()
+    parameters.randomSeed = seed
+    parameters.numThreads = 1
+    found = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
+    random_coordinates = not found
+    if random_coordinates:
+        parameters.useRandomCoords = True
+        found = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
+    if not found:
+        raise failure(Outcome.IMPLAUSIBLE, Reason.EMBEDDING_FAILED, "no conformer satisfies the distance bounds")
+    force_field, energies = _relax_in_force_field(molecule)
+    best = int(np.argmin(energies))
+    geometry = Geometry(
+        tuple(atom.GetAtomicNum() for atom in molecule.GetAtoms()),
+        np.array(molecule.GetConformer(found[best]).GetPositions(), dtype=float),
+        charge,
+        multiplicity,
+    )
+    check(geometry)
+    return geometry, {
+        "force_field": force_field,
+        "conformers": len(found),
+        "random_coordinates": random_coordinates,
+        "force_field_energy": float(energies[best]),
+        "seed": seed,
+    }
+
+
+def prepare(
+    mol: Any, charge: int, multiplicity: int, protocol: GeometryProtocol, seed: int
+) -> tuple[Geometry, dict[str, Any]]:
+    """The geometry by the protocol, checked to be still the molecule that was asked for.
+
+    Raises SimulatorError as `embed`, `check_bonds` and `tblite_engine.relax` do.
+    """
+    geometry, diagnostics = embed(mol, charge, multiplicity, protocol.conformers, seed)
+    if protocol.method == "gfn2":
+        from sciagent_simulators.tblite_engine import relax
+
+        geometry, result = relax(geometry)
+        diagnostics |= {"relax_steps": result.steps, "relax_fmax": result.fmax, "relax_recovery": result.recovery}
+    check_bonds(geometry, bonds_of(mol))
+    return geometry, diagnostics
+
+
+def _relax_in_force_field(molecule: Any) -> tuple[str, list[float]]:
+    """Relax all conformers in place; force field used and energies in kcal/mol, in the conformers' order."""
+    from rdkit.Chem import rdForceFieldHelpers as ff
+
+    steps = 2000
+    if ff.MMFFHasAllMoleculeParams(molecule):
+        outcome = ff.MMFFOptimizeMoleculeConfs(molecule, numThreads=1, maxIters=steps)
+        return "MMFF94", [energy for _, energy in outcome]
+    if ff.UFFHasAllMoleculeParams(molecule):
+        outcome = ff.UFFOptimizeMoleculeConfs(molecule, numThreads=1, maxIters=steps)
+        return "UFF", [energy for _, energy in outcome]
+    return "none", [0.0] * molecule.GetNumConformers()
+
+
+def _relative_distances(geometry: Geometry) -> Positions:
+    """n x n distances over the sum of covalent radii; infinite on the diagonal."""
+    from ase.data import covalent_radii
+
+    radii = np.array(covalent_radii)[list(geometry.numbers)]
+    distances = np.linalg.norm(geometry.positions[:, None] - geometry.positions[None], axis=-1)
+    relative: Positions = distances / (radii[:, None] + radii[None])
+    np.fill_diagonal(relative, np.inf)
+    return relative

@@ -1,0 +1,223 @@
+"""Kohn-Sham single points of molecules by PySCF: density fitting, recovery of convergence, and what makes a number.
+
+PySCF returns an energy when it did not converge, runs iodine with 106 electrons when nobody passes its effective core
+potential, and converges overlapping atoms to +50 hartree. Here each of those is an error with a reason.
+
+Energies in eV, dipole in debye, lengths in angstrom; hartree only where a name says so.
+
+Sources: PySCF: Sun et al., J. Chem. Phys. 153, 024109 (2020). def2: Weigend, Ahlrichs, PCCP 7, 3297 (2005).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent_simulators.geometry import Geometry, check, failure
+from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
+
+ECP_ABOVE = 36  # the def2 sets replace cores by potentials beyond krypton
+SPIN_TOLERANCE = 0.1  # of <S^2> above S(S+1)
+
+
+@dataclass(frozen=True)
+class DftSettings:
+    """functional: as PySCF spells it. conv_tol: hartree. dispersion: `d3bj`, `d4` or none (needs pyscf-dispersion).
+
+    recover: whether the ladder of recovery steps is climbed. spin_check: section `spin_check`; max_memory: MB.
+    """
+
+    functional: str = "pbe0"
+    basis: str = "def2-svp"
+    grid_level: int = 3
+    conv_tol: float = 1e-8
+    max_cycles: int = 100
+    dispersion: str | None = None
+    spin_check: Literal["auto", "always", "off"] = "auto"
+    recover: bool = True
+    max_memory: int = 4000
+
+
+@dataclass(frozen=True)
+class DftResult:
+    """energy, homo, lumo, gap: eV (over both spins). dipole: debye, norm; of an ion, about its centre of mass.
+
+    diagnostics: recovery step that converged, cycles, basis functions, electrons, <S^2>, spin check.
+    """
+
+    energy: float
+    homo: float
+    lumo: float | None
+    dipole: float
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def gap(self) -> float | None:
+        return None if self.lumo is None else self.lumo - self.homo
+
+
+def single_point(
+    geometry: Geometry, settings: DftSettings, checkpoint: Path | None = None, threads: int = 1
+) -> DftResult:
+    """One self-consistent field, trusted only after every check.
+
+    checkpoint: a file that PySCF writes at each cycle and from which a broken-off calculation goes on.
+    Raises SimulatorError: refused (multiplicity, missing_basis, missing_ecp), implausible (overlapping_atoms,
+    implausible_energy), not_converged (scf_not_converged), unstable (spin_contaminated, scf_unstable,
+    triplet_ground_state, anion_unbound).
+    """
+    from pyscf import lib
+
+    from sciagent_simulators.spin_check import check_spin
+
+    check(geometry)
+    with lib.with_omp_threads(threads):
+        mol = build(geometry, settings)
+        mf, diagnostics = converge(mean_field(mol, settings), settings, checkpoint)
+        diagnostics |= {"basis_functions": int(mol.nao), "electrons": int(mol.nelectron)}
+        check_energy(float(mf.e_tot), atomic_energies(mol), geometry)
+        if geometry.multiplicity > 1:
+            diagnostics["s_squared"] = _check_contamination(mf, geometry)
+        result = _read(mf, geometry, diagnostics)
+        if geometry.charge < 0 and result.homo > 0:
+            raise failure(
+                Outcome.UNSTABLE, Reason.ANION_UNBOUND,
+                f"the highest occupied orbital lies at {result.homo:+.2f} eV: the last electron is held by the basis",
+                **diagnostics,
+            )  # fmt: skip
+        if geometry.multiplicity == 1 and settings.spin_check != "off":
+            diagnostics["spin_check"] = check_spin(mf, settings)
+    return result
+
+
+def build(geometry: Geometry, settings: DftSettings) -> Any:
+    """The PySCF molecule, with effective core potentials beyond krypton and the electron count that follows."""
+    from ase.data import chemical_symbols
+    from pyscf import gto
+    from pyscf.lib.exceptions import BasisNotFoundError
+
+    symbols = [chemical_symbols[z] for z in geometry.numbers]
+    heavy = sorted({chemical_symbols[z] for z in geometry.numbers if z > ECP_ABOVE})
+    if heavy and not settings.basis.lower().startswith("def2"):
+        raise failure(Outcome.REFUSED, Reason.MISSING_ECP, f"{settings.basis} comes without potentials for {heavy}")
+    try:
+        mol = gto.M(
+            atom=list(zip(symbols, geometry.positions.tolist(), strict=True)), unit="angstrom", basis=settings.basis,
+            ecp=dict.fromkeys(heavy, settings.basis), charge=geometry.charge, spin=geometry.unpaired, verbose=0,
+            max_memory=settings.max_memory,
+        )  # fmt: skip
+    except BasisNotFoundError as error:
+        raise failure(Outcome.REFUSED, Reason.MISSING_BASIS, " ".join(str(error).split())) from error
+    for i, z in enumerate(geometry.numbers):
+        if z > ECP_ABOVE and mol.atom_nelec_core(i) == 0:
+            raise failure(Outcome.REFUSED, Reason.MISSING_ECP, f"no effective core potential for {symbols[i]}")
+    return mol
+
+
+def mean_field(mol: Any, settings: DftSettings) -> Any:
+    """Restricted for singlets, unrestricted otherwise; Coulomb and exchange by density fitting."""
+    from pyscf import dft
+
+    mf = (dft.UKS(mol) if mol.spin else dft.RKS(mol)).density_fit()
+    mf.xc = settings.functional
+    mf.grids.level = settings.grid_level
+    mf.conv_tol = settings.conv_tol
+    mf.max_cycle = settings.max_cycles
+    if settings.dispersion:
+        mf.disp = settings.dispersion
+    return mf
+
+
+def converge(mf: Any, settings: DftSettings, checkpoint: Path | None = None) -> tuple[Any, dict[str, Any]]:
+    """The converged mean field and which step of the ladder did it: diis, damped (with a level shift), newton.
+
+    Raises SimulatorError not_converged (scf_not_converged).
+    """
+    density = _resume(mf, checkpoint)
+    resumed = density is not None
+    mf.chkfile = str(checkpoint) if checkpoint else None
+    tried: list[str] = []
+    for step in ("diis", "damped", "newton") if settings.recover else ("diis",):
+        tried.append(step)
+        mf.level_shift, mf.damp = (0.3, 0.3) if step == "damped" else (0.0, 0.0)
+        if step == "newton":
+            mf = mf.newton()
+            mf.max_cycle = 50
+        mf.kernel(dm0=density)
+        if mf.converged:
+            mf = mf.undo_newton() if step == "newton" else mf
+            mf.level_shift, mf.damp = 0.0, 0.0
+            return mf, {"scf_step": step, "scf_tried": tried, "scf_cycles": int(mf.cycles), "resumed": resumed}
+        density = mf.make_rdm1()
+    raise failure(
+        Outcome.NOT_CONVERGED, Reason.SCF_NOT_CONVERGED,
+        f"{' and '.join(tried)} did not reach {settings.conv_tol:g} hartree in {settings.max_cycles} cycles",
+        scf_tried=tried, last_energy_hartree=float(mf.e_tot), resumed=resumed,
+    )  # fmt: skip
+
+
+def check_energy(energy: float, atoms: dict[str, float], geometry: Geometry) -> None:
+    """A molecule is bound with respect to its neutral atoms, but not by much.
+
+    energy: hartree. atoms: Hartree-Fock energies, hartree, of the free neutral atoms, by element. Allowed above their
+    sum: 1 + q^2 hartree (ionisation) and 0.05 per electron (local functionals lie above Hartree-Fock); below it: 0.5 per
+    atom (N2, the strongest bond, has 0.18) and 0.1 per electron (correlation is about 0.04).
+    Raises SimulatorError implausible (implausible_energy).
+    """
+    from ase.data import chemical_symbols
+
+    free = sum(atoms[chemical_symbols[z]] for z in geometry.numbers)
+    low = free - 0.5 * len(geometry.numbers) - 0.1 * geometry.electrons
+    high = free + 1.0 + geometry.charge**2 + 0.05 * geometry.electrons
+    if not (np.isfinite(energy) and energy < 0 and low <= energy <= high):
+        raise failure(
+            Outcome.IMPLAUSIBLE, Reason.IMPLAUSIBLE_ENERGY,
+            f"{energy:.3f} hartree; the free atoms have {free:.3f}, so it should lie in [{low:.3f}, {high:.3f}]",
+        )  # fmt: skip
+
+
+def atomic_energies(mol: Any) -> dict[str, float]:
+    """Spherically averaged Hartree-Fock energy of each element's neutral atom in the same basis, hartree."""
+    from pyscf.scf.atom_hf import get_atm_nrhf
+
+    return {element: float(found[0]) for element, found in get_atm_nrhf(mol).items()}
+
+
+def _resume(mf: Any, checkpoint: Path | None) -> Any:
+    """The density of an earlier attempt, or None where there is none or its file was cut short."""
+    if checkpoint is None or not checkpoint.exists():
+        return None
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        return mf.from_chk(str(checkpoint))
+    checkpoint.unlink()
+    return None
+
+
+def _check_contamination(mf: Any, geometry: Geometry) -> float:
+    found = float(mf.spin_square()[0])
+    spin = geometry.unpaired / 2
+    if found - spin * (spin + 1) > SPIN_TOLERANCE:
+        raise failure(
+            Outcome.UNSTABLE, Reason.SPIN_CONTAMINATED,
+            f"<S^2> is {found:.3f}; a pure multiplicity {geometry.multiplicity} has {spin * (spin + 1):.3f}",
+            s_squared=found,
+        )  # fmt: skip
+    return found
+
+
+def _read(mf: Any, geometry: Geometry, diagnostics: dict[str, Any]) -> DftResult:
+    energies, occupations = np.asarray(mf.mo_energy), np.asarray(mf.mo_occ)
+    virtual = energies[occupations == 0]
+    dipole = np.asarray(mf.dip_moment(unit="au", verbose=0)) - geometry.charge * geometry.centre_of_mass / BOHR
+    return DftResult(
+        energy=float(mf.e_tot) * HARTREE,
+        homo=float(energies[occupations > 0].max()) * HARTREE,
+        lumo=float(virtual.min()) * HARTREE if virtual.size else None,
+        dipole=float(np.linalg.norm(dipole)) * DEBYE,
+        diagnostics=diagnostics,
+    )
