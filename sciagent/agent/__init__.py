@@ -1,0 +1,1 @@
+"""The agent: what proposes candidates, through the workbench and nothing else."""

@@ -142,6 +142,7 @@ campaign_candidate = Table(
     Column("seq", Integer, nullable=False), Column("standing", String(20), nullable=False),
     Column("position", Integer, nullable=False),  # the rung it waits for, runs at, or ended at
     Column("depth", Integer, nullable=False, default=-1),  # highest rung with an answer
+    Column("verdict", String(20)),  # of the rung at `position`, once it is known
     Column("reason", String(60)), Column("detail", Text), Column("score", sa.Float), Column("utility", sa.Float),
     Column("hit_tier", String(20)), Column("is_hit", sa.Boolean, nullable=False, default=False),
     Column("in_seeds", sa.Boolean, nullable=False, default=False), _ref("proposal_id", "proposal.id", nullable=True),

@@ -340,6 +340,7 @@ def _tables() -> None:
         sa.Column("standing", sa.String(length=20), nullable=False),
         sa.Column("position", sa.Integer(), nullable=False),
         sa.Column("depth", sa.Integer(), nullable=False),
+        sa.Column("verdict", sa.String(length=20), nullable=True),
         sa.Column("reason", sa.String(length=60), nullable=True),
         sa.Column("detail", sa.Text(), nullable=True),
         sa.Column("score", sa.Float(), nullable=True),

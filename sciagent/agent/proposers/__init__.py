@@ -1,0 +1,1 @@
+"""Scripted proposers: a file (`screen`) and an evolutionary search (`evolve`)."""

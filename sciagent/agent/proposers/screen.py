@@ -1,0 +1,33 @@
+"""`screen`: propose what stands in a file, in its order, streamed; a million lines cost no more memory than ten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sciagent.agent.proposers.files import Record, read_structures
+from sciagent.domain.ports import ProposalIn, Turn, Workbench
+
+
+class Screen:
+    name = "screen"
+
+    def __init__(self, file: Path, column: str = "smiles") -> None:
+        self._file = file
+        self._column = column
+        self._records: Iterator[Record] | None = None
+        self._next = -1
+
+    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> dict[str, Any] | None:
+        """The next `limit` records; the cursor is the number of the next one, so a resumed run goes on there."""
+        start = int(turn.cursor.get("next", 0))
+        if self._records is None or start != self._next:
+            self._records = read_structures(self._file, self._column, skip=start)
+        batch = list(islice(self._records, limit))
+        if not batch:
+            return None
+        workbench.propose([ProposalIn(r.text, operation="screen", rationale=r.name or r.fault) for r in batch])
+        self._next = batch[-1].number + 1
+        return {"next": self._next}

@@ -1,0 +1,147 @@
+"""What people ask of a campaign: its status and its best candidates. Every query stands on an index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.outcomes import Verdict
+from sciagent.domain.states import Standing
+from sciagent.domain.tiers import Tier
+from sciagent.store import tables as t
+from sciagent.store.campaigns import CampaignRow, RungRow, rungs
+from sciagent.store.evidence import measured_of
+
+_CC = t.campaign_candidate.c
+
+
+def spent(connection: Connection, campaign_id: int) -> dict[str, float]:
+    s = t.spend.c
+    query = sa.select(s.resource, sa.func.sum(s.amount)).where(s.campaign_id == campaign_id).group_by(s.resource)
+    return {"core_seconds": 0.0} | {r: float(a) for r, a in connection.execute(query)}
+
+
+def jobs_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
+    """How many jobs each rung was asked to run, whatever became of them: {rung id: n}."""
+    j = t.job.c
+    query = sa.select(j.rung_id, sa.func.count()).where(j.campaign_id == campaign_id).group_by(j.rung_id)
+    return {r: int(n) for r, n in connection.execute(query)}
+
+
+def count(connection: Connection, table: sa.Table, *conditions: Any) -> int:
+    return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one())
+
+
+def hits(connection: Connection, campaign_id: int) -> int:
+    return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
+
+
+def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
+    """The JSON of `sciagent status NAME --json`; a documented contract, add to it but change nothing."""
+    ladder = rungs(connection, row.id)
+    by_place = [
+        (position, standing, verdict, int(n))
+        for position, standing, verdict, n in connection.execute(
+            sa.select(_CC.position, _CC.standing, _CC.verdict, sa.func.count())
+            .where(_CC.campaign_id == row.id)
+            .group_by(_CC.position, _CC.standing, _CC.verdict)
+        )
+    ]
+    s, d = t.spend.c, t.decision.c
+    cost = {
+        (rung, resource): float(amount)
+        for rung, resource, amount in connection.execute(
+            sa.select(s.rung_id, s.resource, sa.func.sum(s.amount))
+            .where(s.campaign_id == row.id)
+            .group_by(s.rung_id, s.resource)
+        )
+    }
+    tiers = connection.execute(
+        sa.select(_CC.hit_tier, sa.func.count())
+        .where(_CC.campaign_id == row.id, _CC.hit_tier.is_not(None))
+        .group_by(_CC.hit_tier)
+    )
+    by_tier = {str(tier): 0 for tier in Tier} | {tier: int(n) for tier, n in tiers}
+    return {
+        "campaign": row.name,
+        "state": str(row.state),
+        "stop_reason": row.stop_reason,
+        "spent": spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
+        "budget": row.spec.get("budget", {}),
+        "proposals": count(connection, t.proposal, t.proposal.c.campaign_id == row.id),
+        "candidates": sum(n for *_, n in by_place),
+        "hits": hits(connection, row.id),
+        "hits_by_tier": by_tier,
+        "reused": count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),
+        "rungs": [_rung_status(r, by_place, cost.get((r.id, "core_seconds"), 0.0)) for r in ladder],
+    }
+
+
+def _rung_status(rung: RungRow, places: list[tuple[int, str, str | None, int]], core_seconds: float) -> dict[str, Any]:
+    passed = failed = inconclusive = errors = 0
+    for position, standing, verdict, n in places:
+        if position > rung.position or (position == rung.position and verdict == Verdict.PASS):
+            passed += n
+        elif position == rung.position and standing in (Standing.DROPPED, Standing.SETTLED):
+            failed += n if verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE) else 0
+            inconclusive += n if verdict == Verdict.INCONCLUSIVE else 0
+            errors += n if verdict == Verdict.ERROR else 0
+    return {
+        "rung": rung.name, "tier": rung.tier, "done": passed + failed + inconclusive + errors, "passed": passed,
+        "failed": failed, "inconclusive": inconclusive, "errors": errors, "core_seconds": round(core_seconds, 3),
+    }  # fmt: skip
+
+
+def evidence_of(connection: Connection, row: CampaignRow, candidate_ids: list[int]) -> dict[int, list[Any]]:
+    """Current evidence under the campaign's own rungs: {candidate id: [(rung, evidence row)]}, in ladder order."""
+    ladder = rungs(connection, row.id)
+    e = t.current_evidence.c
+    found: dict[int, list[Any]] = {i: [] for i in candidate_ids}
+    for rung in ladder:
+        query = sa.select(t.current_evidence).where(
+            e.candidate_id.in_(candidate_ids),
+            e.verifier == rung.verifier,
+            e.verifier_version == rung.verifier_version,
+            e.settings_hash == rung.settings_hash,
+        )
+        for one in connection.execute(query).mappings():
+            found[one["candidate_id"]].append((rung, one))
+    return found
+
+
+def best(connection: Connection, row: CampaignRow, n: int) -> list[dict[str, Any]]:
+    """The JSON of `sciagent best NAME -n N --json`: hits first, then by depth reached and score."""
+    query = (
+        sa.select(
+            _CC.candidate_id, t.candidate.c.key, t.candidate.c.text, _CC.utility, _CC.is_hit, _CC.in_seeds, _CC.depth,
+            _CC.standing, _CC.score, _CC.reason, t.candidate.c.inchikey,
+        )
+        .join(t.candidate, t.candidate.c.id == _CC.candidate_id)
+        .where(_CC.campaign_id == row.id)
+        .order_by(_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc().nulls_last(), _CC.seq)
+        .limit(n)
+    )  # fmt: skip
+    rows = connection.execute(query).all()
+    evidence = evidence_of(connection, row, [r[0] for r in rows])
+    values = measured_of(connection, [e["id"] for pairs in evidence.values() for _, e in pairs])
+    found = []
+    for r in rows:
+        shown: dict[str, Any] = {}
+        for rung, one in evidence[r[0]]:  # later rungs overwrite earlier ones: the highest level measured
+            for m in values.get(one["id"], ()):
+                q = m.quantity
+                shown[m.property] = {
+                    "value": q.value, "unit": q.unit, "uncertainty": q.uncertainty, "level": m.level.label, "rung": rung.name,
+                }  # fmt: skip
+        settled = r[7] == Standing.SETTLED
+        found.append(
+            {
+                "key": r[1], "smiles": r[2], "inchikey": r[10], "utility": r[3],
+                "p_hit": (1.0 if r[4] else 0.0) if settled or r[7] == Standing.DROPPED else None,
+                "verified": settled, "hit": bool(r[4]), "in_seeds": bool(r[5]), "score": r[8], "reason": r[9],
+                "values": shown,
+            }
+        )  # fmt: skip
+    return found

@@ -1,0 +1,114 @@
+"""Where each candidate stands in a campaign: entered, promoted, dropped, settled; asked for in bounded pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.states import Standing
+from sciagent.store import tables as t
+from sciagent.store.clock import db_now
+
+_CC = t.campaign_candidate.c
+
+
+def members(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> set[int]:
+    """Which of these candidates the campaign has already."""
+    found: set[int] = set()
+    for start in range(0, len(candidate_ids), 500):
+        query = sa.select(_CC.candidate_id).where(
+            _CC.campaign_id == campaign_id, _CC.candidate_id.in_(candidate_ids[start : start + 500])
+        )
+        found.update(connection.execute(query).scalars())
+    return found
+
+
+def add(connection: Connection, campaign_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """rows: candidate_id, proposal_id, in_seeds. Sequence numbers follow the order given."""
+    if not rows:
+        return
+    last = connection.execute(sa.select(sa.func.max(_CC.seq)).where(_CC.campaign_id == campaign_id)).scalar()
+    first = 0 if last is None else last + 1
+    now = db_now(connection)
+    connection.execute(
+        sa.insert(t.campaign_candidate),
+        [
+            {
+                "campaign_id": campaign_id, "seq": first + i, "standing": Standing.OPEN, "position": 0, "depth": -1,
+                "is_hit": False, "updated_at": now, **row,
+            }
+            for i, row in enumerate(rows)
+        ],
+    )  # fmt: skip
+
+
+def update(connection: Connection, campaign_id: int, candidate_id: int, **values: Any) -> None:
+    connection.execute(
+        sa.update(t.campaign_candidate)
+        .where(_CC.campaign_id == campaign_id, _CC.candidate_id == candidate_id)
+        .values(**values, updated_at=db_now(connection))
+    )
+
+
+def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:
+    query = sa.select(t.campaign_candidate).where(_CC.campaign_id == campaign_id, _CC.candidate_id == candidate_id)
+    return connection.execute(query).mappings().one_or_none()
+
+
+def waiting(
+    connection: Connection, campaign_id: int, position: int, *, by_score: bool, limit: int
+) -> list[tuple[int, int, float | None]]:
+    """(candidate id, seq, score) of open candidates at a rung: best score first, or first come first."""
+    order = (_CC.score.desc().nulls_last(), _CC.seq) if by_score else (_CC.seq,)
+    query = (
+        sa.select(_CC.candidate_id, _CC.seq, _CC.score)
+        .where(_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
+        .order_by(*order)
+        .limit(limit)
+    )
+    return [(int(i), int(s), v) for i, s, v in connection.execute(query)]
+
+
+def count_waiting(connection: Connection, campaign_id: int, from_position: int, at_most: int) -> int:
+    """How many candidates wait for, or are at, a rung from `from_position` on; counting stops at `at_most`."""
+    inner = (
+        sa.select(sa.literal(1))
+        .where(
+            _CC.campaign_id == campaign_id,
+            _CC.standing.in_([Standing.OPEN, Standing.PENDING]),
+            _CC.position >= from_position,
+        )
+        .limit(at_most)
+        .subquery()
+    )
+    return int(connection.execute(sa.select(sa.func.count()).select_from(inner)).scalar_one())
+
+
+def undecided_seqs(connection: Connection, campaign_id: int, position: int, limit: int) -> list[int]:
+    """Smallest sequence numbers of candidates that may still come to wait at `position`, or wait there."""
+    found: list[int] = []
+    for standing in (Standing.OPEN, Standing.PENDING):
+        for lower in range(position + (standing is Standing.OPEN)):
+            query = (
+                sa.select(_CC.seq)
+                .where(_CC.campaign_id == campaign_id, _CC.standing == standing, _CC.position == lower)
+                .order_by(_CC.seq)
+                .limit(limit)
+            )
+            found.extend(connection.execute(query).scalars())
+    return sorted(found)[:limit]
+
+
+def top(connection: Connection, campaign_id: int, n: int) -> list[Any]:
+    """The n best by score: (candidate id, key, text, score, depth, in_seeds)."""
+    query = (
+        sa.select(_CC.candidate_id, t.candidate.c.key, t.candidate.c.text, _CC.score, _CC.depth, _CC.in_seeds)
+        .join(t.candidate, t.candidate.c.id == _CC.candidate_id)
+        .where(_CC.campaign_id == campaign_id, _CC.score.is_not(None))
+        .order_by(_CC.score.desc(), _CC.seq)
+        .limit(n)
+    )
+    return list(connection.execute(query))
