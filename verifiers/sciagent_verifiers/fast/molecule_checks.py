@@ -1,0 +1,242 @@
+"""The first rung of most ladders: is it a molecule this campaign wants, and what does its graph say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any, Literal, get_args
+
+from pydantic import Field, field_validator, model_validator
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.properties import (
+    HEAVY_ATOMS,
+    LOGP,
+    MOLECULAR_WEIGHT,
+    NET_CHARGE,
+    QED,
+    RINGS,
+    ROTATABLE_BONDS,
+    SA_SCORE,
+    STRUCTURAL_ALERTS,
+    TPSA,
+)
+from sciagent.verification.contract import (
+    Context,
+    Cost,
+    Finding,
+    Level,
+    Measured,
+    Outcome,
+    Property,
+    PropertyAtLevel,
+    Quantity,
+    Reason,
+    Refusal,
+    Settings,
+    SimulatorError,
+    Tier,
+    Verifier,
+    at,
+)
+from sciagent_verifiers.fast.sa_score import sa_score
+
+Catalogue = Literal[
+    "PAINS", "PAINS_A", "PAINS_B", "PAINS_C", "BRENK", "NIH", "ZINC", "CHEMBL", "CHEMBL_Glaxo", "CHEMBL_Dundee",
+    "CHEMBL_BMS", "CHEMBL_SureChEMBL", "CHEMBL_MLSMR", "CHEMBL_Inpharmatica", "CHEMBL_LINT",
+]  # fmt: skip
+Descriptor = Literal[
+    "molecular_weight", "logp", "tpsa", "qed", "sa_score", "heavy_atoms", "net_charge", "rings", "rotatable_bonds"
+]
+RDKIT = Level(method="RDKit")
+
+_PROPERTIES: tuple[Property, ...] = (
+    MOLECULAR_WEIGHT, LOGP, TPSA, QED, SA_SCORE, HEAVY_ATOMS, NET_CHARGE, RINGS, ROTATABLE_BONDS,
+)  # fmt: skip
+
+
+class MoleculeChecksSettings(Settings):
+    """What is refused, what is counted, what is computed. Windows on the numbers are the campaign's gates."""
+
+    elements: tuple[str, ...] = ("H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Br", "I")
+    min_heavy_atoms: int = Field(1, ge=0)
+    max_heavy_atoms: int = Field(100, ge=1)
+    max_rings: int | None = Field(None, ge=0, description="SSSR")
+    max_ring_size: int | None = Field(None, ge=3)
+    charges: tuple[int, ...] = (0,)
+    allow_radicals: bool = False
+    allow_isotopes: bool = False
+    undefined_stereo: Literal["allow", "refuse"] = "allow"
+    forbid_smarts: tuple[str, ...] = Field((), description="a match is refused")
+    alerts: tuple[Catalogue, ...] = Field((), description="RDKit filter catalogues; matches are counted, not refused")
+    descriptors: tuple[Descriptor, ...] = get_args(Descriptor)
+
+    @field_validator("elements")
+    @classmethod
+    def _known_elements(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from rdkit import Chem
+
+        known = {Chem.GetPeriodicTable().GetElementSymbol(number) for number in range(1, 119)}
+        if unknown := [symbol for symbol in value if symbol not in known]:
+            raise ValueError(f"not an element: {', '.join(unknown)}")
+        return value
+
+    @field_validator("forbid_smarts")
+    @classmethod
+    def _valid_smarts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for smarts in value:
+            if _pattern(smarts) is None:
+                raise ValueError(f'"{smarts}" is not a SMARTS pattern')
+        return value
+
+    @model_validator(mode="after")
+    def _window(self) -> MoleculeChecksSettings:
+        if self.min_heavy_atoms > self.max_heavy_atoms:
+            raise ValueError(f"min_heavy_atoms {self.min_heavy_atoms} exceeds max_heavy_atoms {self.max_heavy_atoms}")
+        return self
+
+
+class MoleculeChecks(Verifier[Molecule]):
+    """Refuses what the campaign does not want, cheapest check first; measures descriptors of the rest with RDKit.
+
+    Graph descriptors are exact for their definition (uncertainty 0); how well Crippen's logP or the SA score agree
+    with nature is another matter. Alerts are counted at a level that names the catalogues.
+    """
+
+    name = "molecule.checks"
+    version = "1"
+    tier = Tier.FAST
+    Settings = MoleculeChecksSettings
+    settings: MoleculeChecksSettings
+    preload = ("rdkit.Chem", "rdkit.Chem.QED", "rdkit.Chem.Crippen", "rdkit.Chem.rdMolDescriptors")
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        wanted = at(RDKIT, *(p for p in _PROPERTIES if p.name in self.settings.descriptors))
+        return wanted + (at(self._alert_level, STRUCTURAL_ALERTS) if self.settings.alerts else ())
+
+    @property
+    def _alert_level(self) -> Level:
+        return Level(method=f"RDKit {'+'.join(sorted(set(self.settings.alerts)))}")
+
+    def accepts(self, candidate: Molecule) -> Refusal | None:
+        if candidate.kind != "molecule":
+            return Refusal(Reason.WRONG_KIND, f"a {candidate.kind}, not a molecule")
+        return self._by_counts(candidate) or self._by_atoms(candidate.mol) or self._by_graph(candidate.mol)
+
+    def cost(self, candidate: Molecule) -> Cost:
+        return Cost(core_seconds=2e-3 + 1e-4 * candidate.heavy_atoms)
+
+    def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
+        for molecule in batch:
+            refusal = self.accepts(molecule)
+            if refusal is not None:
+                yield Finding(molecule.key, Outcome.REFUSED, reason=refusal.reason, detail=refusal.detail)
+                continue
+            try:
+                yield Finding(molecule.key, Outcome.OK, measured=self._measured(molecule))
+            except SimulatorError as error:
+                yield self.failed(molecule, error)
+
+    def _by_counts(self, molecule: Molecule) -> Refusal | None:
+        s = self.settings
+        if molecule.heavy_atoms > s.max_heavy_atoms:
+            return Refusal(Reason.TOO_LARGE, f"{molecule.heavy_atoms} heavy atoms; the limit is {s.max_heavy_atoms}")
+        if molecule.heavy_atoms < s.min_heavy_atoms:
+            return Refusal(Reason.TOO_SMALL, f"{molecule.heavy_atoms} heavy atoms; at least {s.min_heavy_atoms}")
+        if molecule.charge not in s.charges:
+            return Refusal(Reason.CHARGE, f"net charge {molecule.charge:+d}; allowed: {_listed(s.charges)}")
+        if not s.allow_radicals and molecule.multiplicity != 1:
+            return Refusal(Reason.RADICAL, f"multiplicity {molecule.multiplicity}; only closed shells are allowed")
+        return None
+
+    def _by_atoms(self, mol: Any) -> Refusal | None:
+        s = self.settings
+        for atom in mol.GetAtoms():
+            symbol = atom.GetSymbol()
+            if symbol not in s.elements or (atom.GetTotalNumHs() and "H" not in s.elements):
+                other = symbol if symbol not in s.elements else "H"
+                return Refusal(Reason.ELEMENT, f"{other}; allowed: {_listed(s.elements)}")
+            if not s.allow_radicals and atom.GetNumRadicalElectrons():
+                return Refusal(Reason.RADICAL, f"unpaired or open valence on atom {atom.GetIdx() + 1} ({symbol})")
+            if not s.allow_isotopes and atom.GetIsotope():
+                return Refusal(Reason.ISOTOPE, f"{atom.GetIsotope()}{symbol} at atom {atom.GetIdx() + 1}")
+        return None
+
+    def _by_graph(self, mol: Any) -> Refusal | None:
+        s = self.settings
+        rings = mol.GetRingInfo().AtomRings()
+        if s.max_rings is not None and len(rings) > s.max_rings:
+            return Refusal(Reason.TOO_LARGE, f"{len(rings)} rings; the limit is {s.max_rings}")
+        largest = max(map(len, rings), default=0)
+        if s.max_ring_size is not None and largest > s.max_ring_size:
+            return Refusal(Reason.TOO_LARGE, f"a ring of {largest} atoms; the limit is {s.max_ring_size}")
+        if s.undefined_stereo == "refuse" and (places := _undefined_stereo(mol)):
+            return Refusal(Reason.UNDEFINED_STEREO, f"not defined: {', '.join(places)}")
+        for smarts in s.forbid_smarts:
+            if mol.HasSubstructMatch(_pattern(smarts)):
+                return Refusal(Reason.STRUCTURAL_ALERT, f"matches {smarts}")
+        return None
+
+    def _measured(self, molecule: Molecule) -> tuple[Measured, ...]:
+        found = []
+        for one in self.measures:
+            if one.property is STRUCTURAL_ALERTS:
+                value = float(len(_catalogue(tuple(sorted(set(self.settings.alerts)))).GetMatches(molecule.mol)))
+            else:
+                value = float(_functions()[one.property.name](molecule.mol))
+            found.append(Measured(one.property.name, one.level, Quantity(value, one.property.unit, uncertainty=0.0)))
+        return tuple(found)
+
+
+@cache
+def _functions() -> dict[str, Callable[[Any], float]]:
+    from rdkit import Chem
+    from rdkit.Chem import QED as qed
+    from rdkit.Chem import rdMolDescriptors as rd
+
+    return {
+        "molecular_weight": rd._CalcMolWt,
+        "logp": lambda mol: rd.CalcCrippenDescriptors(mol)[0],
+        "tpsa": rd.CalcTPSA,
+        "qed": qed.qed,
+        "sa_score": sa_score,
+        "heavy_atoms": lambda mol: mol.GetNumHeavyAtoms(),
+        "net_charge": Chem.GetFormalCharge,
+        "rings": rd.CalcNumRings,
+        "rotatable_bonds": rd.CalcNumRotatableBonds,
+    }
+
+
+@cache
+def _pattern(smarts: str) -> Any:
+    from rdkit import Chem
+
+    from sciagent.chemistry.messages import rdkit_messages
+
+    with rdkit_messages():
+        return Chem.MolFromSmarts(smarts) if smarts.strip() else None
+
+
+@cache
+def _catalogue(names: tuple[str, ...]) -> Any:
+    from rdkit.Chem.FilterCatalog import FilterCatalog, FilterCatalogParams
+
+    params = FilterCatalogParams()
+    for name in names:
+        params.AddCatalog(getattr(FilterCatalogParams.FilterCatalogs, name))
+    return FilterCatalog(params)
+
+
+def _undefined_stereo(mol: Any) -> list[str]:
+    from rdkit import Chem
+
+    return [
+        f"{str(one.type).partition('_')[0].lower()} {one.centeredOn + 1}"  # `atom 3`, `bond 2`
+        for one in Chem.FindPotentialStereo(Chem.Mol(mol))
+        if one.specified == Chem.StereoSpecified.Unspecified
+    ]
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(map(str, values))
