@@ -1,0 +1,37 @@
+"""How a validator of the campaign spec states a mistake: where, what, and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+FAULT = "spec"
+
+
+class Faults:
+    """Collects mistakes at places relative to the object under validation, then raises them together."""
+
+    def __init__(self) -> None:
+        self.details: list[InitErrorDetails] = []
+
+    def add(self, loc: Sequence[int | str], message: str, hint: str = "", value: Any = None) -> None:
+        error = PydanticCustomError(FAULT, "{message}", {"message": message, "hint": hint})
+        self.details.append(InitErrorDetails(type=error, loc=tuple(loc), input=value))
+
+    def take(self, loc: Sequence[int | str], error: PydanticCustomError) -> None:
+        """The mistake of `fault`, at a place."""
+        context = error.context or {}
+        self.add(loc, str(context["message"]), str(context["hint"]))
+
+    def raise_any(self, title: str = "campaign") -> None:
+        """Raises ValidationError if there is a mistake; pydantic puts its own path before each place."""
+        if self.details:
+            raise ValidationError.from_exception_data(title, self.details)
+
+
+def fault(message: str, hint: str = "") -> PydanticCustomError:
+    """The mistake of one field, to be raised from its validator."""
+    return PydanticCustomError(FAULT, "{message}", {"message": message, "hint": hint})

@@ -1,0 +1,83 @@
+"""Reads a campaign file. Every mistake in it is reported at once, one a line: `file:line:col: path: what is wrong`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sciagent.campaign.faults import Faults
+from sciagent.campaign.messages import explain, show
+from sciagent.campaign.positions import MAX_BYTES, Document, Fault, decode, read
+from sciagent.campaign.spec import CampaignSpec
+from sciagent.campaign.spec_checks import check_together, draft
+from sciagent.errors import SpecError
+
+__all__ = ["campaign_schema", "load_spec", "parse_spec"]
+
+
+def load_spec(path: Path) -> CampaignSpec:
+    """The campaign in a YAML file; paths in it start at its folder. Raises SpecError."""
+    try:
+        if path.exists() and not path.is_file():
+            raise SpecError(f"{path}:1:1: not a regular file")
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SpecError(f"{path}:1:1: cannot be read: {error.strerror or error}") from None
+    text, bad = decode(raw)
+    if bad is not None:
+        raise SpecError(_report(str(path), [bad]))
+    return parse_spec(text, str(path), path.resolve().parent)
+
+
+def parse_spec(text: str, name: str = "campaign.yaml", base: Path | None = None) -> CampaignSpec:
+    """The campaign in a YAML text. name: what messages call it. base: where relative paths start, by default the
+    working directory. Raises SpecError."""
+    document = read(text)
+    if not isinstance(document.data, dict):
+        raise SpecError(_report(name, document.faults))
+    context = {"base": Path.cwd() if base is None else base}
+    spec, faults = None, list(document.faults)
+    try:
+        spec = CampaignSpec.model_validate(document.data, context=context)
+    except ValidationError as error:
+        faults += _explain_all(error, document)
+    if spec is None or faults:
+        raise SpecError(_report(name, faults))
+    return spec
+
+
+def campaign_schema() -> dict[str, Any]:
+    """JSON schema of the YAML file."""
+    schema = CampaignSpec.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "sciagent campaign"}
+
+
+def _explain_all(error: ValidationError, document: Document) -> list[Fault]:
+    errors: list[Any] = list(error.errors(include_url=False))
+    together = Faults()
+    check_together(draft(document.data), together)  # did not run if a part is wrong by itself
+    try:
+        together.raise_any()
+    except ValidationError as more:
+        errors += more.errors(include_url=False)
+    faults = [explain(one, document) for one in errors if not _echo(one)]
+    return [fault for fault in faults if not document.broken(fault.loc)]
+
+
+def _echo(error: Mapping[str, Any]) -> bool:
+    """Whether a list counts as too short only because its entries are wrong, which is said already."""
+    found = error.get("input")
+    return error["type"] == "too_short" and isinstance(found, list) and len(found) >= error["ctx"]["min_length"]
+
+
+def _report(name: str, faults: Sequence[Fault]) -> str:
+    lines: dict[str, None] = {}
+    for fault in sorted(faults, key=lambda one: (one.line, one.column)):
+        where = f"{show(fault.loc)}: " if fault.loc else ""
+        text = f"{name}:{fault.line}:{fault.column}: {where}{fault.message}"
+        lines[f"{text}\n  {fault.hint}" if fault.hint else text] = None
+    return "\n".join(lines)

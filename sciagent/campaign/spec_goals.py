@@ -1,0 +1,247 @@
+"""What a campaign wants and may spend: objectives, gates' limits, the goal and the budget, as YAML has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from sciagent.campaign.faults import Faults, fault
+from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.objectives import Direction, Objective, Window
+from sciagent.domain.properties import Property, properties
+from sciagent.domain.quantities import conversion_factor
+from sciagent.errors import UnitError, UnknownNameError
+
+NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+
+
+def _two_numbers(value: Any) -> Any:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise fault("takes a list of two numbers, as in [4.0, 4.6]")
+    return value
+
+
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
+NotNegative = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
+Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
+Pair = Annotated[tuple[Finite, Finite], BeforeValidator(_two_numbers)]
+
+
+class Part(BaseModel):
+    """Base of all parts of the spec: unknown keys are refused, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def registered_property(name: str) -> Property:
+    """Raises a fault with the nearest name that is registered."""
+    try:
+        return properties()[name]
+    except UnknownNameError as error:
+        raise fault(*_split(str(error))) from None
+
+
+def in_canonical_unit(value: float, unit: str | None, prop: Property) -> float:
+    """The value in `prop.unit`, rounded to 12 digits where a factor entered."""
+    factor = conversion_factor(unit or prop.unit, prop)
+    return value if factor == 1.0 else float(f"{value * factor:.12g}")
+
+
+def check_unit(unit: str | None, prop: Property) -> None:
+    """Raises a fault for a unit that the property does not take, or for none where one is needed."""
+    takes = f"{prop.name} takes: {', '.join(prop.units)}"
+    if unit is None and prop.unit != "1":
+        raise fault(f"{prop.name} needs a unit", takes)
+    try:
+        conversion_factor(unit or prop.unit, prop)
+    except UnitError as error:
+        raise fault(*_split(str(error))) from None
+
+
+def check_window(window: Window, prop: Property) -> str:
+    """What makes the window (canonical unit) impossible to meet, or an empty text."""
+    low, high = window.low, window.high
+    if low is not None and high is not None and low > high:
+        return f"the lower limit {low:g} lies above the upper limit {high:g}"
+    too_high = low is not None and prop.high is not None and low > prop.high
+    too_low = high is not None and prop.low is not None and high < prop.low
+    if too_high or too_low:
+        unit = "" if prop.unit == "1" else f" {prop.unit}"
+        bounds = [f"not below {prop.low:g}{unit}"] if prop.low is not None else []
+        bounds += [f"not above {prop.high:g}{unit}"] if prop.high is not None else []
+        return f"no value can lie here: {prop.name} is {' and '.join(bounds)}"
+    return ""
+
+
+class ObjectiveSpec(Part):
+    """What the campaign wants of one property; every number is in `unit`."""
+
+    property: str = Field(description="A registered property, such as homo_lumo_gap.")
+    unit: str | None = Field(
+        None, validate_default=True, description="Unit of all numbers here; may be left out for dimensionless ones."
+    )
+    window: Pair | None = Field(None, description="[low, high]: accepted inside.")
+    maximise: Pair | None = Field(None, description="[worst, best]: desirability rises from 0 to 1 between them.")
+    minimise: Pair | None = Field(None, description="[worst, best]: as maximise, with worst above best.")
+    min: Finite | None = Field(None, description="Lower acceptance limit.")
+    max: Finite | None = Field(None, description="Upper acceptance limit.")
+    scale: Positive | None = Field(
+        None,
+        description="Distance outside the limits over which desirability falls to 1/e; default: half the width of the "
+        "window, or 10 % of the one limit, or 1 in the canonical unit.",
+    )
+    weight: Positive = Field(1.0, description="Weight in the geometric mean of desirabilities.")
+
+    @field_validator("property")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        return registered_property(value).name
+
+    @field_validator("unit")
+    @classmethod
+    def _taken(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if "property" in info.data:
+            check_unit(value, properties()[info.data["property"]])
+        return value
+
+    @field_validator("window", "min", "max")
+    @classmethod
+    def _possible(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None or "unit" not in info.data or "property" not in info.data:
+            return value
+        low, high = {"window": value, "min": (value, None)}.get(str(info.field_name), (info.data.get("min"), value))
+        window = canonical_window(low, high, info.data["unit"], info.data["property"])
+        if problem := check_window(window, properties()[info.data["property"]]):
+            raise fault(problem)
+        return value
+
+    @field_validator("maximise", "minimise")
+    @classmethod
+    def _ordered(cls, value: Pair | None, info: ValidationInfo) -> Pair | None:
+        rises = info.field_name == "maximise"
+        if value is not None and (value[0] >= value[1] if rises else value[0] <= value[1]):
+            raise fault(f"takes [worst, best] with worst {'below' if rises else 'above'} best")
+        return value
+
+    @model_validator(mode="after")
+    def _one_wish(self) -> ObjectiveSpec:
+        faults = Faults()
+        named = [key for key in ("window", "maximise", "minimise") if getattr(self, key) is not None]
+        limits = [key for key in ("min", "max") if getattr(self, key) is not None]
+        if len(named) > 1 or ("window" in named and limits):
+            keys = [*named, *limits]
+            faults.add((keys[1],), f"{' and '.join(keys[:2])} exclude each other; state one", WISHES)
+        if not named and not limits:
+            faults.add((), "says nothing about what is wanted", WISHES)
+        if self.scale is not None and (self.maximise or self.minimise):
+            faults.add(("scale",), "has no effect here: the two numbers of maximise or minimise are the scale")
+        faults.raise_any()
+        return self
+
+    def direction(self) -> Direction:
+        if self.maximise or self.minimise:
+            return Direction.MAXIMISE if self.maximise else Direction.MINIMISE
+        return Direction.WINDOW if self.window else Direction.LIMIT
+
+    def accept(self) -> Window | None:
+        """The acceptance limits in the property's canonical unit; None without any."""
+        low, high = self.window or (self.min, self.max)
+        return None if low is None and high is None else canonical_window(low, high, self.unit, self.property)
+
+    def domain(self) -> Objective:
+        """The same objective in the property's canonical unit, with the default scale filled in."""
+        prop = properties()[self.property]
+        pair = self.maximise or self.minimise
+        ramp = None
+        if pair is not None:
+            ramp = (in_canonical_unit(pair[0], self.unit, prop), in_canonical_unit(pair[1], self.unit, prop))
+        accept = self.accept()
+        given = self.scale
+        scale = _default_scale(accept) if given is None else in_canonical_unit(given, self.unit, prop)
+        return Objective(self.property, self.direction(), accept, scale, ramp, self.weight)
+
+
+WISHES = "one of: window [low, high]; min and/or max; maximise [worst, best]; minimise [worst, best]"
+
+
+def _default_scale(accept: Window | None) -> float:
+    if accept is None:
+        return 1.0
+    if accept.low is not None and accept.high is not None and accept.high > accept.low:
+        return float(f"{(accept.high - accept.low) / 2:.12g}")
+    limit = accept.low if accept.low is not None else accept.high
+    return float(f"{abs(limit) / 10:.12g}") if limit else 1.0
+
+
+class GateSpec(Part):
+    """Limits that a rung's own result must meet, in the rung's own scale."""
+
+    min: Finite | None = Field(None, description="Lower limit.")
+    max: Finite | None = Field(None, description="Upper limit.")
+    unit: str | None = Field(None, description="Unit of the limits; may be left out for dimensionless properties.")
+
+    @model_validator(mode="after")
+    def _some_limit(self) -> GateSpec:
+        if self.min is None and self.max is None:
+            raise fault("needs min, max or both")
+        return self
+
+
+def canonical_window(low: float | None, high: float | None, unit: str | None, name: str) -> Window:
+    prop = properties()[name]
+    return Window(
+        None if low is None else in_canonical_unit(low, unit, prop),
+        None if high is None else in_canonical_unit(high, unit, prop),
+    )
+
+
+class GoalSpec(Part):
+    """What the campaign is for, and when it is done."""
+
+    kind: Literal["hits", "best", "graded"] = Field(description="Hits: find them; best: the top; graded: by utility.")
+    count: Count | None = Field(None, description="Stop after so many hits, or: how many best ones; default: no limit.")
+
+
+class BudgetSpec(Part):
+    """What the campaign may spend; at least one entry."""
+
+    core_seconds: NotNegative | None = Field(None, description="CPU time of all verifications, in seconds.")
+    gpu_seconds: NotNegative | None = Field(None, description="GPU time, in seconds.")
+    llm_tokens: NotNegative | None = Field(None, description="Tokens of language models.")
+    money: NotNegative | None = Field(None, description="Money, in EUR.")
+    lab_slots: NotNegative | None = Field(None, description="Slots in the laboratory.")
+    licences: NotNegative | None = Field(None, description="Uses of licensed programs.")
+    wall_minutes: Positive | None = Field(None, description="Minutes on the clock, over all runs of the campaign.")
+    proposals: Count | None = Field(None, description="Candidates that the proposer may hand in.")
+    rungs: dict[str, Annotated[int, Field(strict=True, ge=0, le=10**12)]] = Field(
+        default_factory=dict, description="Evidence rows that the campaign may pay for, by rung label."
+    )
+
+    @model_validator(mode="after")
+    def _some_entry(self, info: ValidationInfo) -> BudgetSpec:
+        if not self.rungs and all(getattr(self, key) is None for key in type(self).model_fields if key != "rungs"):
+            raise fault("is empty; state at least one limit", f"budget takes: {', '.join(type(self).model_fields)}")
+        return self
+
+    def resources(self) -> Mapping[str, float]:
+        """Limits by resource of `domain.cost.RESOURCE_UNITS`; a resource that is missing is not limited."""
+        amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
+        return {key: amount for key, amount in amounts.items() if amount is not None}
+
+
+def _split(message: str) -> tuple[str, str]:
+    """`what is wrong; known: a, b` as message and hint."""
+    for word in ("; known: ", "; it takes: "):
+        if word in message:
+            head, tail = message.split(word, 1)
+            return head, f"{word.strip('; ')} {tail}"
+    return message, ""
+
+
+__all__ = [
+    "NAME", "BudgetSpec", "Count", "Finite", "GateSpec", "GoalSpec", "NotNegative", "ObjectiveSpec", "Pair",
+    "Part", "Positive", "canonical_window", "check_unit", "check_window", "registered_property",
+]  # fmt: skip

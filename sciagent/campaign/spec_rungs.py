@@ -1,0 +1,164 @@
+"""A rung of the ladder as YAML has it: a verifier with its settings, the gate on its results, its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from sciagent.campaign.faults import Faults, fault
+from sciagent.campaign.spec_goals import (
+    NAME,
+    Count,
+    GateSpec,
+    Part,
+    Positive,
+    canonical_window,
+    check_unit,
+    check_window,
+    registered_property,
+)
+from sciagent.domain.evidence import canonical_json
+from sciagent.domain.objectives import Window
+from sciagent.domain.tiers import Tier
+from sciagent.errors import UnknownNameError, UsageError, did_you_mean
+from sciagent.verification.contract import Verifier
+from sciagent.verification.registry import verifier_class, verifier_names
+
+# wall seconds (fast: per candidate) and MB of memory
+TIER_LIMITS: dict[Tier, tuple[float, float]] = {
+    Tier.FAST: (10.0, 2000.0),
+    Tier.SIMULATION: (600.0, 4000.0),
+    Tier.HIGH_FIDELITY: (7200.0, 8000.0),
+    Tier.WORLD: (7200.0, 2000.0),
+}
+
+
+def default_label(verifier: str) -> str:
+    return verifier.replace(".", "_").lower()
+
+
+def find_verifier(name: object) -> type[Verifier[Any]] | None:
+    """The class, or None when there is none or it does not load."""
+    try:
+        return verifier_class(name) if isinstance(name, str) else None
+    except UsageError:
+        return None
+
+
+class LimitsSpec(Part):
+    """What one verification may use at most; the defaults go by tier."""
+
+    wall_seconds: Positive = Field(
+        default_factory=lambda: TIER_LIMITS[Tier.SIMULATION][0],
+        description="Seconds on the clock; default: fast 10 (per candidate), simulation 600, high_fidelity 7200.",
+    )
+    memory_mb: Positive = Field(
+        default_factory=lambda: TIER_LIMITS[Tier.SIMULATION][1],
+        description="Memory in MB; default: fast 2000, simulation 4000, high_fidelity 8000.",
+    )
+
+
+class RungSpec(Part):
+    """One step of the ladder."""
+
+    rung: str = Field(
+        default_factory=str,
+        pattern=NAME,
+        description="Label, unique in the ladder; default: the verifier's name with dots as underscores.",
+    )
+    verifier: str = Field(description="A registered verifier, such as xtb.singlepoint.")
+    settings: dict[str, Any] = Field(default_factory=dict, description="Settings of the verifier.")
+    gate: dict[str, GateSpec] = Field(default_factory=dict, description="Limits by property the verifier measures.")
+    limits: LimitsSpec = Field(default_factory=LimitsSpec, description="Wall time and memory of one verification.")
+    replicates: Count = Field(1, description="How often the verification is repeated.")
+    on_refusal: Literal["drop", "skip"] = Field(
+        default_factory=lambda: "skip",
+        description="A candidate the verifier refuses: drop it, or skip the rung; default: drop if fast, else skip.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_by_tier(cls, data: Any) -> Any:
+        found = find_verifier(data.get("verifier")) if isinstance(data, dict) else None
+        if found is None:
+            return data
+        wall, memory = TIER_LIMITS[found.tier]
+        given = data.get("limits", {})
+        limits = {"wall_seconds": wall, "memory_mb": memory, **given} if isinstance(given, dict) else given
+        on_refusal = "drop" if found.tier is Tier.FAST else "skip"
+        return {"rung": default_label(found.name), "on_refusal": on_refusal, **data, "limits": limits}
+
+    @field_validator("verifier")
+    @classmethod
+    def _registered(cls, value: str) -> str:
+        try:
+            verifier_class(value)
+        except UnknownNameError:
+            names = verifier_names()
+            known = f"registered: {', '.join(names) or 'none'}"
+            raise fault(f'unknown verifier "{value}"{did_you_mean(value, names)}', known) from None
+        except UsageError as error:
+            raise fault(str(error)) from None
+        return value
+
+    @field_validator("settings")
+    @classmethod
+    def _taken_by_the_verifier(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if (found := find_verifier(info.data.get("verifier"))) is None:
+            return value
+        try:
+            instance = found(value)
+            canonical_json(instance.settings.model_dump(mode="json"))
+            _ = instance.measures
+        except ValidationError:
+            raise  # pydantic puts our path before the verifier's
+        except (UsageError, ValueError, TypeError, LookupError) as error:
+            raise fault(f'verifier "{found.name}" does not take these settings: {error}') from None
+        return value
+
+    @field_validator("gate")
+    @classmethod
+    def _measured(cls, value: dict[str, GateSpec], info: ValidationInfo) -> dict[str, GateSpec]:
+        found, settings = find_verifier(info.data.get("verifier")), info.data.get("settings")
+        if found is None or settings is None:
+            return value
+        measured = sorted({one.property.name for one in found(settings).measures})
+        faults = Faults()
+        for name, gate in value.items():
+            if name not in measured:
+                message = f'verifier "{found.name}" does not measure "{name}"{did_you_mean(name, measured)}'
+                faults.add((name,), message, f"it measures: {', '.join(measured)}")
+                continue
+            try:
+                prop = registered_property(name)
+                check_unit(gate.unit, prop)
+            except PydanticCustomError as error:
+                faults.take((name,) if gate.unit is None else (name, "unit"), error)
+                continue
+            if problem := check_window(canonical_window(gate.min, gate.max, gate.unit, name), prop):
+                faults.add((name, "min" if gate.min is not None else "max"), problem)
+        faults.raise_any()
+        return value
+
+    @property
+    def label(self) -> str:
+        return self.rung
+
+    @property
+    def tier(self) -> Tier:
+        return verifier_class(self.verifier).tier
+
+    def make(self) -> Verifier[Any]:
+        """A verifier with these settings."""
+        return verifier_class(self.verifier)(self.settings)
+
+    def window_gates(self) -> Mapping[str, Window]:
+        """Gates by property, in canonical units."""
+        return {name: canonical_window(gate.min, gate.max, gate.unit, name) for name, gate in self.gate.items()}
+
+    def measured(self) -> tuple[str, ...]:
+        """Names of the properties that the verifier can report."""
+        return tuple(sorted({one.property.name for one in self.make().measures}))
