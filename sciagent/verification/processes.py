@@ -1,0 +1,161 @@
+"""What the kernel says of a process tree, and how to end one. Linux only."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+MARKER = "SCIAGENT_WORKER"  # in the environment of a zygote and of all it starts
+PROC = Path("/proc")
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0):
+        raise OSError(ctypes.get_errno(), f"prctl({option})")
+
+
+def become_subreaper() -> None:
+    """From now on a descendant whose parent dies becomes a child of this process, daemons included."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with(parent: int) -> None:
+    """The kernel kills this process when its parent dies; it ends at once if that has happened already."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in (PROC / str(pid) / "task").iterdir():
+            with contextlib.suppress(OSError):
+                found.extend(map(int, (task / "children").read_text().split()))
+    return found
+
+
+def _parents() -> dict[int, int]:
+    """Parent of each process, for kernels without /proc/*/task/*/children."""
+    found: dict[int, int] = {}
+    for folder in PROC.iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                stat = (folder / "stat").read_text(errors="replace")
+                found[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
+    return found
+
+
+def _has_children_files() -> bool:
+    return (PROC / "self" / "task" / str(os.getpid()) / "children").exists()
+
+
+def descendants(root: int) -> list[int]:
+    """Every process below `root`, zombies included."""
+    found: list[int] = []
+    todo = [root]
+    if _has_children_files():
+        while todo:
+            below = _children(todo.pop())
+            found.extend(below)
+            todo.extend(below)
+        return found
+    parents = _parents()
+    while todo:
+        above = todo.pop()
+        below = [pid for pid, parent in parents.items() if parent == above]
+        found.extend(below)
+        todo.extend(below)
+    return found
+
+
+def kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def kill_descendants(patience: float = 15.0) -> None:
+    """Kill and reap everything below this process, a subreaper, until nothing is left.
+
+    `waitpid` says so for certain: whatever lives below is, once its parents are dead, our own child.
+    Raises TimeoutError when something outlives SIGKILL for `patience` seconds.
+    """
+    deadline = time.monotonic() + patience
+    pause = 0.0005
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        kill(descendants(os.getpid()))
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"processes {descendants(os.getpid())} outlive SIGKILL")
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
+
+
+def reaped_cpu() -> float:
+    """CPU seconds, user and system, of every descendant reaped so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def virtual_size() -> int:
+    """Bytes of address space of this process."""
+    return int((PROC / "self" / "statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def memory_exceeds(pids: Iterable[int], limit: int) -> int | None:
+    """Bytes that the processes hold in memory together, if more than `limit`; else None.
+
+    The resident sizes come first, for they are cheap. They count pages that forks share several times, so only
+    the proportional sizes convict.
+    """
+    pids = list(pids)
+    resident = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, IndexError):
+            resident += int((PROC / str(pid) / "statm").read_text().split()[1]) * resource.getpagesize()
+    if resident <= limit:
+        return None
+    proportional = sum(map(_proportional, pids))
+    return proportional if proportional > limit else None
+
+
+def _proportional(pid: int) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def marked(token: str) -> list[int]:
+    """Processes that carry the marker in the environment they were started with."""
+    wanted = f"{MARKER}={token}".encode()
+    found: list[int] = []
+    for folder in PROC.iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+    return found
+
+
+def kill_marked(token: str, patience: float = 5.0) -> None:
+    """Kill what a dead zygote left behind: nobody is its subreaper any more, but the marker tells it apart."""
+    deadline = time.monotonic() + patience
+    while (left := marked(token)) and time.monotonic() < deadline:
+        kill(left)
+        time.sleep(0.01)

@@ -1,0 +1,222 @@
+"""The zygote's watch over one child: its time, its memory, its words and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import select
+import signal
+import stat
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from sciagent.domain.evidence import ArtifactFile, Finding
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.verification import child, processes
+from sciagent.verification.contract import Verifier
+from sciagent.verification.wire import (
+    MAX_ARTIFACT_BYTES,
+    MAX_LINE,
+    Job,
+    WireError,
+    clean,
+    finding_from_wire,
+    finding_to_wire,
+    loads,
+)
+
+POLL_SECONDS = 0.08
+FAREWELL_SECONDS = 5.0  # between the last finding and `done`
+MAX_OUTPUT = 16 << 20  # bytes of stdout and stderr; beyond it the file starts again
+TAIL = 2000
+
+
+class Cancelled(Exception):
+    """The driver does not want the job any more."""
+
+
+class Driver(Protocol):
+    fd: int
+
+    def read(self) -> list[dict[str, Any]]: ...
+    def check(self) -> None: ...
+    def say(self, event: str, **more: Any) -> None: ...
+    def close(self) -> None: ...
+
+
+def failure(key: str, outcome: Outcome, reason: Reason, detail: str, **diagnostics: Any) -> dict[str, Any]:
+    return finding_to_wire(Finding(key, outcome, reason=reason, detail=clean(detail), diagnostics=diagnostics))
+
+
+class Watch:
+    """index: of the candidate whose turn it is. failure: of that candidate, once there is one."""
+
+    def __init__(self, job: Job, home: Path, spool: Path, driver: Driver) -> None:
+        self.index, self.ready, self.wall = 0, False, 0.0
+        self.failure: dict[str, Any] | None = None
+        self._job, self._work, self._output = job, home / "work", home / "output"
+        self._spool, self._driver = spool, driver
+        self._results, self._said = os.pipe()
+        self._heard, self._acks = os.pipe()
+        self._fds = [self._results, self._said, self._heard, self._acks]
+        self._pid = self._pidfd = -1
+        self._buffer = b""
+        self._deaf = self._finished = False
+        self._turn = self._looked = time.monotonic()
+
+    def start(self, kind: type[Verifier[Any]]) -> None:
+        zygote, base = os.getpid(), processes.virtual_size()
+        self._pid = os.fork()
+        if not self._pid:
+            with contextlib.suppress(BaseException):
+                processes.die_with(zygote)
+                self._driver.close()
+                os.close(self._results)
+                os.close(self._acks)
+                child.run(
+                    self._job, kind, child.Surroundings(zygote, self._said, self._heard, self._work, self._output, base)
+                )
+            os._exit(1)
+        for fd in (self._said, self._heard):
+            os.close(fd)
+            self._fds.remove(fd)
+        os.set_blocking(self._results, False)
+        self._pidfd = os.pidfd_open(self._pid)
+        self._fds.append(self._pidfd)
+
+    def close(self) -> None:
+        while self._fds:
+            os.close(self._fds.pop())
+
+    def until_end(self) -> None:
+        """Listen and look until the batch is done or cannot go on. Raises Cancelled, and what the driver raises."""
+        while not self._finished:
+            limit = self._job.limits.wall_seconds if self.index < len(self._job.candidates) else FAREWELL_SECONDS
+            left = self._turn + limit - time.monotonic()
+            fds = [self._driver.fd, self._pidfd] + ([] if self._deaf else [self._results])
+            ready = select.select(fds, [], [], max(0.0, min(left, POLL_SECONDS)))[0]
+            self.wall = time.monotonic() - self._turn
+            if self._driver.fd in ready and any(m.get("cancel") == self._job.number for m in self._driver.read()):
+                raise Cancelled
+            if self._results in ready:
+                self._listen()
+            elif self._pidfd in ready:
+                self._ended()
+            elif left <= 0:
+                self.fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
+            elif time.monotonic() - self._looked >= POLL_SECONDS:
+                self._look()
+
+    def fail(self, outcome: Outcome, reason: Reason, detail: str) -> None:
+        """End the job with this failure of the current candidate; after the last finding nothing can fail any more."""
+        self._finished = True
+        if self.index < len(self._job.candidates):
+            self.failure = failure(self._job.candidates[self.index].key, outcome, reason, detail)
+
+    def _look(self) -> None:
+        self._driver.check()
+        limit = self._job.limits.memory_mb
+        held = processes.memory_exceeds(processes.descendants(os.getpid()), limit << 20)
+        if held:
+            self.fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, f"{held >> 20} MB; the limit is {limit} MB")
+        with contextlib.suppress(OSError):
+            if self._output.stat().st_size > MAX_OUTPUT:
+                os.truncate(self._output, 0)
+        self._looked = time.monotonic()
+
+    def _ended(self) -> None:
+        status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        if status < 0:
+            tail = self._tail()
+            if -status == signal.SIGABRT and any(word in tail for word in ("bad_alloc", "annot allocate memory")):
+                self.fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, "aborted for want of memory")
+            else:
+                name = signal.Signals(-status).name if -status in set(signal.Signals) else "real-time"
+                self.fail(Outcome.CRASHED, Reason.SIGNAL, f"signal {-status} ({name})")
+        elif status:
+            self.fail(Outcome.CRASHED, Reason.EXCEPTION, f"exit status {status} without a finding")
+        else:
+            self.fail(Outcome.CRASHED, Reason.NO_RESULT, "exit status 0 without a finding")
+
+    def _listen(self) -> None:
+        chunk = os.read(self._results, 1 << 16)
+        self._deaf = not chunk
+        self._buffer += chunk
+        try:
+            while not self._finished and b"\n" in self._buffer:
+                line, self._buffer = self._buffer.split(b"\n", 1)
+                self._take(line)
+            if len(self._buffer) > MAX_LINE:
+                raise WireError(f"a message of more than {MAX_LINE} bytes")
+        except WireError as error:
+            self.index = min(self.index, len(self._job.candidates) - 1)
+            self.fail(Outcome.CRASHED, Reason.BAD_RESULT, str(error))
+
+    def _take(self, line: bytes) -> None:
+        """One message of the child. Raises WireError for any that is not its turn to send."""
+        message = loads(line)
+        if message == {"ready": True} and not self.ready:
+            self.ready = True
+        elif message == {"done": True} and self.index == len(self._job.candidates):
+            self._finished = True
+        elif self.index == len(self._job.candidates):
+            raise WireError("more findings than candidates")
+        else:
+            finding = finding_from_wire(message.get("finding"), self._job.candidates[self.index].key)
+            cpu = message.get("cpu")
+            files = store(finding.artifacts, self._work, self._spool / str(self.index))
+            self._driver.say(
+                "finding", finding=finding_to_wire(finding), files=files, wall=time.monotonic() - self._turn,
+                cpu=float(cpu) if isinstance(cpu, int | float) and 0 <= cpu < 1e9 else 0.0,
+            )  # fmt: skip
+            self.index += 1
+            self._finished = message.get("stop") is True
+            self._turn = time.monotonic()
+            self.wall = 0.0
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._acks, b"\n")
+
+    def _tail(self) -> str:
+        with contextlib.suppress(OSError), self._output.open("rb") as file:
+            file.seek(max(0, self._output.stat().st_size - TAIL))
+            return clean(file.read().decode(errors="replace"))
+        return ""
+
+    def add_output(self) -> None:
+        """The end of what the child printed belongs to its failure."""
+        if self.failure and (tail := self._tail()):
+            self.failure["diagnostics"]["output_tail"] = tail
+
+
+def store(artifacts: Sequence[ArtifactFile], work: Path, spool: Path) -> list[dict[str, Any]]:
+    """Copy artifacts to the spool folder. Raises WireError for one that is no regular file inside `work`."""
+    stored: list[dict[str, Any]] = []
+    inside = work.resolve()
+    for one in artifacts:
+        try:
+            path = (inside / one.path).resolve(strict=True)
+            if not path.is_relative_to(inside):
+                raise WireError(f"artifact {one.name} lies outside the scratch folder")
+            source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise error if isinstance(error, WireError) else WireError(f"artifact {one.name}: {error}") from error
+        with os.fdopen(source, "rb") as file:
+            if not stat.S_ISREG(os.fstat(source).st_mode):
+                raise WireError(f"artifact {one.name} is not a regular file")
+            spool.mkdir(parents=True, exist_ok=True)
+            target, digest, size = spool / one.name, hashlib.sha256(), 0
+            with target.open("wb") as copy:
+                while chunk := file.read(1 << 20):
+                    size += len(chunk)
+                    if size > MAX_ARTIFACT_BYTES:
+                        raise WireError(f"artifact {one.name} is larger than {MAX_ARTIFACT_BYTES >> 20} MB")
+                    digest.update(chunk)
+                    copy.write(chunk)
+        sha256 = digest.hexdigest()
+        stored.append(
+            {"name": one.name, "path": str(target), "sha256": sha256, "size": size, "media_type": one.media_type}
+        )
+    return stored

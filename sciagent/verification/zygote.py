@@ -1,0 +1,175 @@
+"""The warm process: `python -m sciagent.verification.zygote FOLDER DRIVER`.
+
+It imports what verifiers need once, forks a child for each job, and watches it: wall time, memory of the whole tree,
+what it says. It is the subreaper of all that lies below it, so nothing a job starts survives the job; and when its
+driver is gone it kills everything, removes its folder and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.verification import processes
+from sciagent.verification.child import THREAD_VARIABLES
+from sciagent.verification.contract import Verifier
+from sciagent.verification.registry import provider, verifier_class
+from sciagent.verification.watch import Cancelled, Watch, failure
+from sciagent.verification.wire import Job, dumps
+
+IMPORT_SECONDS = 300
+
+
+class DriverGoneError(BaseException):
+    """Nobody is left to work for."""
+
+
+class Control:
+    """The pipes to the driver: a request or `{"cancel": number}` a line in, an event a line out."""
+
+    def __init__(self, driver: int) -> None:
+        self._driver = driver
+        self.fd, self._out = os.dup(0), os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)  # engines print to stdout
+        os.set_blocking(self.fd, False)
+        self._buffer = b""
+
+    def read(self) -> list[dict[str, Any]]:
+        """What has come. Raises DriverGoneError at the end of file."""
+        lines: list[bytes] = []
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self.fd, 1 << 16):
+                *whole, self._buffer = (
+                    (self._buffer + chunk).split(b"\n") if b"\n" in chunk else (self._buffer + chunk,)
+                )
+                lines += whole
+            raise DriverGoneError
+        return [json.loads(line) for line in lines]
+
+    def check(self) -> None:
+        """The pipe may be held open by a fork of the driver; its death is then seen here."""
+        if os.getppid() != self._driver:
+            raise DriverGoneError
+
+    def say(self, event: str, **more: Any) -> None:
+        line = dumps({"event": event, **more})
+        try:
+            while line:
+                line = line[os.write(self._out, line) :]
+        except BrokenPipeError as error:
+            raise DriverGoneError from error
+
+    def close(self) -> None:
+        os.close(self.fd)
+        os.close(self._out)
+
+
+def load(name: str) -> type[Verifier[Any]]:
+    """The verifier's class with all it wants imported. Raises whatever an import raises."""
+    signal.alarm(IMPORT_SECONDS)  # an import that hangs ends the zygote
+    try:
+        kind = verifier_class(name)
+        for module in ("sciagent.chemistry.payload", *kind.preload):
+            importlib.import_module(module)
+    finally:
+        signal.alarm(0)
+    return kind
+
+
+def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
+    """Versions of Python, sciagent, the verifier's package, RDKit and the engines that the verifier lists."""
+    package, _, version = provider(kind.name).rpartition(" ")
+    found = {"python": ".".join(map(str, sys.version_info[:3]))} | ({package: version} if package else {})
+    for name in ("sciagent", "rdkit", *getattr(kind, "engines", ())):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def serve(control: Control, folder: Path) -> None:
+    known: dict[str, dict[str, str]] = {}
+    while True:
+        if not select.select([control.fd], [], [], 1.0)[0]:
+            control.check()
+            continue
+        for message in control.read():
+            if "cancel" in message:  # it came after its job had ended
+                continue
+            job = Job.from_wire(message)
+            try:
+                kind = load(job.verifier)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything
+                detail = f"{type(error).__name__}: {error}"
+                wrong = failure(job.candidates[0].key, Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED, detail)
+                control.say("end", failure=wrong, whole=True, ready=True, cpu=0.0, wall=0.0, index=0)
+                continue
+            if job.verifier not in known:
+                known[job.verifier] = versions(kind)
+                gc.collect()
+                gc.freeze()  # what is warm is shared: let no child copy it by collecting
+            control.say("started", versions=known[job.verifier])
+            _run(job, kind, control, folder)
+
+
+def _run(job: Job, kind: type[Verifier[Any]], control: Control, folder: Path) -> None:
+    before = processes.reaped_cpu()
+    home, spool, temporary = folder / f"job-{job.number}", folder / "spool" / str(job.number), folder / "tmp"
+    (home / "work").mkdir(mode=0o700, parents=True)
+    temporary.mkdir(exist_ok=True)
+    watch = Watch(job, home, spool, control)
+    try:
+        watch.start(kind)
+        watch.until_end()
+    except Cancelled:
+        watch.fail(Outcome.LOST, Reason.WORKER_DIED, "cancelled")
+    finally:
+        processes.kill_descendants()
+        watch.close()
+    cpu = processes.reaped_cpu() - before
+    watch.add_output()
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.rmtree(temporary, ignore_errors=True)
+    control.say(
+        "end", failure=watch.failure, whole=False, ready=watch.ready, cpu=cpu, wall=watch.wall, index=watch.index
+    )
+
+
+def main(folder: Path, driver: int, warm: list[str]) -> None:
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    os.environ["TMPDIR"] = str(folder / "tmp")
+    control = Control(driver)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    processes.become_subreaper()
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        for name in warm:
+            with contextlib.suppress(Exception):  # the job that wants it will say what is wrong
+                load(name)
+        serve(control, folder)
+    except DriverGoneError:
+        pass
+    finally:
+        processes.kill_descendants()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _terminated(number: int, frame: object) -> None:
+    raise DriverGoneError
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
