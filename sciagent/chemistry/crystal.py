@@ -1,0 +1,213 @@
+"""Crystals: a periodic structure with a fingerprint that does not depend on how its cell was drawn.
+
+The fingerprint is taken on the primitive cell that spglib standardises: reduced formula, space group, volume per atom,
+and for each crystallographic orbit its element, site symmetry, multiplicity and neighbour distances up to RADIUS. It
+survives relabelling, supercells, origin shifts, rotations and the choice of lattice vectors.
+
+What it does not do. Lengths are sorted into bins of BIN: an experimental and a relaxed cell are two candidates, as they
+are two inputs of a calculation, and of two copies that differ by rounding a distance at the edge of a bin can fall on
+either side (about 1 in 10,000 per distance for coordinates of six decimals). Structures with the same distances around
+every orbit are one candidate; so are mirror images, unless their space groups are an enantiomorphic pair. Magnetic
+order and oxidation states are not seen; disorder is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sciagent.domain.candidates import CandidateKind, candidate_key
+from sciagent.domain.outcomes import Reason
+from sciagent.errors import InvalidCandidateError, UsageError
+
+FINGERPRINT_VERSION = "1"
+SYMPREC = 0.01  # angstrom
+RADIUS = 6.0  # angstrom
+BIN = 0.02  # angstrom
+EDGE = BIN * (math.sqrt(5) - 1) / 2  # keeps decimal lengths, such as half of 5.63, off the edge of a bin
+MIN_DISTANCE = 0.5  # angstrom; H2 has 0.74
+MAX_SITES = 500
+MAX_CHARACTERS = 200_000
+
+
+@dataclass(frozen=True)
+class Crystal:
+    """A perfect crystal in its standardised primitive cell; equal where the fingerprint is."""
+
+    identity: str
+    formula: str = field(compare=False)  # reduced
+    space_group: str = field(compare=False)
+    lattice: tuple[tuple[float, ...], ...] = field(compare=False)  # angstrom, rows
+    species: tuple[str, ...] = field(compare=False)
+    coordinates: tuple[tuple[float, ...], ...] = field(compare=False)  # fractional
+
+    charge: int = 0
+    multiplicity: int = 1
+
+    @property
+    def kind(self) -> CandidateKind:
+        return "crystal"
+
+    @cached_property
+    def key(self) -> str:
+        return candidate_key("crystal", self.identity, self.charge, self.multiplicity)
+
+    @property
+    def text(self) -> str:
+        return f"{self.formula} {self.space_group}"
+
+    @property
+    def n_atoms(self) -> int:
+        """In the primitive cell."""
+        return len(self.species)
+
+    @property
+    def inchikey(self) -> None:
+        return None
+
+    @cached_property
+    def structure(self) -> Any:
+        """The pymatgen Structure. Shared by all who ask: copy it before changing it."""
+        return _structure(self.payload())
+
+    def payload(self) -> dict[str, Any]:
+        return {
+            "lattice": [list(row) for row in self.lattice],
+            "species": list(self.species),
+            "coordinates": [list(row) for row in self.coordinates],
+        }
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> Crystal:
+        return crystal_from_structure(_structure(payload))
+
+
+def parse_crystal(cif_text: object) -> Crystal:
+    """The crystal that the first data block of a CIF describes.
+
+    Raises InvalidCandidateError with a Reason, and UsageError where pymatgen is not installed.
+    """
+    if not isinstance(cif_text, str) or "\x00" in cif_text:
+        raise InvalidCandidateError(Reason.NOT_TEXT, "a CIF is text")
+    if not cif_text.strip():
+        raise InvalidCandidateError(Reason.EMPTY, "there is no text")
+    if len(cif_text) > MAX_CHARACTERS:
+        raise InvalidCandidateError(Reason.TOO_LONG, f"{len(cif_text)} characters; the limit is {MAX_CHARACTERS}")
+    _need_pymatgen()
+    from pymatgen.io.cif import CifParser
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            parser = CifParser.from_str(cif_text, occupancy_tolerance=100.0, site_tolerance=1e-4)
+            structure = parser.parse_structures(primitive=False, check_occu=False)[0]
+        except Exception as error:  # the parser raises whatever its dictionaries and regexes do
+            detail = f"pymatgen cannot read the CIF: {type(error).__name__}: {error}"
+            raise InvalidCandidateError(Reason.UNPARSABLE, detail[:300]) from error
+    return crystal_from_structure(structure)
+
+
+def crystal_from_structure(structure: Any) -> Crystal:
+    """The crystal of a pymatgen Structure; oxidation states and site properties are left behind.
+
+    Raises InvalidCandidateError for disorder, overlapping sites, numbers that are not finite and more than MAX_SITES.
+    """
+    from pymatgen.symmetry.analyzer import SpacegroupAnalyzer
+
+    plain = _checked(structure)
+    try:
+        primitive = SpacegroupAnalyzer(plain, symprec=SYMPREC).get_primitive_standard_structure()
+        data = SpacegroupAnalyzer(primitive, symprec=SYMPREC).get_symmetry_dataset()
+    except Exception as error:  # spglib and pymatgen raise several kinds without a common base
+        raise InvalidCandidateError(Reason.NO_IDENTITY, f"spglib finds no space group: {error}"[:300]) from error
+    formula = primitive.composition.reduced_formula
+    digest = hashlib.sha256(json.dumps(_fingerprint(primitive, data)).encode()).hexdigest()[:32]
+    return Crystal(
+        identity=f"crystal/{FINGERPRINT_VERSION}/{formula}/{data.number}/{digest}",
+        formula=formula,
+        space_group=str(data.international),
+        lattice=tuple(tuple(round(float(x), 10) for x in row) for row in primitive.lattice.matrix),
+        species=tuple(site.specie.symbol for site in primitive),
+        coordinates=tuple(tuple(round(float(x) % 1.0, 10) for x in site.frac_coords) for site in primitive),
+    )
+
+
+def _checked(structure: Any) -> Any:
+    """A copy with bare elements on its sites."""
+    import numpy as np
+    from pymatgen.core import Element, Structure
+
+    if not 0 < len(structure) <= MAX_SITES:
+        reason = Reason.TOO_LARGE if len(structure) else Reason.EMPTY
+        raise InvalidCandidateError(reason, f"{len(structure)} sites; between 1 and {MAX_SITES}")
+    if not (np.isfinite(structure.lattice.matrix).all() and np.isfinite(structure.frac_coords).all()):
+        raise InvalidCandidateError(Reason.NOT_FINITE, "the cell or a coordinate is not a finite number")
+    if any(site.species.num_atoms > 1 + 1e-6 for site in structure):
+        raise InvalidCandidateError(Reason.OVERLAPPING_ATOMS, "more than one atom shares a site")
+    if not structure.is_ordered:
+        raise InvalidCandidateError(Reason.UNPARSABLE, "partly occupied sites; give an ordered structure")
+    if not all(Element.is_valid_symbol(site.specie.symbol) for site in structure):
+        raise InvalidCandidateError(Reason.UNKNOWN_ELEMENT, "a site holds no element")
+    bare = Structure(structure.lattice, [site.specie.symbol for site in structure], structure.frac_coords)
+    if bare.volume / len(bare) < 1.0:
+        raise InvalidCandidateError(Reason.OVERLAPPING_ATOMS, f"{bare.volume / len(bare):.3g} angstrom**3 per atom")
+    first, second, _, distances = bare.get_neighbor_list(MIN_DISTANCE, exclude_self=True)
+    if len(distances):
+        detail = f"sites {first[0] + 1} and {second[0] + 1} are {distances[0]:.3f} angstrom apart"
+        raise InvalidCandidateError(Reason.OVERLAPPING_ATOMS, f"{detail}; at least {MIN_DISTANCE}")
+    return bare
+
+
+def _fingerprint(primitive: Any, data: Any) -> list[Any]:
+    """Volume bin and, sorted, one entry an orbit: element, site symmetry, sites, ((element, bin), count) of neighbours.
+
+    Wyckoff letters and the directions of site symmetries are left out: they depend on origin and axes.
+    Multiplicities are those of the primitive cell.
+    """
+    centres, neighbours, _, distances = primitive.get_neighbor_list(RADIUS + BIN, exclude_self=True)
+    symbols = [site.specie.symbol for site in primitive]
+    shells: list[Counter[tuple[str, int]]] = [Counter() for _ in symbols]
+    last = _bin(RADIUS)
+    for centre, neighbour, distance in zip(centres, neighbours, distances, strict=True):
+        if (place := _bin(distance)) < last:
+            shells[centre][symbols[neighbour], place] += 1
+    orbits = Counter(map(int, data.equivalent_atoms))
+    entries = [
+        [
+            symbols[i],
+            "".join(sorted(data.site_symmetry_symbols[i])),
+            n,
+            sorted([*k, v] for k, v in shells[i].items()),
+        ]
+        for i, n in orbits.items()
+    ]
+    return [_bin((primitive.volume / len(symbols)) ** (1 / 3)), sorted(entries)]
+
+
+def _bin(length: float) -> int:
+    return math.floor((length + EDGE) / BIN)
+
+
+def _structure(payload: Mapping[str, Any]) -> Any:
+    _need_pymatgen()
+    from pymatgen.core import Lattice, Structure
+
+    try:
+        return Structure(Lattice(payload["lattice"]), list(payload["species"]), payload["coordinates"])
+    except (KeyError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        detail = f"not a crystal's payload: {type(error).__name__}: {error}"
+        raise InvalidCandidateError(Reason.UNPARSABLE, detail[:300]) from error
+
+
+def _need_pymatgen() -> None:
+    try:
+        import pymatgen.core  # noqa: F401
+    except ImportError as error:
+        raise UsageError("crystals need pymatgen; install it with: pip install 'sciagent[crystals]'") from error
