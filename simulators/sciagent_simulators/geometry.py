@@ -1,8 +1,8 @@
 """From a molecular graph to a three-dimensional geometry, with what must hold before and after.
 
 The protocol: ETKDGv3 conformers from one seed, each relaxed with MMFF94 (UFF where MMFF94 lacks parameters), the lowest
-of them, then, where asked, a GFN2-xTB relaxation. Two engines given the same molecule, protocol and seed get the
-same geometry.
+of them by the protocol's method, then, for GFN2-xTB, a relaxation. Two engines given the same molecule, protocol
+and seed get the same geometry.
 
 Sources: ETKDGv3: Wang, Witek, Landrum, Riniker, J. Chem. Inf. Model. 60, 2044 (2020). MMFF94: Halgren, J. Comput. Chem.
 17, 490 (1996). Covalent radii: Cordero et al., Dalton Trans. 2832 (2008).
@@ -33,7 +33,7 @@ FORMED_ACROSS_ANGLE = 1.04  # atoms with a common neighbour: Si...Si in cyclodis
 
 
 class GeometryProtocol(BaseModel):
-    """How a geometry is made. conformers: how many are embedded; the lowest in the force field is kept."""
+    """How a geometry is made. conformers: how many are embedded; the lowest by `method` is kept."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -151,13 +151,16 @@ def bonds_of(mol: Any) -> list[tuple[int, int]]:
     """Atom index pairs of an RDKit molecule after its hydrogens were added, as `embed` orders them."""
     from rdkit import Chem
 
-    return [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in Chem.AddHs(mol).GetBonds()]
+    molecule = Chem.MolFromSmiles(mol) if isinstance(mol, str) else mol
+    return [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in Chem.AddHs(molecule).GetBonds()]
 
 
-def embed(mol: Any, charge: int, multiplicity: int, conformers: int, seed: int) -> tuple[Geometry, dict[str, Any]]:
-    """The conformer lowest in MMFF94 (or UFF) of those ETKDGv3 makes, and how it was found.
+def embed(
+    mol: Any, charge: int, multiplicity: int, conformers: int, seed: int
+) -> tuple[list[Geometry], dict[str, Any]]:
+    """ETKDGv3 conformers relaxed in MMFF94 (or UFF), the lowest first, and how they were found.
 
-    mol: RDKit molecule or SMILES, hydrogens implicit. Diagnostics: force field, conformers embedded, its
+    mol: RDKit molecule or SMILES, hydrogens implicit. Diagnostics: force field, conformers embedded, the lowest
     energy in kcal/mol. Raises SimulatorError implausible (embedding_failed, overlapping_atoms).
     """
     from rdkit import Chem
@@ -175,19 +178,18 @@ def embed(mol: Any, charge: int, multiplicity: int, conformers: int, seed: int) 
     if not found:
         raise failure(Outcome.IMPLAUSIBLE, Reason.EMBEDDING_FAILED, "no conformer satisfies the distance bounds")
     force_field, energies = _relax_in_force_field(molecule)
-    best = int(np.argmin(energies))
-    geometry = Geometry(
-        tuple(atom.GetAtomicNum() for atom in molecule.GetAtoms()),
-        np.array(molecule.GetConformer(found[best]).GetPositions(), dtype=float),
-        charge,
-        multiplicity,
-    )
-    check(geometry)
-    return geometry, {
+    order = np.argsort(energies, kind="stable")
+    numbers = tuple(atom.GetAtomicNum() for atom in molecule.GetAtoms())
+    geometries = [
+        Geometry(numbers, np.array(molecule.GetConformer(found[k]).GetPositions(), dtype=float), charge, multiplicity)
+        for k in order
+    ]
+    check(geometries[0])
+    return geometries, {
         "force_field": force_field,
         "conformers": len(found),
         "random_coordinates": random_coordinates,
-        "force_field_energy": float(energies[best]),
+        "force_field_energy": float(energies[order[0]]),
         "seed": seed,
     }
 
@@ -197,13 +199,16 @@ def prepare(
 ) -> tuple[Geometry, dict[str, Any]]:
     """The geometry by the protocol, checked to be still the molecule that was asked for.
 
+    mmff94: the conformer lowest in the force field. gfn2: the one lowest in GFN2-xTB as the force field left it, relaxed
+    with GFN2-xTB. (Ranked by the force field, ethanol comes out anti or gauche depending on the seed.)
     Raises SimulatorError as `embed`, `check_bonds` and `tblite_engine.relax` do.
     """
-    geometry, diagnostics = embed(mol, charge, multiplicity, protocol.conformers, seed)
+    geometries, diagnostics = embed(mol, charge, multiplicity, protocol.conformers, seed)
+    geometry = geometries[0]
     if protocol.method == "gfn2":
-        from sciagent_simulators.tblite_engine import relax
+        from sciagent_simulators.tblite_engine import lowest, relax
 
-        geometry, result = relax(geometry)
+        geometry, result = relax(geometries[lowest(geometries)])
         diagnostics |= {"relax_steps": result.steps, "relax_fmax": result.fmax, "relax_recovery": result.recovery}
     check_bonds(geometry, bonds_of(mol))
     return geometry, diagnostics

@@ -47,7 +47,7 @@ class DftSettings:
 class DftResult:
     """energy, homo, lumo, gap: eV (over both spins). dipole: debye, norm; of an ion, about its centre of mass.
 
-    diagnostics: recovery step that converged, cycles, basis functions, electrons, <S^2>, spin check.
+    diagnostics: recovery step that converged, basis functions, electrons, <S^2>, spin check.
     """
 
     energy: float
@@ -152,7 +152,7 @@ def converge(mf: Any, settings: DftSettings, checkpoint: Path | None = None) -> 
         if mf.converged:
             mf = mf.undo_newton() if step == "newton" else mf
             mf.level_shift, mf.damp = 0.0, 0.0
-            return mf, {"scf_step": step, "scf_tried": tried, "scf_cycles": int(mf.cycles), "resumed": resumed}
+            return mf, {"scf_step": step, "scf_tried": tried, "resumed": resumed}
         density = mf.make_rdm1()
     raise failure(
         Outcome.NOT_CONVERGED, Reason.SCF_NOT_CONVERGED,

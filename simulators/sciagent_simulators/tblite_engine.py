@@ -9,7 +9,7 @@ J. Chem. Theory Comput. 13, 1989 (2017).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -66,6 +66,23 @@ def single_point(geometry: Geometry, method: Method = "GFN2-xTB", max_cycles: in
     """
     _check(geometry)
     return _converge(geometry, method, max_cycles)[0]
+
+
+def lowest(geometries: Sequence[Geometry], method: Method = "GFN2-xTB") -> int:
+    """Index of the geometry with the lowest energy; those that do not converge are passed over.
+
+    Raises the first one's SimulatorError when none converges.
+    """
+    energies = np.full(len(geometries), np.inf)
+    problem: SimulatorError | None = None
+    for i, geometry in enumerate(geometries if len(geometries) > 1 else ()):
+        try:
+            energies[i] = single_point(geometry, method).energy
+        except SimulatorError as error:
+            problem = problem or error
+    if problem is not None and not np.isfinite(energies).any():
+        raise problem
+    return int(energies.argmin())
 
 
 def relax(
