@@ -30,6 +30,7 @@ class CampaignRow:
     spec_hash: str
     identity_hash: str
     base: str
+    source: str
     state: CampaignState
     stop_reason: str | None
     wall_seconds: float
@@ -52,11 +53,11 @@ def names(connection: Connection) -> list[str]:
 
 def find(connection: Connection, name: str) -> CampaignRow | None:
     c = t.campaign.c
-    columns = (c.id, c.name, c.spec, c.spec_hash, c.identity_hash, c.base, c.state, c.stop_reason, c.wall_seconds)
+    columns = (c.id, c.name, c.spec, c.spec_hash, c.identity_hash, c.base, c.source, c.state, c.stop_reason, c.wall_seconds)
     row = connection.execute(sa.select(*columns).where(c.name == name)).one_or_none()
     if row is None:
         return None
-    return CampaignRow(*row[:6], CampaignState(row[6]), *row[7:])
+    return CampaignRow(*row[:7], CampaignState(row[7]), *row[8:])
 
 
 def get(connection: Connection, name: str) -> CampaignRow:
@@ -75,12 +76,13 @@ def create(
     spec_hash: str,
     identity_hash: str,
     base: str,
+    source: str,
     rungs: Sequence[Mapping[str, Any]],
 ) -> CampaignRow:
     """rungs: mappings with the columns of the rung table except campaign_id, in order."""
     now = db_now(connection)
     values = {
-        "name": name, "spec": dict(spec), "spec_hash": spec_hash, "identity_hash": identity_hash, "base": base,
+        "name": name, "spec": dict(spec), "spec_hash": spec_hash, "identity_hash": identity_hash, "base": base, "source": source,
         "state": CampaignState.CREATED, "created_at": now, "updated_at": now,
     }  # fmt: skip
     campaign_id = connection.execute(sa.insert(t.campaign).values(values).returning(t.campaign.c.id)).scalar_one()
@@ -96,8 +98,8 @@ def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
 
 
 def amend(
-    connection: Connection, row: CampaignRow, spec: Mapping[str, Any], spec_hash: str, changes: Sequence[tuple[str, Any, Any]],
-    who: str, why: str,
+    connection: Connection, row: CampaignRow, *, spec: Mapping[str, Any], spec_hash: str, source: str, base: str,
+    changes: Sequence[tuple[str, Any, Any]], who: str, why: str,
 ) -> None:  # fmt: skip
     """Change what may be changed (budget, stop); each change is logged."""
     now = db_now(connection)
@@ -109,7 +111,7 @@ def amend(
         ],
     )
     connection.execute(
-        sa.update(t.campaign).where(t.campaign.c.id == row.id).values(spec=dict(spec), spec_hash=spec_hash, updated_at=now)
+        sa.update(t.campaign).where(t.campaign.c.id == row.id).values(spec=dict(spec), spec_hash=spec_hash, source=source, base=base, updated_at=now)
     )
 
 
@@ -146,7 +148,7 @@ def owner_is_dead(owner: str) -> bool:
         if host != socket.gethostname():
             return False
         process = psutil.Process(int(pid))
-        return abs(process.create_time() - float(started)) > 1.0 or process.status() == psutil.STATUS_ZOMBIE
+        return bool(abs(process.create_time() - float(started)) > 1.0 or process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
     except ValueError:

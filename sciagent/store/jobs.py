@@ -66,7 +66,7 @@ def begin_attempt(
     fence: int = 0, n_candidates: int = 1,
 ) -> int:  # fmt: skip
     now = db_now(connection)
-    values = {
+    values: dict[str, Any] = {
         "campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence, "owner": owner,
         "state": AttemptState.RUNNING, "n_candidates": n_candidates, "cost": {}, "started_at": now, "heartbeat_at": now,
     }  # fmt: skip

@@ -37,7 +37,8 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         if value is None:
             return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        stored: datetime = value
+        return stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored.astimezone(UTC)
 
 
 def _id() -> Column[int]:
@@ -86,6 +87,7 @@ campaign = Table(
     "campaign", metadata, _id(), Column("name", String(64), nullable=False, unique=True),
     Column("spec", Json, nullable=False), Column("spec_hash", Key, nullable=False),
     Column("identity_hash", Key, nullable=False), Column("base", Text, nullable=False),
+    Column("source", Text, nullable=False),  # the YAML as it was given
     Column("state", String(20), nullable=False), Column("stop_reason", Text),
     Column("driver", String(200)), Column("driver_fence", Integer, nullable=False, default=0),
     _when("driver_until", nullable=True), Column("wall_seconds", sa.Float, nullable=False, default=0.0),

@@ -72,6 +72,7 @@ def _tables() -> None:
         sa.Column("spec_hash", sa.String(length=64), nullable=False),
         sa.Column("identity_hash", sa.String(length=64), nullable=False),
         sa.Column("base", sa.Text(), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
         sa.Column("state", sa.String(length=20), nullable=False),
         sa.Column("stop_reason", sa.Text(), nullable=True),
         sa.Column("driver", sa.String(length=200), nullable=True),

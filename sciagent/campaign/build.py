@@ -1,0 +1,176 @@
+"""From a spec and a ledger to everything a campaign runs with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sciagent.agent.proposers.evolve import Evolve
+from sciagent.agent.proposers.screen import Screen
+from sciagent.campaign.judge import RungRules
+from sciagent.campaign.load import parse_spec
+from sciagent.campaign.spec import CampaignSpec, EvolveSpec
+from sciagent.campaign.spec_rungs import RungSpec
+from sciagent.domain.objectives import Objective
+from sciagent.domain.ports import Proposer
+from sciagent.domain.tiers import Tier
+from sciagent.errors import UsageError
+from sciagent.scheduling.rules import make_rule
+from sciagent.store import campaigns
+from sciagent.store.campaigns import CampaignRow
+from sciagent.store.ledger import Ledger
+from sciagent.verification.contract import Verifier
+from sciagent.verification.cost import CostModel
+from sciagent.verification.host import Limits
+
+
+@dataclass(frozen=True)
+class BuiltRung:
+    """A rung ready to run: its verifier, its rules, its limits, and its row in the ledger."""
+
+    id: int
+    spec: RungSpec
+    verifier: Verifier[Any]
+    rules: RungRules
+    limits: Limits
+    cost_model: CostModel
+
+    @property
+    def is_fast(self) -> bool:
+        return self.verifier.tier is Tier.FAST
+
+
+class Built:
+    """All parts of a campaign. `fast`: the leading rungs that run at once when something is proposed."""
+
+    def __init__(self, ledger: Ledger, row: CampaignRow, spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> None:
+        self.ledger = ledger
+        self.row = row
+        self.spec = spec
+        self.rungs = rungs
+        self.rules = tuple(r.rules for r in rungs)
+        self.objectives: tuple[Objective, ...] = spec.domain_objectives()
+        leading = next((i for i, r in enumerate(rungs) if not r.is_fast), len(rungs))
+        self.fast, self.paid = rungs[:leading], rungs[leading:]
+        self.rule = make_rule(spec.scheduler.kind)
+        self.terminal = spec.terminal_position
+        self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
+
+    def make_proposer(self) -> Proposer:
+        chosen = self.spec.proposer
+        if isinstance(chosen, EvolveSpec):
+            return Evolve(self.spec.path("seeds"), column=chosen.column, max_heavy_atoms=chosen.max_heavy_atoms)
+        return Screen(self.spec.path("file"), chosen.column)
+
+    @property
+    def ahead(self) -> int:
+        """Propose again while fewer candidates than this wait for a paid rung."""
+        chosen = self.spec.proposer
+        return chosen.ahead if isinstance(chosen, EvolveSpec) else max(chosen.batch, 4 * self.spec.workers)
+
+    def scratch(self) -> Path:
+        """Where jobs work: beside the artifacts, on the same disk."""
+        root = self.ledger.artifacts.root
+        return root.with_name(f"{root.name.removesuffix('-artifacts')}-scratch")
+
+
+def built_rungs(spec: CampaignSpec) -> tuple[BuiltRung, ...]:
+    """The ladder of a spec without a ledger (`verify`, `doctor`): ids are 0, cost models know nothing."""
+    return _build_rungs(spec, {}, {})
+
+
+def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
+    terminal = spec.terminal_position
+    built = []
+    for position, rung in enumerate(spec.ladder):
+        verifier = rung.make()
+        measured = {m.property.name for m in verifier.measures}
+        accept = {
+            o.property: o.accept
+            for o in spec.domain_objectives()
+            if position == terminal and o.accept is not None and o.property in measured
+        }
+        rules = RungRules(
+            position, str(verifier.tier), dict(rung.window_gates()), accept, rung.on_refusal == "drop", position == terminal
+        )
+        limits = Limits(wall_seconds=rung.limits.wall_seconds, memory_mb=int(rung.limits.memory_mb))
+        model = CostModel(reversed(ratios.get(rung.rung, [])))
+        built.append(BuiltRung(ids.get(rung.rung, 0), rung, verifier, rules, limits, model))
+    return tuple(built)
+
+
+def create_or_open(ledger: Ledger, spec: CampaignSpec, source: str, who: str) -> tuple[Built, list[str]]:
+    """Enter the campaign, or take up the one of that name if it is the same.
+
+    Only budget, goal.count, workers and description may differ from last time; such a change is logged as an amendment.
+    Returns the parts and the amendments made, as `path: old -> new`.
+    Raises UsageError with a diff when anything else differs.
+    """
+    from sciagent.store import jobs
+
+    canonical = spec.canonical()
+    amended: list[str] = []
+    with ledger.begin() as connection:
+        row = campaigns.find(connection, spec.campaign)
+        if row is None:
+            row = campaigns.create(
+                connection, name=spec.campaign, spec=canonical, spec_hash=spec.hash, identity_hash=spec.identity_hash,
+                base=str(spec.base.resolve()), source=source, rungs=_rung_rows(spec),
+            )  # fmt: skip
+        elif row.identity_hash != spec.identity_hash:
+            lines = "\n  ".join(spec.diff(row.spec, identity_only=True)) or "the versions of its verifiers"
+            raise UsageError(
+                f'campaign "{spec.campaign}" is in {ledger.url.render_as_string(hide_password=True)} already, with another '
+                f"spec:\n  {lines}\nBudget, goal.count and workers may change; for anything else give it a new name "
+                "(evidence is reused)."
+            )
+        elif row.spec_hash != spec.hash:
+            amended = spec.diff(row.spec)
+            old, new = json.loads(json.dumps(row.spec)), json.loads(json.dumps(canonical))
+            changes = [(k, old.get(k), new.get(k)) for k in new if old.get(k) != new.get(k)]
+            campaigns.amend(
+                connection, row, spec=canonical, spec_hash=spec.hash, source=source, base=str(spec.base.resolve()),
+                changes=changes, who=who, why="run with an amended file",
+            )  # fmt: skip
+            row = campaigns.get(connection, spec.campaign)
+        rows = {r.name: r for r in campaigns.rungs(connection, row.id)}
+        for rung in spec.ladder:
+            verifier, stored = rung.make(), rows[rung.rung]
+            if (verifier.version, verifier.settings_hash) != (stored.verifier_version, stored.settings_hash):
+                raise UsageError(
+                    f'rung "{rung.rung}": {rung.verifier} is now version {verifier.version} with other settings or defaults than '
+                    f"when the campaign began (version {stored.verifier_version}); start a campaign of a new name"
+                )
+        ratios = {
+            r.name: jobs.cost_ratios(connection, r.verifier, r.verifier_version, r.settings_hash) for r in rows.values()
+        }
+    ids = {name: r.id for name, r in rows.items()}
+    return Built(ledger, row, spec, _build_rungs(spec, ids, ratios)), amended
+
+
+def open_stored(ledger: Ledger, name: str, who: str) -> Built:
+    """A campaign by name, from the YAML the ledger keeps. Raises UnknownNameError, SpecError if its files are gone."""
+    with ledger.read() as connection:
+        row = campaigns.get(connection, name)
+    spec = parse_spec(row.source, name=f"{name} (as stored)", base=Path(row.base))
+    return create_or_open(ledger, spec, row.source, who)[0]
+
+
+def _rung_rows(spec: CampaignSpec) -> list[dict[str, Any]]:
+    rows = []
+    for position, rung in enumerate(spec.ladder):
+        verifier = rung.make()
+        rows.append(
+            {
+                "position": position, "name": rung.rung, "verifier": verifier.name, "verifier_version": verifier.version,
+                "tier": str(verifier.tier), "settings": verifier.settings.model_dump(mode="json"),
+                "settings_hash": verifier.settings_hash,
+                "gate": {k: [w.low, w.high] for k, w in rung.window_gates().items()},
+            }
+        )  # fmt: skip
+    return rows
+
+
+__all__ = ["Built", "BuiltRung", "built_rungs", "create_or_open", "open_stored"]

@@ -1,0 +1,240 @@
+"""The workbench: what a proposer may do. Proposals are parsed, run through the fast rungs at once, and written to the
+ledger together with the turn they belong to: after a kill a turn is there whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.build import Built, BuiltRung
+from sciagent.campaign.judge import Answer, Place, judge, place
+from sciagent.campaign.record import answer_of, columns, record_result, store_files
+from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.cost import Cost
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.ports import ProposalIn, ProposalOut, Scored
+from sciagent.domain.states import AttemptState, Standing
+from sciagent.errors import InvalidCandidateError
+from sciagent.store import candidates, evidence, jobs, standings
+from sciagent.store import tables as t
+from sciagent.store.clock import db_now
+from sciagent.verification.host import HostResult, Request, Worker
+
+MAX_TEXT = 4000  # what is kept of a text that did not become a candidate
+
+
+@dataclass
+class _Entry:
+    """One proposal of the turn, on its way into the ledger."""
+
+    given: ProposalIn
+    status: str  # new | duplicate | refused
+    candidate: Candidate | None = None
+    reason: Reason | None = None
+    detail: str = ""
+    answers: list[Answer] = field(default_factory=list)
+    computed: list[tuple[BuiltRung, HostResult]] = field(default_factory=list)
+    reused: list[tuple[BuiltRung, int]] = field(default_factory=list)
+    where: Place | None = None
+
+
+class CampaignWorkbench:
+    """Implements `domain.ports.Workbench` for one turn at a time: propose as often as you like, then `commit`."""
+
+    def __init__(self, built: Built, worker: Worker, owner: str) -> None:
+        self._built = built
+        self._worker = worker
+        self._owner = owner
+        self._entries: list[_Entry] = []
+        self._new_keys: set[str] = set()
+
+    @property
+    def n_proposals(self) -> int:
+        return len(self._entries)
+
+    @property
+    def pending_keys(self) -> set[str]:
+        return self._new_keys
+
+    def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:
+        entries = [self._parse(p) for p in proposals]
+        fresh = self._mark_duplicates(entries)
+        for rung in self._built.fast:
+            self._run_fast(rung, [e for e in fresh if e.where is None or e.where.standing is Standing.OPEN])
+        for entry in fresh:
+            if entry.where is None:
+                entry.where = place(self._built.rules, self._built.objectives, entry.answers)
+        self._entries.extend(entries)
+        return [_out(e) for e in entries]
+
+    def best(self, n: int) -> list[Scored]:
+        with self._built.ledger.read() as connection:
+            rows = standings.top(connection, self._built.row.id, n)
+        return [Scored(key, text, value, depth, seeds) for _, key, text, value, depth, seeds in rows]
+
+    def known(self, key: str) -> bool:
+        if key in self._new_keys:
+            return True
+        with self._built.ledger.read() as connection:
+            ids = candidates.ids_of(connection, [key])
+            return bool(ids) and bool(standings.members(connection, self._built.row.id, list(ids.values())))
+
+    def _parse(self, given: ProposalIn) -> _Entry:
+        spec = self._built.spec
+        try:
+            made = parse_molecule(given.text, standardise=spec.standardise, multiplicity=given.multiplicity)
+        except InvalidCandidateError as error:
+            return _Entry(given, "refused", reason=Reason(error.reason), detail=error.detail)
+        return _Entry(given, "new", candidate=made)
+
+    def _mark_duplicates(self, entries: Sequence[_Entry]) -> list[_Entry]:
+        """The entries that are new to the campaign; the others are marked."""
+        keys = [e.candidate.key for e in entries if e.candidate is not None]
+        with self._built.ledger.read() as connection:
+            ids = candidates.ids_of(connection, keys)
+            there = standings.members(connection, self._built.row.id, list(ids.values()))
+        fresh = []
+        for entry in entries:
+            if entry.candidate is None:
+                continue
+            key = entry.candidate.key
+            if key in self._new_keys or ids.get(key) in there:
+                entry.status = "duplicate"
+            else:
+                self._new_keys.add(key)
+                fresh.append(entry)
+        return fresh
+
+    def _run_fast(self, rung: BuiltRung, entries: Sequence[_Entry]) -> None:
+        """Known evidence is reused; the rest goes through the warm process in one batch."""
+        v = rung.verifier
+        by_key = {e.candidate.key: e for e in entries if e.candidate is not None}
+        with self._built.ledger.read() as connection:
+            ids = candidates.ids_of(connection, by_key)
+            found = evidence.find_reusable(connection, list(ids.values()), v.name, v.version, v.settings_hash)
+        for key, id_ in ids.items():
+            if id_ in found:
+                by_key[key].answers.append(answer_of(rung, found[id_]))
+                by_key[key].reused.append((rung, found[id_].id))
+                self._place(by_key.pop(key))
+        todo = [e for e in by_key.values() if e.candidate is not None]
+        if not todo:
+            return
+        batch = tuple(e.candidate for e in todo if e.candidate is not None)
+        settings = v.settings.model_dump(mode="json")
+        for entry, result in zip(todo, self._worker.run(Request(v.name, settings, batch, rung.limits)), strict=True):
+            f = result.finding
+            judgement = judge(rung.rules, f.outcome, f.reason, f.detail, f.measured)
+            entry.answers.append(Answer(rung.rules.position, judgement, f.measured if f.outcome is Outcome.OK else ()))
+            entry.computed.append((rung, result))
+            self._place(entry)
+
+    def _place(self, entry: _Entry) -> None:
+        entry.where = place(self._built.rules, self._built.objectives, entry.answers)
+
+    def commit(self, connection: Connection, turn_id: int, seeds: frozenset[str] = frozenset()) -> None:
+        """Write everything of the turn: candidates, proposals, fast evidence, standings, spend."""
+        built, now = self._built, db_now(connection)
+        made = [e.candidate for e in self._entries if e.candidate is not None]
+        ids = candidates.enter(connection, made)
+        candidates.enter_aliases(
+            connection, [(ids[e.candidate.key], e.given.text) for e in self._entries if e.candidate and e.given.text]
+        )
+        proposal_ids = []
+        for entry in self._entries:
+            row = {
+                "campaign_id": built.row.id, "turn_id": turn_id, "text": entry.given.text.replace("\0", "\\0")[:MAX_TEXT],
+                "candidate_id": ids[entry.candidate.key] if entry.candidate else None, "status": entry.status,
+                "reason": entry.reason, "detail": entry.detail[:1000], "operation": entry.given.operation[:100],
+                "rationale": entry.given.rationale[:4000], "predicted": dict(entry.given.predicted), "at": now,
+            }  # fmt: skip
+            result = connection.execute(t.proposal.insert().values(row).returning(t.proposal.c.id))
+            proposal_ids.append(int(result.scalar_one()))
+        fresh = [(e, p) for e, p in zip(self._entries, proposal_ids, strict=True) if e.status == "new"]
+        self._write_parents(connection, fresh, ids)
+        standings.add(
+            connection,
+            built.row.id,
+            [
+                {
+                    "candidate_id": ids[e.candidate.key], "proposal_id": p,
+                    "in_seeds": e.given.operation == "seed" or e.candidate.key in seeds, **columns(e.where),
+                }
+                for e, p in fresh
+                if e.candidate is not None and e.where is not None
+            ],
+        )  # fmt: skip
+        for rung in built.fast:
+            self._write_fast(connection, rung, ids)
+        self._write_reuse(connection, fresh, ids)
+
+    def _write_parents(self, connection: Connection, fresh: Sequence[tuple[_Entry, int]], ids: dict[str, int]) -> None:
+        rows = []
+        for entry, proposal_id in fresh:
+            for parent in dict.fromkeys(entry.given.parents):
+                try:
+                    key = parse_molecule(parent).key
+                except InvalidCandidateError:
+                    continue
+                found = candidates.ids_of(connection, [key])
+                if key in found and entry.candidate is not None:
+                    rows.append(
+                        {
+                            "candidate_id": ids[entry.candidate.key], "parent_id": found[key], "proposal_id": proposal_id,
+                            "operation": entry.given.operation[:100],
+                        }
+                    )  # fmt: skip
+        if rows:
+            connection.execute(t.candidate_parent.insert(), rows)
+
+    def _write_fast(self, connection: Connection, rung: BuiltRung, ids: dict[str, int]) -> None:
+        """One attempt for the whole batch of a fast rung."""
+        batch = [(e, result) for e in self._entries for r, result in e.computed if r is rung]
+        if not batch:
+            return
+        cost, wall = Cost(), 0.0
+        for _, result in batch:
+            cost, wall = cost + result.cost, wall + result.wall_seconds
+        attempt_id = jobs.begin_attempt(
+            connection, self._owner, campaign_id=self._built.row.id, rung_id=rung.id, n_candidates=len(batch)
+        )
+        jobs.end_attempt(connection, attempt_id, AttemptState.DONE, cost=cost, wall_seconds=wall, outcome=Outcome.OK)
+        jobs.book(connection, self._built.row.id, rung.id, attempt_id, cost)
+        files = store_files(self._built.ledger, [result for _, result in batch])
+        for (entry, result), artifacts in zip(batch, files, strict=True):
+            assert entry.candidate is not None
+            record_result(
+                connection, rung, entry.candidate, ids[entry.candidate.key], result, artifacts, attempt_id
+            )  # fmt: skip
+
+    def _write_reuse(self, connection: Connection, fresh: Sequence[tuple[_Entry, int]], ids: dict[str, int]) -> None:
+        now, mark = db_now(connection), evidence.read_watermark(connection)
+        rows: list[dict[str, Any]] = [
+            {
+                "campaign_id": self._built.row.id, "candidate_id": ids[e.candidate.key], "rung_id": rung.id,
+                "action": "reuse", "chooser": "reuse", "why": "known under the same settings", "watermark": mark,
+                "propensity": 1.0, "evidence_id": evidence_id, "at": now,
+            }
+            for e, _ in fresh
+            for rung, evidence_id in e.reused
+            if e.candidate is not None
+        ]  # fmt: skip
+        if rows:
+            connection.execute(t.decision.insert(), rows)
+
+
+def _out(entry: _Entry) -> ProposalOut:
+    where = entry.where
+    dropped = where is not None and where.standing is Standing.DROPPED
+    return ProposalOut(
+        entry.given.text[:200],
+        entry.status,
+        entry.candidate.key if entry.candidate else None,
+        (where.reason if dropped and where else entry.reason) or None,
+        (where.detail if dropped and where else entry.detail)[:300],
+        str(where.standing) if where else None,
+    )

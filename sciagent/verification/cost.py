@@ -1,0 +1,36 @@
+"""Cost models: a verifier declares what it expects to cost, the ledger teaches by how much it was wrong."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from sciagent.domain.cost import Cost
+
+MIN_OBSERVATIONS = 5
+UNLEARNT_FACTOR = 3.0  # the 90th percentile is taken as 3x what is declared until there are observations
+WINDOW = 200
+
+
+class CostModel:
+    """Expected cost and reservation of one rung: the declared cost times the learnt distribution of actual / declared."""
+
+    def __init__(self, ratios: Iterable[float] = ()) -> None:
+        self._ratios: deque[float] = deque(ratios, maxlen=WINDOW)
+
+    def observe(self, declared: Mapping[str, float], actual: Mapping[str, float]) -> None:
+        if declared.get("core_seconds", 0.0) > 0:
+            self._ratios.append(actual.get("core_seconds", 0.0) / declared["core_seconds"])
+
+    def expected(self, declared: Cost) -> Cost:
+        """The declared cost times the mean ratio; as declared below five observations."""
+        factor = float(np.mean(self._ratios)) if len(self._ratios) >= MIN_OBSERVATIONS else 1.0
+        return Cost({r: a * factor for r, a in declared.items()})
+
+    def reservation(self, declared: Cost) -> Cost:
+        """The 90th percentile: what must be left in the budget before a job is started."""
+        enough = len(self._ratios) >= MIN_OBSERVATIONS
+        factor = float(np.quantile(self._ratios, 0.9)) if enough else UNLEARNT_FACTOR
+        return Cost({r: a * factor for r, a in declared.items()})
