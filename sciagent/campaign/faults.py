@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -17,9 +16,11 @@ class Faults:
     def __init__(self) -> None:
         self.details: list[InitErrorDetails] = []
 
-    def add(self, loc: Sequence[int | str], message: str, hint: str = "", value: Any = None) -> None:
-        error = PydanticCustomError(FAULT, "{message}", {"message": message, "hint": hint})
-        self.details.append(InitErrorDetails(type=error, loc=tuple(loc), input=value))
+    def add(self, loc: Sequence[int | str], message: str, hint: str = "", on_key: bool = False) -> None:
+        """on_key: the mistake is the key at `loc`, not its value."""
+        context = {"message": message, "hint": hint, "on_key": on_key}
+        error = PydanticCustomError(FAULT, "{message}", context)
+        self.details.append(InitErrorDetails(type=error, loc=tuple(loc), input=None))
 
     def take(self, loc: Sequence[int | str], error: PydanticCustomError) -> None:
         """The mistake of `fault`, at a place."""

@@ -66,7 +66,7 @@ def explain(error: Mapping[str, Any], document: Document) -> Fault:
         message = "needs at least one entry"
     else:
         message = re.sub(r"^Value error, ", "", str(error["msg"]))
-    line, column = document.locate(loc, on_key)
+    line, column = document.locate(loc, on_key or bool(context.get("on_key")))
     return Fault(line, column, " ".join(message.split()), loc, hint)
 
 

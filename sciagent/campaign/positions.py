@@ -25,6 +25,7 @@ Mark = tuple[int, int]
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = {_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "value", "merge")}
+_BRACKET = re.compile(r"[\[\]{}]")
 _NOT_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\ufeff")
 
 
@@ -107,9 +108,13 @@ def kind_of(value: Any) -> str:
 
 
 def _compose(text: str, document: Document) -> Node | None:
+    if mark := _too_deep(text):  # the scanner's time grows with the square of the depth
+        document.faults.append(Fault(*mark, f"brackets more than {MAX_DEPTH} levels deep"))
+        return None
     yaml = YAML(typ="rt")
+    constructor, _ = yaml.get_constructor_parser(text)
     try:
-        node = yaml.compose(text)
+        node = constructor.composer.get_single_node()
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = " ".join(str(error.problem or error.context or "cannot be read").split())
@@ -121,14 +126,17 @@ def _compose(text: str, document: Document) -> Node | None:
         return None
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError, AssertionError, OverflowError) as error:
         # ruamel's scanner lets some of these out, as for the escape "\UFFFFFFFF"
-        line, column = getattr(yaml.reader, "line", 0) + 1, getattr(yaml.reader, "column", 0) + 1
-        document.faults.append(Fault(line, column, f"not YAML: {' '.join(str(error).split())}"))
+        document.faults.append(
+            Fault(yaml.reader.line + 1, yaml.reader.column + 1, f"not YAML: {' '.join(str(error).split())}")
+        )
         return None
     return node if isinstance(node, Node) else None
 
 
 def _plain(node: Node, loc: Loc, document: Document) -> Any:
     mark: Mark = (node.start_mark.line + 1, node.start_mark.column + 1)
+    if isinstance(node, ScalarNode) and not node.value and str(node.tag) == _TAG + "null":
+        mark = document.keys.get(loc, mark)  # nothing stands there
     is_block = isinstance(node, MappingNode | SequenceNode) and not node.flow_style
     document.values[loc] = document.keys.get(loc, mark) if is_block else mark
 
@@ -142,7 +150,8 @@ def _plain(node: Node, loc: Loc, document: Document) -> Any:
     if str(node.tag) not in _PLAIN:
         return refuse(f"the tag {node.tag} is not read here; write plain YAML")
     if len(loc) > MAX_DEPTH:
-        return refuse(f"nested more than {MAX_DEPTH} levels deep")
+        document.faults.append(Fault(*mark, f"nested more than {MAX_DEPTH} levels deep", loc[:1]))
+        return None
     if isinstance(node, MappingNode):
         return _mapping(node, loc, document)
     if isinstance(node, SequenceNode):
@@ -207,6 +216,17 @@ def _integer(text: str) -> int:
 
 def _bad_text(text: str) -> bool:
     return "\0" in text or any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _too_deep(text: str) -> Mark | None:
+    """Where brackets, counted without regard to quotes, open too deeply for a campaign."""
+    depth = 0
+    for line, content in enumerate(text.splitlines(), 1):
+        for bracket in _BRACKET.finditer(content if not content.lstrip().startswith("#") else ""):
+            depth = depth + 1 if bracket[0] in "[{" else max(depth - 1, 0)
+            if depth > MAX_DEPTH:
+                return line, bracket.start() + 1
+    return None
 
 
 def _mark_after(before: str) -> Mark:

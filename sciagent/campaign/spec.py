@@ -56,7 +56,7 @@ class CampaignSpec(Part):
         default_factory=str,
         description="Label of the rung that decides; default: the last that is not of the world tier.",
     )
-    goal: GoalSpec = Field(description="What the campaign is for, and when it is done.")
+    goal: GoalSpec = Field(description="What counts, and when the campaign is done.")
     budget: BudgetSpec = Field(description="What the campaign may spend.")
     proposer: ProposerSpec = Field(description="Where candidates come from.")
     scheduler: SchedulerSpec = Field(

@@ -73,9 +73,8 @@ def check_together(parts: Draft, faults: Faults) -> None:
     labels = [label for label in parts.labels if label]
     for name in parts.budget.rungs if parts.budget else ():
         if name not in labels and None not in parts.labels:
-            faults.add(
-                ("budget", "rungs", name), f'no rung is labelled "{name}"{did_you_mean(name, labels)}', _of(labels)
-            )
+            message = f'no rung is labelled "{name}"{did_you_mean(name, labels)}'
+            faults.add(("budget", "rungs", name), message, _of(labels), on_key=True)
 
 
 def _check_rungs(parts: Draft, faults: Faults) -> None:
@@ -105,8 +104,9 @@ def _check_objectives(parts: Draft, faults: Faults) -> None:
         if first != i:
             where = ("objectives", i, "property")
             faults.add(where, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
-    if not parts.all_rungs or parts.terminal not in parts.labels:
-        return
+    unclear = not parts.all_rungs or len(set(parts.labels)) < len(parts.labels)
+    if unclear or parts.terminal not in parts.labels:
+        return  # said already
     last = parts.labels.index(parts.terminal)
     measured = {name for i, rung in parts.ladder.items() if i <= last for name in rung.measured()}
     for i, objective in parts.objectives.items():

@@ -130,7 +130,7 @@ class RungSpec(Part):
         for name, gate in value.items():
             if name not in measured:
                 message = f'verifier "{found.name}" does not measure "{name}"{did_you_mean(name, measured)}'
-                faults.add((name,), message, f"it measures: {', '.join(measured)}")
+                faults.add((name,), message, f"it measures: {', '.join(measured)}", on_key=True)
                 continue
             try:
                 prop = registered_property(name)

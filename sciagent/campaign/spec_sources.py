@@ -51,6 +51,7 @@ class EvolveSpec(Part):
     seeds: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     batch: Count = Field(20, description="Candidates a turn.")
+    max_heavy_atoms: Count = Field(60, description="Children with more heavy atoms than this are not proposed.")
     ahead: Count = Field(24, description="Propose again while fewer candidates than this wait for a paid rung.")
 
     _file = field_validator("seeds")(check_file)
