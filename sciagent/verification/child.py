@@ -20,7 +20,8 @@ from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Verifier
-from sciagent.verification.wire import MAX_LINE, Job, Sent, dumps, finding_to_wire
+from sciagent.verification.job import Job, Sent
+from sciagent.verification.wire import MAX_LINE, dumps, finding_to_wire
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 NO_JSON = (TypeError, ValueError, AttributeError, RecursionError)
@@ -97,7 +98,7 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
             findings = (
                 iter(verifier.verify(accepted, _context(job, verifier, around))) if findings is None else findings
             )
-            finding = next(findings, None)
+            finding: object = next(findings, None)
             if finding is None:
                 return say.last(_bad(sent.key, "verify ended before it had a finding for each candidate"))
             if not isinstance(finding, Finding):

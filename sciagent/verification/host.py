@@ -19,8 +19,9 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import UsageError
+from sciagent.verification.job import Job, Limits, Sent, StoredFile
 from sciagent.verification.link import Link, ZygoteDiedError
-from sciagent.verification.wire import Job, Limits, Sent, StoredFile, finding_from_wire
+from sciagent.verification.wire import finding_from_wire
 
 __all__ = ["HostResult", "Limits", "Request", "StoredFile", "Worker"]
 

@@ -17,10 +17,10 @@ from sciagent.domain.evidence import ArtifactFile, Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification import child, processes
 from sciagent.verification.contract import Verifier
+from sciagent.verification.job import Job
 from sciagent.verification.wire import (
     MAX_ARTIFACT_BYTES,
     MAX_LINE,
-    Job,
     WireError,
     clean,
     finding_from_wire,

@@ -6,11 +6,9 @@ Whatever a child says is data: bounded, finite, of registered properties in thei
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from sciagent.domain.evidence import ArtifactFile, Finding, Measured
@@ -35,60 +33,6 @@ T = TypeVar("T")
 
 class WireError(ValueError):
     """What a child said is not a message it may send."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """wall_seconds: for each candidate. memory_mb: of the whole process tree. threads: of the engine."""
-
-    wall_seconds: float = 600
-    memory_mb: int = 4000
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.wall_seconds) and self.wall_seconds > 0 and self.memory_mb > 0 and self.threads > 0):
-            raise ValueError(f"{self}: every limit is a finite number above 0")
-
-
-@dataclass(frozen=True)
-class StoredFile:
-    """An artifact, copied out of the scratch folder to `path` in the worker's spool folder. size: in bytes."""
-
-    name: str
-    path: Path
-    sha256: str
-    size: int
-    media_type: str
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A candidate on its way to the process that builds it again."""
-
-    key: str
-    kind: str
-    payload: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Job:
-    """What the driver asks of the zygote: one child process for these candidates."""
-
-    number: int
-    verifier: str
-    settings: dict[str, Any]
-    candidates: tuple[Sent, ...]
-    limits: Limits
-    replicate: int = 0
-    checkpoint: str | None = None
-
-    def to_wire(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_wire(cls, data: dict[str, Any]) -> Job:
-        sent = tuple(Sent(**one) for one in data["candidates"])
-        return cls(**{**data, "candidates": sent, "limits": Limits(**data["limits"])})
 
 
 def dumps(message: dict[str, Any]) -> bytes:

@@ -16,6 +16,7 @@ import select
 import shutil
 import signal
 import sys
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,13 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification import processes
 from sciagent.verification.child import THREAD_VARIABLES
 from sciagent.verification.contract import Verifier
+from sciagent.verification.job import Job
 from sciagent.verification.registry import provider, verifier_class
 from sciagent.verification.watch import Cancelled, Watch, failure
-from sciagent.verification.wire import Job, dumps
+from sciagent.verification.wire import dumps
 
 IMPORT_SECONDS = 300
+METHANE = {"smiles": "C", "multiplicity": 1}
 
 
 class DriverGoneError(BaseException):
@@ -78,13 +81,16 @@ class Control:
         os.close(self._out)
 
 
+@cache
 def load(name: str) -> type[Verifier[Any]]:
     """The verifier's class with all it wants imported. Raises whatever an import raises."""
     signal.alarm(IMPORT_SECONDS)  # an import that hangs ends the zygote
     try:
         kind = verifier_class(name)
-        for module in ("sciagent.chemistry.payload", *kind.preload):
+        for module in ("sciagent.chemistry.payload", f"sciagent.chemistry.{kind.kind}", *kind.preload):
             importlib.import_module(module)
+        if kind.kind == "molecule":  # what RDKit builds at first use
+            _ = sys.modules["sciagent.chemistry.payload"].candidate_from_payload("molecule", METHANE).key
     finally:
         signal.alarm(0)
     return kind

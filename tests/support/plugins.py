@@ -1,0 +1,59 @@
+"""Third-party packages of verifiers, installed for the tests as pip would install them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sciagent.verification import registry
+
+MISBEHAVING = Path(__file__).parent.parent / "plugins" / "misbehaving"
+
+
+def install(package: Path, target: Path) -> None:
+    """Build and install `package` into `target` without network; by hand where hatchling is missing."""
+    if importlib.util.find_spec("hatchling"):
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        offline = ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(target), str(package)]
+        subprocess.run(pip + offline, check=True, capture_output=True, timeout=120)
+        return
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    for folder in package.iterdir():
+        if (folder / "__init__.py").is_file():
+            shutil.copytree(folder, target / folder.name, ignore=shutil.ignore_patterns("__pycache__"))
+    info = target / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines: list[str] = []
+    for group, points in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+def forget_registry() -> None:
+    registry._points.cache_clear()
+    registry.verifier_class.cache_clear()
+    importlib.invalidate_caches()
+
+
+@pytest.fixture(scope="session")
+def misbehaving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder that the package of verifiers named `bad.*` is installed in, seen by this process and its children."""
+    target = tmp_path_factory.mktemp("site")
+    install(MISBEHAVING, target)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(target))
+        inherited = os.environ.get("PYTHONPATH")
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(target), *([inherited] if inherited else [])]))
+        forget_registry()
+        yield target
+    forget_registry()
