@@ -56,7 +56,8 @@ def explain(error: Mapping[str, Any], document: Document) -> Fault:
         message, hint = str(context.get("message", "")), str(context.get("hint", ""))
     elif kind in _BOUNDS:
         key, words = _BOUNDS[kind]
-        message = f"{words} {context[key]:g}, not {found}"
+        bound = context[key]
+        message = f"{words} {f'{bound:g}' if isinstance(bound, int | float) else bound}, not {found}"
     elif kind in _WANTED:
         quote = "; put it in quotes" if kind == "string_type" and isinstance(found, int | float) else ""
         message = f"{_WANTED[kind]}, not {kind_of(found)}{quote}"

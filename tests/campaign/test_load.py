@@ -253,3 +253,42 @@ def test_the_schema_lists_every_key_with_a_description() -> None:
     named = set(schema["$defs"])
     used = set(part.split('"')[0] for part in json.dumps(schema).split("#/$defs/")[1:])
     assert used == named
+
+
+SHIPPED = """\
+campaign: quickstart
+subject: molecule
+objectives:
+  - {property: homo_lumo_gap, window: [4.0, 4.6], unit: eV}
+ladder:
+  - verifier: molecule.checks
+    gate: {sa_score: {max: 4}}
+  - {rung: gfn2, verifier: xtb.singlepoint, gate: {homo_lumo_gap: {min: 1, unit: eV}}}
+  - rung: dft
+    verifier: pyscf.scf
+    settings:
+      functional: PBE0
+goal: {kind: hits, count: 5}
+budget: {rungs: {dft: 12}}
+proposer: {kind: evolve, seeds: seeds.csv}
+"""
+
+
+def test_the_verifiers_that_ship_make_a_ladder(tmp_path: Path) -> None:
+    (tmp_path / "seeds.csv").write_text("smiles\nCCO\n")
+    spec = parse_spec(SHIPPED, base=tmp_path)
+    assert [(rung.label, rung.tier.value) for rung in spec.ladder] == [
+        ("molecule_checks", "fast"),
+        ("gfn2", "simulation"),
+        ("dft", "high_fidelity"),
+    ]
+    assert spec.terminal == "dft"
+
+
+def test_a_mistake_in_the_settings_of_a_shipped_verifier(tmp_path: Path) -> None:
+    (tmp_path / "seeds.csv").write_text("smiles\nCCO\n")
+    with pytest.raises(SpecError) as caught:
+        parse_spec(SHIPPED.replace("functional", "functonal"), "q.yaml", tmp_path)
+    first, second = str(caught.value).splitlines()
+    assert first == 'q.yaml:12:7: ladder[2].settings.functonal: unknown setting; did you mean "functional"?'
+    assert second.startswith('  verifier "pyscf.scf" takes: functional, basis')

@@ -47,7 +47,7 @@ def test_the_spec_is_frozen(spec: CampaignSpec) -> None:
     with pytest.raises(ValidationError):
         spec.seed = 2
     with pytest.raises(ValidationError):
-        spec.ladder[0].replicates = 2
+        spec.ladder[0].rung = "other"
 
 
 def test_a_rung_makes_its_verifier(spec: CampaignSpec) -> None:
