@@ -13,8 +13,22 @@ from typing import Any, ClassVar
 
 from sciagent.domain.properties import LOGP
 from sciagent.verification import contract
-from sciagent.verification.contract import ArtifactFile, Context, Cost, Finding, Level, Measured, Outcome, Quantity
-from sciagent.verification.contract import PropertyAtLevel, Reason, Refusal, SimulatorError, Tier, Verifier
+from sciagent.verification.contract import (
+    ArtifactFile,
+    Context,
+    Cost,
+    Finding,
+    Level,
+    Measured,
+    Outcome,
+    PropertyAtLevel,
+    Quantity,
+    Reason,
+    Refusal,
+    SimulatorError,
+    Tier,
+    Verifier,
+)
 
 LEVEL = Level("nonsense")
 
@@ -58,7 +72,8 @@ class Noop(Base):
         end = time.process_time() + self.settings.burn
         while time.process_time() < end:
             pass
-        return self.good(candidate, diagnostics={"threads": os.environ["OMP_NUM_THREADS"], "cwd": os.listdir(".")})
+        here = [path.name for path in Path().iterdir()]
+        return self.good(candidate, diagnostics={"threads": os.environ["OMP_NUM_THREADS"], "cwd": here})
 
 
 class Hang(Base):
@@ -294,6 +309,6 @@ class Files(Base):
             path.symlink_to(self.settings.link_to)
         elif self.settings.path == "pipe":
             os.mkfifo(path)
-        elif not path.is_absolute() and ".." not in path.parts:
+        elif not path.is_absolute() and ".." not in path.parts and path.name:
             path.write_text(candidate.text)
         return self.good(candidate, artifacts=(ArtifactFile(self.settings.name, str(path), "text/plain"),))

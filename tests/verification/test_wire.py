@@ -1,0 +1,163 @@
+"""Whatever a child says is data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sciagent.domain.evidence import ArtifactFile, Finding, Measured
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, Level
+from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.verification.job import Job, Limits, Sent
+from sciagent.verification.wire import (
+    MAX_LINE,
+    MAX_TEXT,
+    WireError,
+    clean,
+    dumps,
+    finding_from_wire,
+    finding_to_wire,
+    loads,
+)
+
+KEY = "ab" * 32
+LEVEL = Level("GFN2-xTB", geometry="GFN2-xTB//ETKDGv3x10")
+FINDING = Finding(
+    KEY,
+    Outcome.OK,
+    (
+        Measured(HOMO_LUMO_GAP.name, LEVEL, Quantity(3.1, "eV", uncertainty=0.02, n=2, as_typed="3.10")),
+        Measured(DIPOLE.name, LEVEL, Quantity(0.1, "D", censoring=Censoring.BELOW)),
+    ),
+    detail="π → π*",
+    diagnostics={"cycles": 12, "path": [1.5, None, True, {"a": "b"}]},
+    artifacts=(ArtifactFile("out.xyz", "deep/out.xyz", "chemical/x-xyz"),),
+)
+FAILURE = Finding(KEY, Outcome.NOT_CONVERGED, reason=Reason.SCF_NOT_CONVERGED, detail="100 cycles")
+
+
+def wired(finding: Finding) -> dict[str, Any]:
+    return loads(dumps(finding_to_wire(finding)).rstrip())
+
+
+@pytest.mark.parametrize("finding", [FINDING, FAILURE])
+def test_a_finding_comes_back_as_it_went(finding: Finding) -> None:
+    assert finding_from_wire(wired(finding), KEY) == finding
+
+
+def test_a_job_comes_back_as_it_went() -> None:
+    job = Job(7, "xtb.singlepoint", {"a": 1}, (Sent(KEY, "molecule", {"smiles": "C"}),), Limits(3.5, 100, 2), 1, "x")
+    assert Job.from_wire(json.loads(dumps(job.to_wire()))) == job
+
+
+def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
+    def change(wire: dict[str, Any]) -> None:
+        target: Any = wire
+        for step in path[:-1]:
+            target = target[step]
+        target[path[-1]] = value
+
+    return change
+
+
+def nested(depth: int) -> object:
+    return {"in": nested(depth - 1)} if depth else 1
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (put("candidate_key", value="cd" * 32), "not on candidate"),
+        (put("candidate_key", value=None), "not on candidate"),
+        (put("outcome", value="splendid"), "not among the known"),
+        (put("outcome", value=["ok"]), "not among the known"),
+        (put("outcome", value="crashed"), "names its reason"),
+        (put("reason", value="scf_not_converged"), "names its reason"),
+        (put("reason", value="mercury_retrograde"), "not among the known"),
+        (put("detail", value=3), "not a text"),
+        (put("detail", value="x" * (MAX_TEXT + 1)), "not a text of at most"),
+        (put("surplus", value=1), "exactly the fields"),
+        (put("measured", value={}), "not a list"),
+        (put("measured", value=[3]), "exactly the fields"),
+        (put("measured", 0, "property", value="charisma"), "not a registered property"),
+        (put("measured", 0, "property", value=["dipole"]), "not a registered property"),
+        (put("measured", 0, "quantity", "unit", value="hartree"), "canonical unit is eV"),
+        (put("measured", 0, "quantity", "value", value="3.1"), "not a finite number"),
+        (put("measured", 0, "quantity", "value", value=True), "not a finite number"),
+        (put("measured", 0, "quantity", "value", value=10**400), "not a finite number"),
+        (put("measured", 0, "quantity", "value", value=float("inf")), "not a finite number"),
+        (put("measured", 0, "quantity", "value", value=float("nan")), "not a finite number"),
+        (put("measured", 0, "quantity", "uncertainty", value=-1), "non-negative"),
+        (put("measured", 0, "quantity", "censoring", value="above all"), "not among the known"),
+        (put("measured", 0, "quantity", "n", value=0), "at least 1"),
+        (put("measured", 0, "quantity", "n", value=1.5), "not an integer"),
+        (put("measured", 0, "level", value={"method": "x"}), "exactly the fields"),
+        (put("measured", 0, "level", "method", value="x" * 300), "not a text of at most"),
+        (put("diagnostics", value=[]), "not an object"),
+        (put("diagnostics", value={"x": nested(20)}), "nested deeper"),
+        (put("diagnostics", value={"x": "y" * 70_000}), "diagnostics of more than"),
+        (put("diagnostics", value={"x": [float("inf")]}), "not a finite number"),
+        (put("artifacts", 0, "name", value="../out"), "an artifact named"),
+        (put("artifacts", 0, "name", value=".."), "an artifact named"),
+        (put("artifacts", 0, "name", value="a/b"), "an artifact named"),
+        (put("artifacts", 0, "media_type", value="<script>"), "an artifact named"),
+    ],
+)
+def test_what_is_not_a_finding_is_refused(change: Callable[[dict[str, Any]], None], says: str) -> None:
+    wire = wired(FINDING)
+    change(wire)
+    with pytest.raises(WireError, match=says):
+        finding_from_wire(wire, KEY)
+
+
+def test_one_property_at_one_level_is_measured_once() -> None:
+    wire = wired(FINDING)
+    wire["measured"].append(wire["measured"][0])
+    with pytest.raises(WireError, match="twice"):
+        finding_from_wire(wire, KEY)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"rubbish",
+        b"\xff\xfe",
+        b"[]",
+        b"3",
+        b'{"a": NaN}',
+        b'{"a": -Infinity}',
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b'{"a": ' + b"9" * 5000 + b"}",
+        b'"' + b"x" * MAX_LINE + b'"',
+    ],
+)
+def test_what_is_not_one_json_object_is_refused(line: bytes) -> None:
+    with pytest.raises(WireError):
+        loads(line)
+
+
+def test_texts_lose_what_no_database_takes() -> None:
+    assert clean("a\0b\x1b[31m\ud800\tc\nd") == "a\ufffdb\ufffd[31m\ufffd\tc\nd"
+    assert len(clean("x" * 9000)) == MAX_TEXT
+    wire = wired(FINDING)
+    wire["diagnostics"] = {"k\0": ["\ud800"]}
+    assert finding_from_wire(wire, KEY).diagnostics == {"k\ufffd": ["\ufffd"]}
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    import numpy as np
+
+    finding = Finding(KEY, Outcome.OK, diagnostics={"x": np.float32(1.5), "y": np.arange(3)})
+    assert finding_from_wire(wired(finding), KEY).diagnostics == {"x": 1.5, "y": [0, 1, 2]}
+
+
+@pytest.mark.parametrize("wrong", [{"wall_seconds": 0}, {"wall_seconds": float("nan")}, {"memory_mb": -1}])
+def test_limits_are_above_zero(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        Limits(**wrong)
