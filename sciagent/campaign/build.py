@@ -93,7 +93,12 @@ def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list
             if position == terminal and o.accept is not None and o.property in measured
         }
         rules = RungRules(
-            position, str(verifier.tier), dict(rung.window_gates()), accept, rung.on_refusal == "drop", position == terminal
+            position,
+            str(verifier.tier),
+            dict(rung.window_gates()),
+            accept,
+            rung.on_refusal == "drop",
+            position == terminal,
         )
         limits = Limits(wall_seconds=rung.limits.wall_seconds, memory_mb=int(rung.limits.memory_mb))
         model = CostModel(reversed(ratios.get(rung.rung, [])))

@@ -178,7 +178,7 @@ def _objective(objective: Objective) -> dict[str, Any]:
 
 def _rung(rung: RungSpec) -> dict[str, Any]:
     verifier = rung.make()
-    return rung.model_dump(mode="json", include={"rung", "verifier", "limits", "replicates", "on_refusal"}) | {
+    return rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal"}) | {
         "settings": verifier.settings.model_dump(mode="json"),
         "gate": {name: _window(window) for name, window in rung.window_gates().items()},
     }

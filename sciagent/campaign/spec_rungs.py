@@ -11,7 +11,6 @@ from pydantic_core import PydanticCustomError
 from sciagent.campaign.faults import Faults, fault
 from sciagent.campaign.spec_goals import (
     NAME,
-    Count,
     GateSpec,
     Part,
     Positive,
@@ -73,7 +72,6 @@ class RungSpec(Part):
     settings: dict[str, Any] = Field(default_factory=dict, description="Settings of the verifier.")
     gate: dict[str, GateSpec] = Field(default_factory=dict, description="Limits by property the verifier measures.")
     limits: LimitsSpec = Field(default_factory=LimitsSpec, description="Wall time and memory of one verification.")
-    replicates: Count = Field(1, description="How often the verification is repeated.")
     on_refusal: Literal["drop", "skip"] = Field(
         default_factory=lambda: "skip",
         description="A candidate the verifier refuses: drop it, or skip the rung; default: drop if fast, else skip.",

@@ -57,8 +57,34 @@ class CampaignWorkbench:
         return len(self._entries)
 
     @property
-    def pending_keys(self) -> set[str]:
-        return self._new_keys
+    def n_new(self) -> int:
+        return sum(e.status == "new" for e in self._entries)
+
+    @property
+    def cost(self) -> Cost:
+        """What the fast rungs of this turn cost."""
+        total = Cost()
+        for entry in self._entries:
+            for _, result in entry.computed:
+                total = total + result.cost
+        return total
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """The tool calls of the turn, as the ledger keeps them."""
+        return [
+            {
+                "tool": "propose",
+                "arguments": {"text": e.given.text[:MAX_TEXT].replace("\0", "\\0"), "parents": list(e.given.parents)},
+            }
+            for e in self._entries
+        ]
+
+    @property
+    def observations(self) -> list[dict[str, Any]]:
+        """What each call was answered."""
+        answers = (_out(e) for e in self._entries)
+        return [{"status": o.status, "key": o.key, "standing": o.standing, "reason": o.reason} for o in answers]
 
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:
         entries = [self._parse(p) for p in proposals]

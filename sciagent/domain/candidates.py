@@ -18,12 +18,15 @@ class Candidate(Protocol):
     @property
     def key(self) -> str:
         """64 hexadecimal digits."""
+
     @property
     def text(self) -> str:
         """The one notation a person reads: canonical SMILES, or the reduced formula with its space group."""
+
     @property
     def identity(self) -> str:
         """What the key was hashed from (InChI with FixedH and RecMet; a structure fingerprint)."""
+
     @property
     def charge(self) -> int: ...
     @property
@@ -35,6 +38,7 @@ class Candidate(Protocol):
     @property
     def inchikey(self) -> str | None:
         """Standard InChIKey for look-up and novelty; not identity. None for crystals."""
+
     def payload(self) -> dict[str, Any]:
         """All that is needed to make the same candidate again, as JSON."""
 

@@ -107,7 +107,12 @@ class Choice:
 
 
 class Scheduler(Protocol):
+    """by_score: show it the best that wait, not the first. stops_when_terminal_is_spent: once no more candidates can
+    be verified at the terminal rung, the campaign ends."""
+
     name: str
+    by_score: bool
+    stops_when_terminal_is_spent: bool
 
     def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
         """At most `slots` choices, most urgent first."""

@@ -90,7 +90,9 @@ MOLECULAR_WEIGHT = Property("molecular_weight", ("g/mol", "Da"), "average molecu
 LOGP = Property("logp", _RATIO, "octanol-water partition coefficient by Crippen's atom contributions")
 TPSA = Property("tpsa", ("angstrom**2",), "topological polar surface area", low=0)
 QED = Property("qed", _RATIO, "quantitative estimate of drug-likeness", low=0, high=1)
-SA_SCORE = Property("sa_score", _RATIO, "synthetic accessibility, 1 easy to 10 hard (Ertl and Schuffenhauer)", low=0, high=11)
+SA_SCORE = Property(
+    "sa_score", _RATIO, "synthetic accessibility, 1 easy to 10 hard (Ertl and Schuffenhauer)", low=0, high=11
+)
 HEAVY_ATOMS = Property("heavy_atoms", _RATIO, "number of atoms other than hydrogen", Kind.COUNT, low=0)
 NET_CHARGE = Property("net_charge", _RATIO, "net charge in elementary charges", Kind.COUNT)
 RINGS = Property("rings", _RATIO, "number of rings (SSSR)", Kind.COUNT, low=0)

@@ -59,11 +59,7 @@ JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 ATTEMPT_TRANSITIONS: dict[AttemptState, frozenset[AttemptState]] = {
     AttemptState.RUNNING: frozenset(set(AttemptState) - {AttemptState.RUNNING}),
     AttemptState.LOST: frozenset({AttemptState.STALE}),
-    **{
-        s: frozenset()
-        for s in AttemptState
-        if s not in (AttemptState.RUNNING, AttemptState.LOST)
-    },
+    **{s: frozenset() for s in AttemptState if s not in (AttemptState.RUNNING, AttemptState.LOST)},
 }
 
 CAMPAIGN_TRANSITIONS: dict[CampaignState, frozenset[CampaignState]] = {

@@ -1,0 +1,1 @@
+"""Reports: they read the ledger, and nothing else."""

@@ -52,12 +52,11 @@ def names(connection: Connection) -> list[str]:
 
 
 def find(connection: Connection, name: str) -> CampaignRow | None:
-    c = t.campaign.c
-    columns = (c.id, c.name, c.spec, c.spec_hash, c.identity_hash, c.base, c.source, c.state, c.stop_reason, c.wall_seconds)
-    row = connection.execute(sa.select(*columns).where(c.name == name)).one_or_none()
+    row = connection.execute(sa.select(t.campaign).where(t.campaign.c.name == name)).mappings().one_or_none()
     if row is None:
         return None
-    return CampaignRow(*row[:7], CampaignState(row[7]), *row[8:])
+    fields = {k: row[k] for k in CampaignRow.__dataclass_fields__}
+    return CampaignRow(**fields | {"state": CampaignState(row["state"])})
 
 
 def get(connection: Connection, name: str) -> CampaignRow:
@@ -111,7 +110,9 @@ def amend(
         ],
     )
     connection.execute(
-        sa.update(t.campaign).where(t.campaign.c.id == row.id).values(spec=dict(spec), spec_hash=spec_hash, source=source, base=base, updated_at=now)
+        sa.update(t.campaign)
+        .where(t.campaign.c.id == row.id)
+        .values(spec=dict(spec), spec_hash=spec_hash, source=source, base=base, updated_at=now)
     )
 
 
@@ -155,7 +156,9 @@ def owner_is_dead(owner: str) -> bool:
         return False
 
 
-def take_driver(connection: Connection, campaign_id: int, owner: str, seconds: float = DRIVER_LEASE_SECONDS) -> DriverLease:
+def take_driver(
+    connection: Connection, campaign_id: int, owner: str, seconds: float = DRIVER_LEASE_SECONDS
+) -> DriverLease:
     """Raises CampaignError if a live driver holds the campaign."""
     now = db_now(connection)
     c = t.campaign.c

@@ -65,7 +65,12 @@ def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
 def enter_aliases(connection: Connection, pairs: Iterable[tuple[int, str]], notation: str = "smiles") -> None:
     """Remember under which text a candidate was proposed: (candidate id, text)."""
     rows = [
-        {"candidate_id": id_, "notation": notation, "text": text, "text_hash": hashlib.sha256(text.encode()).hexdigest()}
+        {
+            "candidate_id": id_,
+            "notation": notation,
+            "text": text,
+            "text_hash": hashlib.sha256(text.encode()).hexdigest(),
+        }
         for id_, text in pairs
         if len(text) <= MAX_ALIAS
     ]

@@ -91,7 +91,9 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
         }  # fmt: skip
         try:
             with connection.begin_nested():
-                evidence_id = connection.execute(sa.insert(t.evidence).values(values).returning(t.evidence.c.id)).scalar_one()
+                evidence_id = connection.execute(
+                    sa.insert(t.evidence).values(values).returning(t.evidence.c.id)
+                ).scalar_one()
         except sa.exc.IntegrityError as error:
             raise EvidenceConflictError(f"evidence {one.key.hash[:12]} ({one.key.verifier}) stands already") from error
         _write_quantities(connection, evidence_id, finding.measured)
@@ -143,7 +145,12 @@ def level_id(connection: Connection, level: Level) -> int:
 
 
 def find_reusable(
-    connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str, replicate: int = 0
+    connection: Connection,
+    candidate_ids: Sequence[int],
+    verifier: str,
+    version: str,
+    settings_hash: str,
+    replicate: int = 0,
 ) -> dict[int, Recorded]:
     """Current reusable evidence by candidate id; the settings must be the same to the letter."""
     e = t.current_evidence.c
@@ -176,7 +183,15 @@ def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int
     for start in range(0, len(evidence_ids), 500):
         rows = connection.execute(
             sa.select(
-                q.evidence_id, t.property_.c.name, t.level.c.spec, q.value, q.uncertainty, q.unit, q.censoring, q.n, q.as_typed
+                q.evidence_id,
+                t.property_.c.name,
+                t.level.c.spec,
+                q.value,
+                q.uncertainty,
+                q.unit,
+                q.censoring,
+                q.n,
+                q.as_typed,
             )
             .join(t.property_, t.property_.c.id == q.property_id)
             .join(t.level, t.level.c.id == q.level_id)

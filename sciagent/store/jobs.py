@@ -112,7 +112,12 @@ def finish(connection: Connection, one: Claim, state: JobState, outcome: str, *,
         sa.update(t.job)
         .where(j.id == one.job_id, j.fence == one.fence, j.state.in_(_LIVE))
         .values(
-            state=state, outcome=outcome, kills=j.kills + kills, lease_owner=None, lease_until=None, updated_at=db_now(connection)
+            state=state,
+            outcome=outcome,
+            kills=j.kills + kills,
+            lease_owner=None,
+            lease_until=None,
+            updated_at=db_now(connection),
         )
     )
     if changed.rowcount == 1 and state is not JobState.QUEUED:
@@ -147,7 +152,10 @@ def queued(connection: Connection, campaign_id: int) -> list[Any]:
 
 def reserve(connection: Connection, campaign_id: int, job_id: int, amounts: Mapping[str, float]) -> None:
     now = db_now(connection)
-    rows = [{"campaign_id": campaign_id, "job_id": job_id, "resource": r, "amount": a, "at": now} for r, a in amounts.items()]
+    rows = [
+        {"campaign_id": campaign_id, "job_id": job_id, "resource": r, "amount": a, "at": now}
+        for r, a in amounts.items()
+    ]
     if rows:
         connection.execute(sa.insert(t.reservation), rows)
 
@@ -155,7 +163,9 @@ def reserve(connection: Connection, campaign_id: int, job_id: int, amounts: Mapp
 def release_reservation(connection: Connection, job_id: int) -> None:
     r = t.reservation.c
     connection.execute(
-        sa.update(t.reservation).where(r.job_id == job_id, r.released_at.is_(None)).values(released_at=db_now(connection))
+        sa.update(t.reservation)
+        .where(r.job_id == job_id, r.released_at.is_(None))
+        .values(released_at=db_now(connection))
     )
 
 
@@ -171,7 +181,14 @@ def book(
     """Book what an attempt cost; lost attempts are booked like others."""
     now = db_now(connection)
     rows = [
-        {"campaign_id": campaign_id, "rung_id": rung_id, "attempt_id": attempt_id, "resource": r, "amount": a, "at": now}
+        {
+            "campaign_id": campaign_id,
+            "rung_id": rung_id,
+            "attempt_id": attempt_id,
+            "resource": r,
+            "amount": a,
+            "at": now,
+        }
         for r, a in cost.items()
         if a
     ]
@@ -195,7 +212,9 @@ def observe_cost(
         connection.execute(sa.insert(t.cost_observation), rows)
 
 
-def cost_ratios(connection: Connection, verifier: str, version: str, settings_hash: str, last: int = 200) -> list[float]:
+def cost_ratios(
+    connection: Connection, verifier: str, version: str, settings_hash: str, last: int = 200
+) -> list[float]:
     """Observed over declared core-seconds of the last verifications with these settings."""
     c = t.cost_observation.c
     query = (

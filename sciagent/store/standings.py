@@ -72,14 +72,14 @@ def waiting(
     return [(int(i), int(s), v) for i, s, v in connection.execute(query)]
 
 
-def count_waiting(connection: Connection, campaign_id: int, from_position: int, at_most: int) -> int:
-    """How many candidates wait for, or are at, a rung from `from_position` on; counting stops at `at_most`."""
+def count_at(connection: Connection, campaign_id: int, positions: Sequence[int], at_most: int) -> int:
+    """How many candidates wait for, or are at, one of these rungs; counting stops at `at_most`."""
     inner = (
         sa.select(sa.literal(1))
         .where(
             _CC.campaign_id == campaign_id,
             _CC.standing.in_([Standing.OPEN, Standing.PENDING]),
-            _CC.position >= from_position,
+            _CC.position.in_(positions),
         )
         .limit(at_most)
         .subquery()

@@ -194,29 +194,32 @@ class Watch:
 def store(artifacts: Sequence[ArtifactFile], work: Path, spool: Path) -> list[dict[str, Any]]:
     """Copy artifacts to the spool folder. Raises WireError for one that is no regular file inside `work`."""
     stored: list[dict[str, Any]] = []
-    inside = work.resolve()
     for one in artifacts:
         try:
-            path = (inside / one.path).resolve(strict=True)
-            if not path.is_relative_to(inside):
-                raise WireError(f"artifact {one.name} lies outside the scratch folder")
-            source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            digest, size = _copy(one.path, work.resolve(), spool / one.name)
         except (OSError, ValueError, RuntimeError) as error:
-            raise error if isinstance(error, WireError) else WireError(f"artifact {one.name}: {error}") from error
-        with os.fdopen(source, "rb") as file:
-            if not stat.S_ISREG(os.fstat(source).st_mode):
-                raise WireError(f"artifact {one.name} is not a regular file")
-            spool.mkdir(parents=True, exist_ok=True)
-            target, digest, size = spool / one.name, hashlib.sha256(), 0
-            with target.open("wb") as copy:
-                while chunk := file.read(1 << 20):
-                    size += len(chunk)
-                    if size > MAX_ARTIFACT_BYTES:
-                        raise WireError(f"artifact {one.name} is larger than {MAX_ARTIFACT_BYTES >> 20} MB")
-                    digest.update(chunk)
-                    copy.write(chunk)
-        sha256 = digest.hexdigest()
-        stored.append(
-            {"name": one.name, "path": str(target), "sha256": sha256, "size": size, "media_type": one.media_type}
-        )
+            raise WireError(f"artifact {one.name}: {error}") from error
+        path = str(spool / one.name)
+        stored.append({"name": one.name, "path": path, "sha256": digest, "size": size, "media_type": one.media_type})
     return stored
+
+
+def _copy(path: str, inside: Path, target: Path) -> tuple[str, int]:
+    """SHA-256 and size of what was copied. What is opened is what is checked, for the child may still be at work."""
+    source = os.open(inside / path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        real = Path(f"/proc/self/fd/{source}").readlink()
+        if not real.is_relative_to(inside) or not stat.S_ISREG(os.fstat(source).st_mode):
+            raise ValueError("no regular file inside the scratch folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        digest, size = hashlib.sha256(), 0
+        with target.open("wb") as copy:
+            while chunk := os.read(source, 1 << 20):
+                size += len(chunk)
+                if size > MAX_ARTIFACT_BYTES:
+                    raise ValueError(f"larger than {MAX_ARTIFACT_BYTES >> 20} MB")
+                digest.update(chunk)
+                copy.write(chunk)
+    finally:
+        os.close(source)
+    return digest.hexdigest(), size

@@ -25,7 +25,9 @@ RANK_DECAY = 0.93  # weight of rank k is RANK_DECAY**k
 class Evolve:
     name = "evolve"
 
-    def __init__(self, seeds: Path, *, column: str = "smiles", crossover_rate: float = 0.25, max_heavy_atoms: int = 60) -> None:
+    def __init__(
+        self, seeds: Path, *, column: str = "smiles", crossover_rate: float = 0.25, max_heavy_atoms: int = 60
+    ) -> None:
         self._seeds = [r.text for r in read_structures(seeds, column)]
         self._crossover_rate = crossover_rate
         self._max_heavy_atoms = max_heavy_atoms
@@ -54,10 +56,12 @@ class Evolve:
     def _child(self, pool: Sequence[str], rng: random.Random) -> tuple[str, ProposalIn] | None:
         """(key, proposal) of one child, or None if the edit did not give a molecule."""
         mother = _by_rank(pool, rng)
-        parents, made = (mother,), None
+        parents: tuple[str, ...] = (mother,)
+        made: tuple[str, str] | None = None
         if rng.random() < self._crossover_rate:
             father = _by_rank(pool, rng)
-            parents, made = (mother, father), crossover(mother, father, rng)
+            parents, crossed = (mother, father), crossover(mother, father, rng)
+            made = None if crossed is None else (crossed, "crossover")
         if made is None:
             parents, made = (mother,), mutate(mother, rng)
         if made is None:

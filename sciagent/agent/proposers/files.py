@@ -34,7 +34,9 @@ def read_structures(path: Path, column: str = "smiles", skip: int = 0) -> Iterat
     kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes[-1] if suffixes else "")
     readers = {".csv": _csv, ".smi": _smi, ".smiles": _smi, ".txt": _smi, ".sdf": _sdf}
     if kind not in readers:
-        raise InputFileError(f'{path}:1:1: cannot tell the format of "{path.name}"; use .csv, .smi or .sdf (or .gz of these)')
+        raise InputFileError(
+            f'{path}:1:1: cannot tell the format of "{path.name}"; use .csv, .smi or .sdf (or .gz of these)'
+        )
     records = _csv(path, column) if kind == ".csv" else readers[kind](path)  # type: ignore[operator]
     for record in records:
         if record.number >= skip:
@@ -86,11 +88,13 @@ def _smi(path: Path) -> Iterator[Record]:
 
 
 def _sdf(path: Path) -> Iterator[Record]:
-    from rdkit import Chem, RDLogger
+    from rdkit import Chem
 
-    RDLogger.DisableLog("rdApp.*")
-    with _open(path) as file:
-        for number, mol in enumerate(Chem.ForwardSDMolSupplier(file, sanitize=True, removeHs=True)):
+    from sciagent.chemistry.messages import rdkit_messages
+
+    with _open(path) as file, rdkit_messages():
+        supplier: Any = Chem.ForwardSDMolSupplier(file, sanitize=True, removeHs=True)
+        for number, mol in enumerate(supplier):
             if mol is None:
                 yield Record(number, "", fault=f"record {number + 1} is not a readable mol block")
                 continue

@@ -31,6 +31,8 @@ class Exhaustive:
                     earlier = int(np.searchsorted(space.undecided_seqs, seq))
                     if max(earlier, taken) >= space.remaining:
                         break
-                choices.append(Choice(int(candidate), rung.position, index=-float(seq), why="exhaustive: next in order"))
+                choices.append(
+                    Choice(int(candidate), rung.position, index=-float(seq), why="exhaustive: next in order")
+                )
                 taken += 1
         return choices

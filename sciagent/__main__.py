@@ -1,0 +1,5 @@
+"""`python -m sciagent` is `sciagent`."""
+
+from sciagent.cli.main import main
+
+main()

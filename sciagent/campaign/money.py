@@ -1,0 +1,65 @@
+"""The budget while a campaign runs: what is spent, reserved and left, by resource, by rung and on the clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.build import Built
+from sciagent.domain.cost import Cost
+from sciagent.store import jobs, queries
+
+
+class Purse:
+    """Read from the ledger once, then kept in step with what this driver writes there."""
+
+    def __init__(self, built: Built, connection: Connection) -> None:
+        campaign_id = built.row.id
+        self._limits = dict(built.spec.budget.resources())
+        self._spent = queries.spent(connection, campaign_id)
+        self._reserved = jobs.reserved(connection, campaign_id)
+        by_id = queries.jobs_by_rung(connection, campaign_id)
+        self._jobs = {r.rules.position: by_id.get(r.id, 0) for r in built.rungs}
+        self._jobs_limit = built.limit_by_rung
+        self._wall_limit = built.spec.budget.wall_minutes
+        self._wall_before = built.row.wall_seconds
+        self._began = time.monotonic()
+
+    def remaining_jobs(self, position: int) -> int | None:
+        """How many more jobs the rung may start; None without a limit by count."""
+        if position not in self._jobs_limit:
+            return None
+        return max(0, self._jobs_limit[position] - self._jobs[position])
+
+    def fits(self, reservation: Cost) -> bool:
+        """Whether spent + reserved + this stays within every limit."""
+        return all(
+            self._spent.get(r, 0.0) + self._reserved.get(r, 0.0) + reservation.get(r, 0.0) <= limit
+            for r, limit in self._limits.items()
+        )
+
+    def reserve(self, position: int, reservation: Cost) -> None:
+        self._jobs[position] += 1
+        for r, amount in reservation.items():
+            self._reserved[r] = self._reserved.get(r, 0.0) + amount
+
+    def release(self, reservation: Mapping[str, float]) -> None:
+        for r, amount in reservation.items():
+            self._reserved[r] = max(0.0, self._reserved.get(r, 0.0) - amount)
+
+    def spend(self, cost: Mapping[str, float]) -> None:
+        for r, amount in cost.items():
+            self._spent[r] = self._spent.get(r, 0.0) + amount
+
+    def exhausted(self) -> str | None:
+        """Which limit leaves nothing at all, in words; None while there is something left."""
+        if self._wall_limit is not None:
+            minutes = (self._wall_before + time.monotonic() - self._began) / 60
+            if minutes >= self._wall_limit:
+                return f"wall time: {minutes:.1f} of {self._wall_limit:g} minutes"
+        for r, limit in self._limits.items():
+            if self._spent.get(r, 0.0) >= limit:
+                return f"{r}: {self._spent.get(r, 0.0):.0f} of {limit:g}"
+        return None

@@ -1,0 +1,98 @@
+"""One candidate up the ladder, outside of any campaign: `sciagent verify`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sciagent.campaign.build import BuiltRung, built_rungs
+from sciagent.campaign.judge import Answer, judge, place
+from sciagent.campaign.record import answer_of, record_result, store_files
+from sciagent.campaign.spec import CampaignSpec
+from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.evidence import Measured
+from sciagent.domain.outcomes import Outcome, Verdict
+from sciagent.domain.states import AttemptState, Standing
+from sciagent.errors import InvalidCandidateError
+from sciagent.store import candidates, evidence, jobs
+from sciagent.store.campaigns import new_owner
+from sciagent.store.ledger import Ledger
+from sciagent.verification.host import Request, Worker
+
+
+def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str) -> dict[str, Any]:
+    """`{key, smiles, verdict, reason, rungs}`; evidence is reused from the ledger and new evidence kept in it."""
+    try:
+        candidate = parse_molecule(smiles, standardise=spec.standardise)
+    except InvalidCandidateError as error:
+        return {
+            "key": None, "smiles": None, "verdict": str(Verdict.FAIL), "reason": error.reason, "detail": error.detail,
+            "rungs": [],
+        }  # fmt: skip
+    with ledger.begin() as connection:
+        candidate_id = candidates.enter(connection, [candidate])[candidate.key]
+    ladder = built_rungs(spec)
+    rules, objectives = tuple(r.rules for r in ladder), spec.domain_objectives()
+    scratch = ledger.artifacts.root.with_name(f"{ledger.artifacts.root.name.removesuffix('-artifacts')}-scratch")
+    answers: list[Answer] = []
+    shown: list[dict[str, Any]] = []
+    where = place(rules, objectives, answers)
+    with Worker(scratch) as worker:
+        for rung in ladder:
+            answer, row = _one_rung(ledger, worker, rung, candidate, candidate_id)
+            answers.append(answer)
+            shown.append(row)
+            where = place(rules, objectives, answers)
+            if where.standing is not Standing.OPEN:
+                break
+    verdict = where.verdict or Verdict.PASS
+    if verdict is Verdict.NOT_APPLICABLE:
+        verdict = Verdict.FAIL if rules[where.position].drop_on_refusal else Verdict.INCONCLUSIVE
+    return {
+        "key": candidate.key, "smiles": candidate.smiles, "verdict": str(verdict), "reason": where.reason,
+        "detail": where.detail, "rungs": shown,
+    }  # fmt: skip
+
+
+def _one_rung(
+    ledger: Ledger, worker: Worker, rung: BuiltRung, candidate: Candidate, candidate_id: int
+) -> tuple[Answer, dict[str, Any]]:
+    v = rung.verifier
+    with ledger.read() as connection:
+        known = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
+    if candidate_id in known:
+        found = known[candidate_id]
+        return answer_of(rung, found), _row(rung, answer_of(rung, found), found.outcome, found.measured, True, 0.0)
+    request = Request(v.name, v.settings.model_dump(mode="json"), (candidate,), rung.limits)
+    result = worker.run(request)[0]
+    files = store_files(ledger, [result])[0]
+    f = result.finding
+    with ledger.begin() as connection:
+        attempt_id = jobs.begin_attempt(connection, new_owner(), campaign_id=None, rung_id=None)
+        state = AttemptState.DONE if f.outcome.rule.is_evidence else AttemptState.FAILED
+        jobs.end_attempt(
+            connection, attempt_id, state, cost=result.cost, wall_seconds=result.wall_seconds, outcome=f.outcome,
+            reason=f.reason, detail=f.detail,
+        )  # fmt: skip
+        record_result(connection, rung, candidate, candidate_id, result, files, attempt_id)
+    judgement = judge(rung.rules, f.outcome, f.reason, f.detail, f.measured)
+    answer = Answer(rung.rules.position, judgement, f.measured if f.outcome is Outcome.OK else ())
+    return answer, _row(rung, answer, f.outcome, f.measured, False, result.cost.get("core_seconds", 0.0))
+
+
+def _row(
+    rung: BuiltRung, answer: Answer, outcome: Outcome, measured: tuple[Measured, ...], reused: bool, core_seconds: float
+) -> dict[str, Any]:
+    j = answer.judgement
+    return {
+        "rung": rung.spec.rung, "tier": rung.rules.tier, "outcome": str(outcome), "verdict": str(j.verdict),
+        "reason": str(j.reason) if j.reason else None, "detail": j.detail, "reused": reused,
+        "core_seconds": round(core_seconds, 3),
+        "values": {
+            m.property: {
+                "value": m.quantity.value, "unit": m.quantity.unit, "uncertainty": m.quantity.uncertainty,
+                "level": m.level.label,
+            }
+            for m in measured
+        },
+    }  # fmt: skip

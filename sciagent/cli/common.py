@@ -1,0 +1,74 @@
+"""What all commands share: options, the ledger, JSON on stdout, exit codes."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from enum import IntEnum
+from typing import Annotated, Any
+
+import typer
+
+from sciagent.settings import load
+
+
+class Exit(IntEnum):
+    OK = 0
+    FAILED = 1  # an error, or `verify` says fail
+    USAGE = 2
+    NO_HIT = 3  # the budget is spent, or nothing is left, without a hit
+    UNDECIDED = 4  # `verify` could not decide
+    INTERRUPTED = 130
+
+
+LedgerOption = Annotated[
+    str | None,
+    typer.Option("--ledger", metavar="URL", help="Database file or URL; default: $SCIAGENT_LEDGER, then ./sciagent.db."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
+
+
+def open_ledger(url: str | None) -> Any:
+    """The ledger at the code's revision; says so if SQLite was copied and upgraded."""
+    from sciagent.store.ledger import Ledger
+
+    settings = load(url)
+    ledger = Ledger(settings.ledger, settings.artifacts)
+    if ledger.copy_taken:
+        say(f"the ledger was upgraded; a copy from before is at {ledger.copy_taken}")
+    return ledger
+
+
+def who() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def put(text: str) -> None:
+    """Data, on stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def put_json(value: Any) -> None:
+    put(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def say(text: str) -> None:
+    """Everything that is not data, on stderr."""
+    sys.stderr.write(text + "\n")
+
+
+def pick_campaign(connection: Any, name: str | None) -> Any:
+    """The campaign of that name, or the only one there is."""
+    from sciagent.errors import UsageError
+    from sciagent.store import campaigns
+
+    if name is not None:
+        return campaigns.get(connection, name)
+    names = campaigns.names(connection)
+    if len(names) != 1:
+        raise UsageError(f"name a campaign; this ledger has: {', '.join(names) or 'none'}")
+    return campaigns.get(connection, names[0])

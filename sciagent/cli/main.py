@@ -1,0 +1,53 @@
+"""`sciagent`: the commands, and how errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from sciagent import __version__
+from sciagent.cli import best, db, doctor, export, importer, run, schema, status, verify
+from sciagent.cli.common import Exit, put, say
+from sciagent.errors import SciagentError, UsageError
+
+app = typer.Typer(
+    name="sciagent",
+    help="Scientific-discovery campaigns on a priced ladder of verifiers.",
+    epilog="Start: sciagent run campaigns/quickstart.yaml",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (run, status, best, verify, export, importer, db, doctor, schema):
+    module.register(app)
+
+
+def _version(value: bool) -> None:
+    if value:
+        put(f"sciagent {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Scientific-discovery campaigns on a priced ladder of verifiers."""
+
+
+def main() -> None:
+    """The entry point; every error that is raised on purpose is a message, not a traceback."""
+    try:
+        app()
+    except UsageError as error:
+        say(f"{error}")
+        sys.exit(Exit.USAGE)
+    except SciagentError as error:
+        say(f"sciagent: {error}")
+        sys.exit(Exit.FAILED)
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        sys.exit(Exit.OK)

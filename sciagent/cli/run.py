@@ -1,0 +1,111 @@
+"""`sciagent run FILE` and `sciagent resume NAME`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sciagent.cli.common import Exit, JsonOption, LedgerOption, open_ledger, put_json, say, who
+
+if TYPE_CHECKING:
+    from sciagent.campaign.build import Built
+
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+WorkersOption = Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at once, this time only.")]
+ReportOption = Annotated[Path | None, typer.Option("--report", help="Where the report goes; default: NAME.report.md.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("run", epilog="Example: sciagent run campaigns/quickstart.yaml --ledger my.db")(run)
+    app.command("resume", epilog="Example: sciagent resume quickstart")(resume)
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
+    ledger: LedgerOption = None,
+    workers: WorkersOption = None,
+    report: ReportOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run a campaign; the same file again goes on where it stopped.
+
+    Exit codes: 0 ok, 2 the file or the call is wrong, 3 ended without a hit, 130 interrupted.
+    """
+    from sciagent.campaign.build import create_or_open
+    from sciagent.campaign.load import load_spec
+
+    spec = load_spec(file)
+    source = file.read_text(encoding="utf-8")
+    opened = open_ledger(ledger)
+    built, amended = create_or_open(opened, spec, source, who())
+    for line in amended:
+        say(f"amended: {line}")
+    _drive(built, workers, report, json, quiet)
+
+
+def resume(
+    name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
+    ledger: LedgerOption = None,
+    workers: WorkersOption = None,
+    report: ReportOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Go on with a campaign from the ledger, as it was started."""
+    from sciagent.campaign.build import open_stored
+    from sciagent.cli.common import pick_campaign
+
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        row = pick_campaign(connection, name)
+    _drive(open_stored(opened, row.name, who()), workers, report, json, quiet)
+
+
+def _drive(built: Built, workers: int | None, report: Path | None, json: bool, quiet: bool) -> None:
+    from sciagent.campaign.driver import Driver
+    from sciagent.cli.progress import Progress
+    from sciagent.domain.states import CampaignState
+    from sciagent.report.markdown import write_report
+    from sciagent.store import campaigns, queries
+
+    name = built.row.name
+    target = report or Path(f"{name}.report.md")
+    with Driver(built, workers=workers) as driver, Progress(built, driver, quiet or json) as progress:
+        interrupts = 0
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            nonlocal interrupts
+            interrupts += 1
+            if interrupts == 1:
+                driver.request_stop()
+                progress.note("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
+            elif interrupts == 2:
+                driver.abort()
+            else:
+                os._exit(Exit.INTERRUPTED)  # the workers see their pipe close and end what they run
+
+        previous = {s: signal.signal(s, on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            ended = driver.run(progress.step)
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+    with built.ledger.read() as connection:
+        row = campaigns.get(connection, name)
+        status = queries.status(connection, row)
+    write_report(built.ledger, name, target)
+    if json:
+        put_json(status)
+    else:
+        progress.summary(status, target)
+    if ended is CampaignState.INTERRUPTED:
+        say(f"interrupted; go on with: sciagent resume {name}")
+        raise typer.Exit(Exit.INTERRUPTED)
+    if built.spec.goal.kind == "hits" and status["hits"] == 0:
+        raise typer.Exit(Exit.NO_HIT)

@@ -1,0 +1,44 @@
+"""`sciagent verify SMILES --campaign FILE`: one molecule up the whole ladder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sciagent.cli.common import Exit, JsonOption, LedgerOption, open_ledger, put, put_json
+
+
+def register(app: typer.Typer) -> None:
+    app.command("verify", epilog="Example: sciagent verify 'O=Cc1ccccc1' --campaign campaigns/quickstart.yaml")(verify)
+
+
+def verify(
+    smiles: Annotated[str, typer.Argument(help="The molecule as SMILES.")],
+    campaign: Annotated[Path, typer.Option("--campaign", "-c", help="The campaign whose ladder and limits count.")],
+    ledger: LedgerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run one molecule up a campaign's ladder until a rung fails it. What is known is reused; what is new is kept.
+
+    Exit codes: 0 it is a hit (it passes every gate and objective), 1 it fails, 4 that could not be decided.
+    """
+    from sciagent.campaign.load import load_spec
+    from sciagent.campaign.single import verify_one
+
+    spec = load_spec(campaign)
+    found = verify_one(open_ledger(ledger), spec, smiles)
+    if json:
+        put_json(found)
+    else:
+        put(f"{found['smiles'] or smiles}: {found['verdict']}" + (f" ({found['reason']})" if found["reason"] else ""))
+        for rung in found["rungs"]:
+            why = f" ({rung['reason']}: {rung['detail']})" if rung["reason"] else ""
+            put(f"  {rung['rung']}: {rung['verdict']}{why}" + (", known" if rung["reused"] else ""))
+            for prop, value in rung["values"].items():
+                spread = f" ± {value['uncertainty']:.2g}" if value["uncertainty"] else ""
+                unit = "" if value["unit"] == "1" else f" {value['unit']}"
+                put(f"    {prop} = {value['value']:.4g}{spread}{unit}  [{value['level']}]")
+    codes = {"pass": Exit.OK, "fail": Exit.FAILED}
+    raise typer.Exit(codes.get(found["verdict"], Exit.UNDECIDED))
