@@ -51,8 +51,8 @@ class XtbSinglepoint(Verifier[Molecule]):
     PBE0/def2-SVP it ranks well (Spearman 0.93, 16 organics) and lies about 2 eV low, so gates are in its own scale.
     The dipole of an ion is about its centre of mass. A single atom without empty orbitals has no LUMO and no gap.
 
-    Uncertainty is repeatability (k = 1) over the seed of the conformer search, root mean square over molecules: 8 seeds,
-    10 conformers, 14 molecules; those without rotatable bonds come out the same to 0.001 eV.
+    Uncertainty is repeatability (k = 1) over the seed of the conformer search: 8 seeds, 10 conformers, 14 molecules.
+    Without rotatable bonds values repeat within 0.001 eV; with them the root mean square over molecules is given.
 
     Source: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019).
     """

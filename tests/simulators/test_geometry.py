@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sciagent.errors import SimulatorError
+from sciagent_simulators.geometry import (
+    Geometry,
+    GeometryProtocol,
+    bonds_of,
+    check,
+    check_bonds,
+    embed,
+    prepare,
+    spin_fault,
+)
+
+
+@pytest.mark.parametrize(
+    ("electrons", "multiplicity", "fits"),
+    [(10, 1, True), (10, 3, True), (10, 2, False), (9, 2, True), (9, 1, False), (2, 5, False), (0, 1, False)],
+)
+def test_a_multiplicity_must_fit_the_number_of_electrons(electrons, multiplicity, fits):
+    assert (spin_fault(electrons, multiplicity) is None) is fits
+
+
+def test_wrong_parity_is_refused(structure):
+    with pytest.raises(SimulatorError) as caught:
+        check(structure("water", charge=1))
+    assert (caught.value.outcome, caught.value.reason) == ("refused", "multiplicity")
+
+
+def test_overlapping_atoms_are_refused(structure):
+    with pytest.raises(SimulatorError) as caught:
+        check(structure("hydrogen atom on hydrogen atom"))
+    assert (caught.value.outcome, caught.value.reason) == ("implausible", "overlapping_atoms")
+
+
+def test_a_coordinate_that_is_not_a_number_is_refused(structure):
+    water = structure("water")
+    with pytest.raises(SimulatorError) as caught:
+        check(water.moved(water.positions * np.nan))
+    assert caught.value.reason == "not_finite"
+
+
+@pytest.mark.parametrize("distance", [0.917, 0.741], ids=["HF", "H2"])
+def test_the_shortest_real_bonds_pass(distance):
+    check(Geometry((1, 9) if distance > 0.9 else (1, 1), np.array([[0, 0, 0], [0, 0, distance]])))
+
+
+def test_the_same_seed_gives_the_same_geometry_and_another_seed_a_rotated_one():
+    first, again = (embed("CCO", 0, 1, 5, seed=11)[0][0] for _ in range(2))
+    assert np.array_equal(first.positions, again.positions)
+    assert not np.allclose(first.positions, embed("CCO", 0, 1, 5, seed=12)[0][0].positions)
+
+
+def test_conformers_come_lowest_first():
+    geometries, told = embed("CCCO", 0, 1, 6, seed=3)
+    assert len(geometries) == told["conformers"] == 6
+    assert told["force_field"] == "MMFF94"
+
+
+def test_a_molecule_outside_mmff94_falls_back_to_uff():
+    assert embed("B", 0, 1, 1, seed=1)[1]["force_field"] == "UFF"
+
+
+def test_cyclopropyne_cannot_be_embedded():
+    with pytest.raises(SimulatorError) as caught:
+        embed("C1C#C1", 0, 1, 2, seed=1)
+    assert caught.value.reason == "embedding_failed"
+
+
+def test_force_field_geometry_of_ethane_has_the_bond_length_of_mmff94():
+    """Its reference length is 1.508 angstrom (Halgren 1996, CR-CR); the strain of six hydrogens adds little."""
+    geometry = embed("CC", 0, 1, 1, seed=1)[0][0]
+    assert np.linalg.norm(geometry.positions[0] - geometry.positions[1]) == pytest.approx(1.52, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "smiles",
+    ["C12CC(C1)C2", "[SiH2]1O[SiH2]O1", "C12C3C4C1C5C2C3C45", "CI", "O=C(O)C(O)=O"],
+    ids=["bicyclopentane", "cyclodisiloxane", "cubane", "iodomethane", "oxalic acid"],
+)
+def test_strained_and_crowded_molecules_keep_their_bonds(smiles):
+    prepare(smiles, 0, 1, GeometryProtocol(conformers=2), seed=1)
+
+
+def test_glycine_zwitterion_is_no_molecule_of_the_gas_phase():
+    """In vacuum the proton goes from nitrogen to the carboxylate without a barrier."""
+    with pytest.raises(SimulatorError) as caught:
+        prepare("[NH3+]CC(=O)[O-]", 0, 1, GeometryProtocol(conformers=2), seed=1)
+    assert (caught.value.outcome, caught.value.reason) == ("unstable", "bond_changed")
+
+
+def test_a_bond_that_opened_and_one_that_closed_are_both_found(structure):
+    water = structure("water")
+    stretched = water.moved(water.positions * [1, 2.5, 1])
+    with pytest.raises(SimulatorError, match="broke"):
+        check_bonds(stretched, bonds_of("O"))
+    with pytest.raises(SimulatorError, match="formed"):
+        check_bonds(structure("hydroxide", charge=-1), [])
+
+
+def test_seed_comes_from_candidate_protocol_and_replicate_alone():
+    protocol = GeometryProtocol()
+    assert protocol.seed("a") == GeometryProtocol(conformers=10).seed("a")
+    assert (
+        len({protocol.seed("a"), protocol.seed("b"), protocol.seed("a", 1), GeometryProtocol(conformers=9).seed("a")})
+        == 4
+    )
+    assert protocol.label == "GFN2-xTB//ETKDGv3x10"
+
+
+def test_xyz_reads_back_in_ase(structure, tmp_path):
+    from ase.io import read
+
+    water = structure("water", charge=1, multiplicity=2)
+    atoms = read(water.write_xyz(tmp_path / "water.xyz", "O"), format="xyz")
+    assert tuple(atoms.numbers) == water.numbers
+    assert np.allclose(atoms.positions, water.positions)
+    assert "charge=1 multiplicity=2" in (tmp_path / "water.xyz").read_text()

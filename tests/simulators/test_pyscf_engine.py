@@ -1,0 +1,148 @@
+"""Against NWChem 7.0.2 without density fitting, structures of conftest.py. Its input, for water:
+
+    geometry units angstrom noautosym noautoz nocenter ... end
+    basis spherical; * library def2-svp; end          (and, for HI: ecp; I library def2-ecp; end)
+    dft; xc pbe0; mult 1; grid xfine; convergence energy 1e-8; direct; end
+    task dft energy
+
+Density fitting and the smaller grid account for the differences: 4e-5 hartree in benzene, under 1e-3 eV in orbitals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sciagent.errors import SimulatorError
+from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.pyscf_engine import DftSettings, atomic_energies, build, check_energy, single_point
+from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
+
+PLAIN = DftSettings(spin_check="off")
+
+# name, charge, multiplicity, energy, HOMO, LUMO (hartree; over both spins)
+NWCHEM = [
+    ("water", 0, 1, -76.276264283859, -0.3053984, 0.06523942),
+    ("water", 1, 2, -75.824321901951, -0.8551466, -0.5923602),
+    ("hydrogen iodide", 0, 1, -298.306687980557, -0.2876031, -0.02423436),
+    ("formaldehyde", 0, 1, -114.283660312054, -0.2807639, -0.03783463),
+    ("benzene", 0, 1, -231.801975206572, -0.2666604, -0.003155470),
+]
+
+
+@pytest.mark.parametrize(("name", "charge", "multiplicity", "energy", "homo", "lumo"), NWCHEM)
+def test_energies_and_orbitals_match_nwchem(structure, name, charge, multiplicity, energy, homo, lumo):
+    result = single_point(structure(name, charge, multiplicity), PLAIN)
+    assert result.energy / HARTREE == pytest.approx(energy, abs=1e-4)
+    assert result.homo == pytest.approx(homo * HARTREE, abs=3e-3)
+    assert result.lumo == pytest.approx(lumo * HARTREE, abs=3e-3)
+    assert result.gap == pytest.approx((lumo - homo) * HARTREE, abs=3e-3)
+
+
+def test_dipoles_match_nwchem(structure):
+    """NWChem, e bohr along z about the origin: water -0.790792, H2O+ -0.872967 (centre of mass at z = 0.0516)."""
+    assert single_point(structure("water"), PLAIN).dipole == pytest.approx(0.790792 * DEBYE, abs=2e-3)
+    cation = (0.872967 + 0.05165 / BOHR) * DEBYE
+    assert single_point(structure("water", 1, 2), PLAIN).dipole == pytest.approx(cation, abs=3e-3)
+
+
+def test_hydrogen_atom_by_hartree_fock_is_the_basis_set_limit_of_def2_svp():
+    """-0.4993 hartree: Weigend and Ahlrichs 2005; the exact atom has -0.5."""
+    atom = Geometry((1,), np.zeros((1, 3)), multiplicity=2)
+    result = single_point(atom, DftSettings(functional="hf"))
+    assert result.energy / HARTREE == pytest.approx(-0.49928, abs=1e-4)
+    assert result.diagnostics["s_squared"] == pytest.approx(0.75, abs=1e-6)
+
+
+def test_iodine_gets_its_effective_core_potential(structure):
+    mol = build(structure("hydrogen iodide"), PLAIN)
+    assert mol.nelectron == 26  # 25 of iodine beyond its 28, one of hydrogen
+
+
+def test_a_basis_without_potential_is_refused_beyond_krypton(structure):
+    with pytest.raises(SimulatorError) as caught:
+        build(structure("hydrogen iodide"), replace(PLAIN, basis="sto-3g"))
+    assert (caught.value.outcome, caught.value.reason) == ("refused", "missing_ecp")
+
+
+def test_an_unknown_basis_is_refused(structure):
+    with pytest.raises(SimulatorError) as caught, pytest.warns(UserWarning):
+        build(Geometry((58,), np.zeros((1, 3))), PLAIN)
+    assert caught.value.outcome == "refused"
+
+
+def test_two_cycles_without_recovery_are_not_a_result(structure):
+    with pytest.raises(SimulatorError) as caught:
+        single_point(structure("water"), replace(PLAIN, max_cycles=2, recover=False))
+    assert (caught.value.outcome, caught.value.reason) == ("not_converged", "scf_not_converged")
+    assert caught.value.diagnostics["scf_tried"] == ["diis"]
+
+
+@pytest.mark.parametrize(("cycles", "step"), [(5, "damped"), (2, "newton")])
+def test_each_recovery_step_ends_where_plain_iterations_end(structure, cycles, step):
+    """The level shift must not stay in the virtual orbitals: it would raise the LUMO by 8 eV."""
+    plain = single_point(structure("water"), PLAIN)
+    recovered = single_point(structure("water"), replace(PLAIN, max_cycles=cycles))
+    assert recovered.diagnostics["scf_step"] == step
+    assert recovered.energy == pytest.approx(plain.energy, abs=1e-6)
+    assert recovered.homo == pytest.approx(plain.homo, abs=1e-3)
+    assert recovered.lumo == pytest.approx(plain.lumo, abs=1e-3)
+
+
+def test_a_broken_off_calculation_goes_on_from_its_checkpoint(structure, tmp_path):
+    file = tmp_path / "scf.chk"
+    short = replace(PLAIN, max_cycles=5, recover=False)
+    with pytest.raises(SimulatorError) as caught:
+        single_point(structure("formaldehyde"), short, file)
+    assert not caught.value.diagnostics["resumed"]
+    resumed = single_point(structure("formaldehyde"), replace(short, max_cycles=6), file)
+    assert resumed.diagnostics["resumed"]
+    assert resumed.energy == pytest.approx(single_point(structure("formaldehyde"), PLAIN).energy, abs=1e-5)
+
+
+def test_a_checkpoint_cut_short_is_ignored(structure, tmp_path):
+    file = tmp_path / "scf.chk"
+    file.write_bytes(b"\x89HDF, and then the power failed")
+    assert not single_point(structure("water"), PLAIN, file).diagnostics["resumed"]
+
+
+def test_overlapping_atoms_and_wrong_parity_are_refused(structure):
+    with pytest.raises(SimulatorError, match="overlapping_atoms"):
+        single_point(structure("hydrogen atom on hydrogen atom"), PLAIN)
+    with pytest.raises(SimulatorError, match="multiplicity"):
+        single_point(structure("water", charge=1), PLAIN)
+
+
+def test_energies_off_the_scale_of_the_free_atoms_are_implausible(structure):
+    """PySCF converges overlapping atoms to +50 hartree; half of water's energy and twice it are as wrong."""
+    water = structure("water")
+    atoms = atomic_energies(build(water, PLAIN))
+    assert atoms["O"] == pytest.approx(-74.8, abs=0.7)  # ROHF limit -74.809; the spherical average lies above it
+    check_energy(-76.2763, atoms, water)
+    for energy in (50.0, -38.0, -152.0, float("nan")):
+        with pytest.raises(SimulatorError, match="implausible_energy"):
+            check_energy(energy, atoms, water)
+
+
+def test_hydroxide_in_vacuum_does_not_hold_its_electron_in_def2_svp_but_cyanide_does(structure):
+    with pytest.raises(SimulatorError) as caught:
+        single_point(structure("hydroxide", charge=-1), PLAIN)
+    assert (caught.value.outcome, caught.value.reason) == ("unstable", "anion_unbound")
+    assert single_point(structure("cyanide", charge=-1), PLAIN).homo < 0
+
+
+def test_a_contaminated_open_shell_is_named(structure):
+    """Three hydrogen atoms far apart: up, down, up is half a quartet."""
+    geometry = Geometry((1, 1, 1), np.array([[0, 0, -2.0], [0, 0, 0], [0, 0, 2.0]]), multiplicity=2)
+    with pytest.raises(SimulatorError) as caught:
+        single_point(geometry, PLAIN)
+    assert (caught.value.outcome, caught.value.reason) == ("unstable", "spin_contaminated")
+
+
+def test_dispersion_lowers_the_energy_and_leaves_the_orbitals(structure):
+    plain = single_point(structure("water"), PLAIN)
+    with_it = single_point(structure("water"), replace(PLAIN, dispersion="d3bj"))
+    assert -0.01 < with_it.energy - plain.energy < 0
+    assert with_it.gap == pytest.approx(plain.gap, abs=1e-9)

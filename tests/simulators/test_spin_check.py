@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from sciagent.errors import SimulatorError
+from sciagent_simulators.pyscf_engine import DftSettings, build, converge, mean_field, single_point
+from sciagent_simulators.spin_check import SAFE, check_spin, lowest_triplet
+from sciagent_simulators.tblite_engine import HARTREE
+
+PLAIN = DftSettings(spin_check="off", grid_level=1)
+AUTO = DftSettings(spin_check="auto", grid_level=1)
+
+
+def restricted(geometry):
+    return converge(mean_field(build(geometry, PLAIN), PLAIN), PLAIN)[0]
+
+
+def test_a_safe_screen_ends_the_check(structure):
+    found = single_point(structure("formaldehyde"), AUTO).diagnostics["spin_check"]
+    assert found["triplet_tda"] > SAFE
+    assert set(found) == {"triplet_tda"}
+
+
+def test_screen_equals_an_excitation_by_pyscf_at_full_accuracy(structure):
+    """Grid 3 and conv_tol 1e-6 instead of grid 0 and 1e-3."""
+    from pyscf import tdscf
+
+    settings = DftSettings(spin_check="off")
+    mf = converge(mean_field(build(structure("formaldehyde"), settings), settings), settings)[0]
+    excitation = tdscf.TDA(mf)
+    excitation.singlet, excitation.nstates, excitation.conv_tol, excitation.verbose = False, 1, 1e-6, 0
+    excitation.kernel()
+    assert lowest_triplet(mf) == pytest.approx(float(excitation.e[0]) * HARTREE, abs=0.02)
+
+
+def test_always_runs_both_comparisons_and_a_stable_molecule_stays_ok(structure):
+    found = single_point(structure("formaldehyde"), DftSettings(spin_check="always")).diagnostics["spin_check"]
+    assert found["triplet_minus_singlet"] == pytest.approx(found["triplet_tda"], abs=0.3)
+    assert found["broken_minus_restricted"] == pytest.approx(0.0, abs=3e-3)
+
+
+def test_the_screen_is_negative_where_the_triplet_lies_lower(structure):
+    """PySCF drops negative roots unless told otherwise; oxygen would pass with its next excitation."""
+    assert lowest_triplet(restricted(structure("oxygen"))) < 0
+
+
+@pytest.mark.parametrize("name", ["oxygen", "methylene"])
+def test_singlets_of_triplet_molecules_are_named(structure, name):
+    with pytest.raises(SimulatorError) as caught:
+        single_point(structure(name), AUTO)
+    assert (caught.value.outcome, caught.value.reason) == ("unstable", "triplet_ground_state")
+
+
+def test_triplet_oxygen_is_fine(structure):
+    """Singlet-triplet gap of restricted PBE0 singlets is far above the 0.98 eV of experiment; the triplet passes."""
+    result = single_point(structure("oxygen", multiplicity=3), AUTO)
+    assert result.diagnostics["s_squared"] == pytest.approx(2.0, abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["nitroxyl", "rectangular cyclobutadiene"])
+def test_restricted_solutions_that_break_symmetry_are_named(structure, name):
+    with pytest.raises(SimulatorError) as caught:
+        single_point(structure(name), AUTO)
+    assert (caught.value.outcome, caught.value.reason) == ("unstable", "scf_unstable")
+    assert caught.value.diagnostics["spin_check"]["broken_minus_restricted"] < -0.003
+
+
+def test_square_cyclobutadiene_is_a_triplet_for_restricted_dft(structure):
+    mf = restricted(structure("square cyclobutadiene"))
+    with pytest.raises(SimulatorError) as caught:
+        check_spin(mf, AUTO)
+    assert caught.value.outcome == "unstable"
+    assert caught.value.reason == "triplet_ground_state"
+
+
+def test_the_verdict_agrees_with_pyscf_stability_analysis(structure):
+    """PySCF's external (RHF to UHF) analysis, exact and dear, on two molecules small enough for it."""
+    for name, stable in (("formaldehyde", True), ("nitroxyl", False)):
+        mf = restricted(structure(name))
+        assert bool(mf.stability(internal=False, external=True, return_status=True)[3]) is stable
