@@ -40,8 +40,9 @@ class Cancelled(Exception):
 
 class Driver(Protocol):
     fd: int
+    cancelled: set[int]
 
-    def read(self) -> list[dict[str, Any]]: ...
+    def read(self) -> list[Job]: ...
     def check(self) -> None: ...
     def say(self, event: str, **more: Any) -> None: ...
     def close(self) -> None: ...
@@ -99,7 +100,9 @@ class Watch:
             fds = [self._driver.fd, self._pidfd] + ([] if self._deaf else [self._results])
             ready = select.select(fds, [], [], max(0.0, min(left, POLL_SECONDS)))[0]
             self.wall = time.monotonic() - self._turn
-            if self._driver.fd in ready and any(m.get("cancel") == self._job.number for m in self._driver.read()):
+            if self._driver.fd in ready:
+                self._driver.read()
+            if self._job.number in self._driver.cancelled:
                 raise Cancelled
             if self._results in ready:
                 self._listen()
@@ -206,7 +209,7 @@ def store(artifacts: Sequence[ArtifactFile], work: Path, spool: Path) -> list[di
 
 def _copy(path: str, inside: Path, target: Path) -> tuple[str, int]:
     """SHA-256 and size of what was copied. What is opened is what is checked, for the child may still be at work."""
-    source = os.open(inside / path, os.O_RDONLY | os.O_NONBLOCK)
+    source = os.open(inside / path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         real = Path(f"/proc/self/fd/{source}").readlink()
         if not real.is_relative_to(inside) or not stat.S_ISREG(os.fstat(source).st_mode):

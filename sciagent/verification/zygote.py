@@ -50,18 +50,22 @@ class Control:
         os.dup2(2, 1)  # engines print to stdout
         os.set_blocking(self.fd, False)
         self._buffer = b""
+        self.cancelled: set[int] = set()
 
-    def read(self) -> list[dict[str, Any]]:
-        """What has come. Raises DriverGoneError at the end of file."""
+    def read(self) -> list[Job]:
+        """The jobs that have come; cancellations are kept in `cancelled`, for they may come before their job.
+
+        Raises DriverGoneError at the end of file.
+        """
         lines: list[bytes] = []
         with contextlib.suppress(BlockingIOError):
             while chunk := os.read(self.fd, 1 << 16):
-                *whole, self._buffer = (
-                    (self._buffer + chunk).split(b"\n") if b"\n" in chunk else (self._buffer + chunk,)
-                )
+                *whole, self._buffer = (self._buffer + chunk).split(b"\n")
                 lines += whole
             raise DriverGoneError
-        return [json.loads(line) for line in lines]
+        messages = [json.loads(line) for line in lines]
+        self.cancelled.update(one["cancel"] for one in messages if "cancel" in one)
+        return [Job.from_wire(one) for one in messages if "cancel" not in one]
 
     def check(self) -> None:
         """The pipe may be held open by a fork of the driver; its death is then seen here."""
@@ -112,10 +116,7 @@ def serve(control: Control, folder: Path) -> None:
         if not select.select([control.fd], [], [], 1.0)[0]:
             control.check()
             continue
-        for message in control.read():
-            if "cancel" in message:  # it came after its job had ended
-                continue
-            job = Job.from_wire(message)
+        for job in control.read():
             try:
                 kind = load(job.verifier)
             except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything

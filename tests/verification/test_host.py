@@ -227,6 +227,9 @@ def test_an_artifact_outlives_the_scratch_folder(worker: Worker) -> None:
         {"name": "../../evil"},
         {"path": "."},
         {"path": "never/../written"},
+        {"path": "loop"},
+        {"path": "/dev/zero"},
+        {"link_to": "/dev/zero"},
     ],
 )
 def test_no_artifact_comes_from_outside_the_scratch_folder(worker: Worker, settings: dict[str, Any]) -> None:
@@ -258,6 +261,21 @@ def test_cancel_ends_a_run_within_seconds(worker: Worker, verifier: str, setting
     assert time.monotonic() - begun < 3
     assert said(got) == ["lost/worker_died"] * 2
     assert got[0].finding.detail == "cancelled"
+    assert said(run(worker, "bad.noop")) == ["ok"]
+
+
+def test_cancel_may_overtake_the_job_it_means(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    send, zygote = worker._link.send, worker.pid
+
+    def overtaken(message: dict[str, Any], patience: float = -1) -> bool:
+        if "cancel" not in message:
+            worker.cancel()
+        return send(message, patience)
+
+    monkeypatch.setattr(worker._link, "send", overtaken)
+    assert said(run(worker, "bad.hang", *ABC)) == ["lost/worker_died"] * 4
+    monkeypatch.undo()
+    assert worker.pid == zygote
     assert said(run(worker, "bad.noop")) == ["ok"]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sciagent.domain.evidence import ArtifactFile, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
@@ -161,3 +163,41 @@ def test_numpy_numbers_are_numbers() -> None:
 def test_limits_are_above_zero(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="above 0"):
         Limits(**wrong)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=12,
+)
+PLACES = st.sampled_from(
+    [
+        *((name,) for name in wired(FINDING)),
+        ("measured", 0),
+        ("artifacts", 0),
+        *(("measured", 0, name) for name in ("property", "level", "quantity")),
+        *(("measured", 0, "level", name) for name in ("method", "basis")),
+        *(("measured", 0, "quantity", name) for name in ("value", "unit", "uncertainty", "censoring", "n", "as_typed")),
+        *(("artifacts", 0, name) for name in ("name", "path", "media_type")),
+    ]
+)
+
+
+@given(place=PLACES, value=JSON)
+def test_no_message_whatever_breaks_the_reader(place: tuple[str | int, ...], value: object) -> None:
+    wire = wired(FINDING)
+    put(*place, value=value)(wire)
+    try:
+        found = finding_from_wire(wire, KEY)
+    except WireError:
+        return
+    assert found.candidate_key == KEY
+    assert finding_from_wire(wired(found), KEY) == found
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_whatever_break_the_reader(line: bytes) -> None:
+    try:
+        assert isinstance(loads(line), dict)
+    except WireError:
+        pass

@@ -305,10 +305,11 @@ class Files(Base):
 
     def one(self, candidate: Any, context: Context) -> Finding:
         path = Path(self.settings.path)
+        Path("loop").symlink_to("loop")
         if self.settings.link_to:
             path.symlink_to(self.settings.link_to)
         elif self.settings.path == "pipe":
             os.mkfifo(path)
-        elif not path.is_absolute() and ".." not in path.parts and path.name:
+        elif not path.is_absolute() and ".." not in path.parts and path.name not in ("", "loop"):
             path.write_text(candidate.text)
         return self.good(candidate, artifacts=(ArtifactFile(self.settings.name, str(path), "text/plain"),))
