@@ -38,7 +38,7 @@ class GeometryProtocol(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     method: Literal["gfn2", "mmff94"] = "gfn2"
-    conformers: int = Field(10, ge=1, le=1000)
+    conformers: int = Field(default=10, ge=1, le=1000)
 
     @property
     def label(self) -> str:
@@ -167,7 +167,7 @@ def embed(
     from rdkit.Chem import rdDistGeom
 
     molecule = Chem.AddHs(Chem.MolFromSmiles(mol) if isinstance(mol, str) else mol)
-    parameters = rdDistGeom.ETKDGv3()
+    parameters: Any = rdDistGeom.ETKDGv3()
     parameters.randomSeed = seed
     parameters.numThreads = 1
     found = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
@@ -199,8 +199,8 @@ def prepare(
 ) -> tuple[Geometry, dict[str, Any]]:
     """The geometry by the protocol, checked to be still the molecule that was asked for.
 
-    mmff94: the conformer lowest in the force field. gfn2: the one lowest in GFN2-xTB as the force field left it, relaxed
-    with GFN2-xTB. (Ranked by the force field, ethanol comes out anti or gauche depending on the seed.)
+    mmff94: the conformer lowest in the force field. gfn2: the one lowest in GFN2-xTB as the force field left it, then
+    relaxed. (Ranked by the force field, ethanol comes out anti or gauche depending on the seed.)
     Raises SimulatorError as `embed`, `check_bonds` and `tblite_engine.relax` do.
     """
     geometries, diagnostics = embed(mol, charge, multiplicity, protocol.conformers, seed)

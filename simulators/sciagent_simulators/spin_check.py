@@ -6,7 +6,9 @@ PBE0/def2-SVP: benzene 4.22 eV, naphthoquinone 2.26 (both stable), rectangular c
 Below it two calculations decide: the triplet by itself, and the broken-symmetry singlet from mixed frontier orbitals.
 
 PySCF's own `stability()` says the same for 13 times the price of the SCF (benzene, 80 s), this screen for about one.
-Sources: Bauernschmitt, Ahlrichs, J. Chem. Phys. 104, 9047 (1996); Hirata, Head-Gordon, Chem. Phys. Lett. 314, 291 (1999).
+
+Sources: Bauernschmitt, Ahlrichs, J. Chem. Phys. 104, 9047 (1996); Hirata, Head-Gordon, Chem. Phys. Lett. 314,
+291 (1999).
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ RECOVERY: dict[str, dict[str, Any]] = {
 class XtbResult:
     """energy, homo, lumo, gap: eV; homo or lumo is None where no orbital is occupied or none is left empty.
 
-    dipole: debye, its norm; of an ion, about its centre of mass. fmax: eV/angstrom, the largest force on an atom. steps: of the relaxation, 0 for a
-    single point. recovery: the key of RECOVERY that converged.
+    dipole: debye, its norm; of an ion, about its centre of mass. fmax: eV/angstrom, the largest force on an atom.
+    steps: of the relaxation, 0 for a single point. recovery: the key of RECOVERY that converged.
     """
 
     energy: float

@@ -48,11 +48,11 @@ def test_dipoles_match_nwchem(structure):
     assert single_point(structure("water", 1, 2), PLAIN).dipole == pytest.approx(cation, abs=3e-3)
 
 
-def test_hydrogen_atom_by_hartree_fock_is_the_basis_set_limit_of_def2_svp():
-    """-0.4993 hartree: Weigend and Ahlrichs 2005; the exact atom has -0.5."""
+def test_hydrogen_atom_by_hartree_fock_is_near_the_exact_half_hartree():
+    """NWChem, `scf; doublet; uhf`: -0.499278 hartree."""
     atom = Geometry((1,), np.zeros((1, 3)), multiplicity=2)
     result = single_point(atom, DftSettings(functional="hf"))
-    assert result.energy / HARTREE == pytest.approx(-0.49928, abs=1e-4)
+    assert result.energy / HARTREE == pytest.approx(-0.499278, abs=1e-5)
     assert result.diagnostics["s_squared"] == pytest.approx(0.75, abs=1e-6)
 
 

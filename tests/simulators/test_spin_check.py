@@ -52,7 +52,6 @@ def test_singlets_of_triplet_molecules_are_named(structure, name):
 
 
 def test_triplet_oxygen_is_fine(structure):
-    """Singlet-triplet gap of restricted PBE0 singlets is far above the 0.98 eV of experiment; the triplet passes."""
     result = single_point(structure("oxygen", multiplicity=3), AUTO)
     assert result.diagnostics["s_squared"] == pytest.approx(2.0, abs=0.02)
 
