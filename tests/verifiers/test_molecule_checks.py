@@ -1,0 +1,173 @@
+"""What the first rung refuses, and what it measures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import properties
+from sciagent.domain.tiers import Tier
+from sciagent.verification.contract import Context, Finding
+from sciagent_verifiers.fast import sa_score as sa_score_module
+from sciagent_verifiers.fast.molecule_checks import MoleculeChecks
+
+
+@pytest.fixture
+def check(tmp_path: Path):
+    def run(smiles: str, **settings) -> Finding:
+        [finding] = MoleculeChecks(settings).verify([parse_molecule(smiles)], Context(tmp_path, tmp_path))
+        return finding
+
+    return run
+
+
+def values(finding: Finding) -> dict[str, float]:
+    return {one.property: one.quantity.value for one in finding.measured}
+
+
+def test_aspirin_has_the_published_numbers(check):
+    finding = check("CC(=O)Oc1ccccc1C(=O)O")
+    found = values(finding)
+    assert finding.outcome is Outcome.OK
+    assert found["molecular_weight"] == pytest.approx(180.16, abs=0.01)  # PubChem
+    assert found["tpsa"] == pytest.approx(63.6, abs=0.05)  # PubChem; Ertl 2000
+    assert found["qed"] == pytest.approx(0.55, abs=0.01)  # Bickerton 2012
+    assert found["logp"] == pytest.approx(1.31, abs=0.01)
+    assert found["sa_score"] == pytest.approx(1.58, abs=0.05)
+    counts = {"heavy_atoms": 13, "net_charge": 0, "rings": 1, "rotatable_bonds": 2}
+    assert {name: found[name] for name in counts} == counts
+
+
+def test_findings_are_as_declared_and_exact(check):
+    verifier = MoleculeChecks({"alerts": ["BRENK"]})
+    finding = check("c1ccccc1", alerts=["BRENK"])
+    assert {(m.property, m.level) for m in finding.measured} == {(p.property.name, p.level) for p in verifier.measures}
+    for one in finding.measured:
+        assert one.quantity.unit == properties()[one.property].unit
+        assert one.quantity.uncertainty == 0.0
+    assert (verifier.name, verifier.tier, verifier.kind) == ("molecule.checks", Tier.FAST, "molecule")
+    assert 0 < verifier.cost(parse_molecule("c1ccccc1"))["core_seconds"] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("smiles", "settings", "reason"),
+    [
+        ("C[Se]C", {}, Reason.ELEMENT),
+        ("CCl", {"elements": ["H", "C"]}, Reason.ELEMENT),
+        ("CC", {"elements": ["C"]}, Reason.ELEMENT),
+        ("c1ccccc1", {"min_heavy_atoms": 7}, Reason.TOO_SMALL),
+        ("c1ccccc1", {"max_heavy_atoms": 5}, Reason.TOO_LARGE),
+        ("c1ccc2ccccc2c1", {"max_rings": 1}, Reason.TOO_LARGE),
+        ("C1CCCCCCCC1", {"max_ring_size": 8}, Reason.TOO_LARGE),
+        ("[NH4+]", {}, Reason.CHARGE),
+        ("C", {"charges": [1]}, Reason.CHARGE),
+        ("[CH3]", {}, Reason.RADICAL),
+        ("[O][O]", {}, Reason.RADICAL),
+        ("[2H]C", {}, Reason.ISOTOPE),
+        ("CC(F)Cl", {"undefined_stereo": "refuse"}, Reason.UNDEFINED_STEREO),
+        ("CC=CC", {"undefined_stereo": "refuse"}, Reason.UNDEFINED_STEREO),
+        ("CC=O", {"forbid_smarts": ["[CX3H1]=O"]}, Reason.STRUCTURAL_ALERT),
+    ],
+)
+def test_refusals_name_their_reason_and_come_first(check, smiles, settings, reason):
+    finding = check(smiles, **settings)
+    assert (finding.outcome, finding.reason, finding.measured) == (Outcome.REFUSED, reason, ())
+    assert finding.detail
+    refusal = MoleculeChecks(settings).accepts(parse_molecule(smiles))
+    assert refusal is not None and refusal.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("smiles", "settings"),
+    [
+        ("[NH4+]", {"charges": [0, 1]}),
+        ("[CH3]", {"allow_radicals": True}),
+        ("[2H]C", {"allow_isotopes": True}),
+        ("CC=CC", {}),
+        ("C/C=C/C", {"undefined_stereo": "refuse"}),
+        ("C[C@H](F)Cl", {"undefined_stereo": "refuse"}),
+        ("CC(=O)C", {"forbid_smarts": ["[CX3H1]=O"]}),
+    ],
+)
+def test_what_is_allowed_is_measured(check, smiles, settings):
+    assert check(smiles, **settings).outcome is Outcome.OK
+
+
+def test_a_refused_molecule_costs_no_descriptor(check, monkeypatch):
+    def never(mol):
+        raise AssertionError("a descriptor of a refused molecule")
+
+    monkeypatch.setattr("sciagent_verifiers.fast.molecule_checks._functions", never)
+    assert check("[NH4+]").outcome is Outcome.REFUSED
+
+
+def test_alerts_are_counted_at_a_level_that_names_the_catalogue(check):
+    [one] = [m for m in check("O=CC=CC=O", alerts=["PAINS", "BRENK"]).measured if m.property == "structural_alerts"]
+    assert one.quantity.value >= 1
+    assert one.level.method == "RDKit BRENK+PAINS"
+    assert values(check("CCO", alerts=["BRENK"]))["structural_alerts"] == 0
+    assert "structural_alerts" not in values(check("CCO"))
+
+
+def test_only_the_descriptors_asked_for_are_computed(check):
+    assert set(values(check("CCO", descriptors=["qed", "logp"]))) == {"qed", "logp"}
+
+
+@pytest.mark.parametrize("smiles", ["[H][H]", "C", "N", "S", "I", "C[Si](C)(C)C", "C" * 90, "FC(F)(F)F"])
+def test_odd_molecules_have_finite_numbers(check, smiles):
+    assert check(smiles, min_heavy_atoms=0).outcome is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"forbid_smarts": ["[c"]}, "not a SMARTS"),
+        ({"forbid_smarts": [""]}, "not a SMARTS"),
+        ({"elements": ["C", "Xx"]}, "not an element: Xx"),
+        ({"min_heavy_atoms": 9, "max_heavy_atoms": 3}, "exceeds max_heavy_atoms"),
+        ({"alerts": ["PAIN"]}, "PAINS"),
+        ({"descriptors": ["mass"]}, "molecular_weight"),
+        ({"max_heavy_atom": 3}, "Extra inputs"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        MoleculeChecks(settings)
+
+
+def test_a_batch_is_answered_in_order(tmp_path):
+    molecules = [parse_molecule(s) for s in ("CCO", "[NH4+]", "c1ccccc1")]
+    findings = list(MoleculeChecks().verify(molecules, Context(tmp_path, tmp_path)))
+    assert [f.candidate_key for f in findings] == [m.key for m in molecules]
+    assert [f.outcome for f in findings] == [Outcome.OK, Outcome.REFUSED, Outcome.OK]
+
+
+def test_the_settings_hash_sees_every_setting():
+    hashes = {MoleculeChecks(s).settings_hash for s in ({}, {"alerts": ["NIH"]}, {"max_rings": 9}, {"charges": [0, 1]})}
+    assert len(hashes) == 4
+    assert MoleculeChecks().settings_hash == MoleculeChecks({"max_heavy_atoms": 100}).settings_hash
+
+
+def test_a_crystal_is_the_wrong_kind():
+    class Salt:
+        kind = "crystal"
+
+    refusal = MoleculeChecks().accepts(Salt())
+    assert refusal is not None and refusal.reason is Reason.WRONG_KIND
+
+
+def test_an_rdkit_without_its_contrib_folder_is_a_bad_environment(check, monkeypatch, tmp_path):
+    import rdkit
+    from rdkit.Chem import RDConfig
+
+    sa_score_module._scorer.cache_clear()
+    monkeypatch.setattr(RDConfig, "RDContribDir", str(tmp_path))
+    monkeypatch.setattr(rdkit, "__file__", str(tmp_path / "__init__.py"))
+    finding = check("CCO")
+    sa_score_module._scorer.cache_clear()
+    assert (finding.outcome, finding.reason) == (Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED)
+    assert "sa_score" in finding.detail
