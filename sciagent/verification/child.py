@@ -19,6 +19,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
+from sciagent.verification import processes
 from sciagent.verification.contract import Context, Verifier
 from sciagent.verification.job import Job, Sent
 from sciagent.verification.wire import MAX_LINE, dumps, finding_to_wire
@@ -186,7 +187,7 @@ class _Speaker:
             line = line[os.write(self._around.results, line) :]
 
     def finding(self, finding: Finding, **more: bool) -> None:
-        used = sum(os.times()[:4])
+        used = processes.own_cpu()
         self.message({"finding": finding_to_wire(finding), "cpu": used - self._cpu, **more})
         self._cpu = used
         if not os.read(self._around.acks, 1):

@@ -111,6 +111,12 @@ def reaped_cpu() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def own_cpu() -> float:
+    """CPU seconds of this process and what it has reaped."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime + reaped_cpu()
+
+
 def virtual_size() -> int:
     """Bytes of address space of this process."""
     return int((PROC / "self" / "statm").read_text().split()[0]) * resource.getpagesize()

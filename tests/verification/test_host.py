@@ -184,6 +184,10 @@ def test_in_a_batch_the_wall_limit_is_each_candidates_own(worker: Worker) -> Non
     assert all(0.3 < r.cost["core_seconds"] < 0.6 for r in burnt)
 
 
+def test_even_the_quickest_of_a_batch_has_a_cost(worker: Worker) -> None:
+    assert all(0 < r.cost["core_seconds"] < 0.5 for r in run(worker, "bad.noop", *ABC))
+
+
 def test_a_batch_of_failures_gives_each_candidate_its_own(worker: Worker) -> None:
     assert said(run(worker, "bad.raises", *ABC)) == ["crashed/exception"] * 4
     assert said(run(worker, "bad.import", *ABC)) == ["bad_environment/import_failed"] * 4
