@@ -93,6 +93,8 @@ def load(name: str) -> type[Verifier[Any]]:
         kind = verifier_class(name)
         for module in ("sciagent.chemistry.payload", f"sciagent.chemistry.{kind.kind}", *kind.preload):
             importlib.import_module(module)
+        if warm := getattr(kind, "warm", None):  # a class method: tables that each child would otherwise build anew
+            warm()
         if kind.kind == "molecule":  # what RDKit builds at first use
             _ = sys.modules["sciagent.chemistry.payload"].candidate_from_payload("molecule", METHANE).key
     finally:

@@ -98,7 +98,7 @@ def test_a_verifier_that_behaves_is_ok_with_its_cost_and_versions(worker: Worker
     assert said([result]) == ["ok"]
     assert result.finding.candidate_key == ETHANOL.key
     assert [(m.property, m.quantity.value) for m in result.finding.measured] == [("logp", 1.0)]
-    assert result.finding.diagnostics == {"threads": "1", "cwd": ["checkpoint"]}
+    assert result.finding.diagnostics == {"threads": "1", "cwd": ["checkpoint"], "warmed_in": worker.pid}
     assert 0.19 < result.cost["core_seconds"] < 0.5
     assert result.wall_seconds > 0.19
     assert result.versions["misbehaving-verifiers"] == "0.3.1"

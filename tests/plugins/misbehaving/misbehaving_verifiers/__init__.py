@@ -60,6 +60,11 @@ class Noop(Base):
 
     name = "bad.noop"
     engines: ClassVar[tuple[str, ...]] = ("numpy", "not-installed-engine")
+    warmed_in: ClassVar[int] = 0
+
+    @classmethod
+    def warm(cls) -> None:
+        cls.warmed_in = os.getpid()
 
     class Settings(contract.Settings):
         burn: float = 0.0
@@ -73,7 +78,9 @@ class Noop(Base):
         while time.process_time() < end:
             pass
         here = [path.name for path in Path().iterdir()]
-        return self.good(candidate, diagnostics={"threads": os.environ["OMP_NUM_THREADS"], "cwd": here})
+        return self.good(
+            candidate, diagnostics={"threads": os.environ["OMP_NUM_THREADS"], "cwd": here, "warmed_in": self.warmed_in}
+        )
 
 
 class Hang(Base):
