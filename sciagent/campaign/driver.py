@@ -28,13 +28,16 @@ BARREN_TURNS = 25  # a proposer that brings nothing new so often in a row has no
 
 
 class Driver:
-    """Use as a context manager: entering takes the driver lease and what dead drivers left, leaving gives it back.
+    """Steps one campaign. workers: jobs at once, default as in the spec.
+
+    Use as a context manager: entering takes the driver lease and what dead drivers left, leaving gives it back.
 
     Raises CampaignError when a live driver holds the campaign.
     """
 
-    def __init__(self, built: Built) -> None:
+    def __init__(self, built: Built, workers: int | None = None) -> None:
         self.built = built
+        self._workers = workers or built.spec.workers
         self.owner = campaigns.new_owner()
         self.reaped = 0
         self._stop = threading.Event()
@@ -62,7 +65,7 @@ class Driver:
             fast = [r.verifier.name for r in built.fast]
             paid = [r.verifier.name for r in built.paid]
             self._worker = Worker(built.scratch(), preload=fast)
-            self._pool: LocalPool[Ticket] = LocalPool(built.spec.workers, built.scratch(), preload=paid)
+            self._pool: LocalPool[Ticket] = LocalPool(self._workers, built.scratch(), preload=paid)
         except BaseException:
             with built.ledger.begin() as connection:
                 campaigns.release_driver(connection, self._lease)

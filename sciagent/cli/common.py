@@ -24,7 +24,9 @@ class Exit(IntEnum):
 
 LedgerOption = Annotated[
     str | None,
-    typer.Option("--ledger", metavar="URL", help="Database file or URL; default: $SCIAGENT_LEDGER, then ./sciagent.db."),
+    typer.Option(
+        "--ledger", metavar="URL", help="Database file or URL; default: $SCIAGENT_LEDGER, then ./sciagent.db."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
 

@@ -47,7 +47,9 @@ def check(ledger: LedgerOption = None, json: JsonOption = False) -> None:
     from sciagent.store import migrate
 
     engine = _engine(ledger)
-    found = [] if migrate.current(engine) == migrate.head() else [f"at {migrate.current(engine)}, needs {migrate.head()}"]
+    found = (
+        [] if migrate.current(engine) == migrate.head() else [f"at {migrate.current(engine)}, needs {migrate.head()}"]
+    )
     found += migrate.differences(engine) if not found else []
     if json:
         put_json({"ok": not found, "differences": found})

@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 def export(
     name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; default: stdout.")] = None,
-    format: Annotated[Format | None, typer.Option("--format", "-f", help="Default: by the file's ending, else csv.")] = None,
+    format: Annotated[
+        Format | None, typer.Option("--format", "-f", help="Default: by the file's ending, else csv.")
+    ] = None,
     ledger: LedgerOption = None,
 ) -> None:
     """Write every candidate with its standing, its reason and each value with unit, uncertainty and level."""

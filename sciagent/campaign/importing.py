@@ -1,0 +1,217 @@
+"""Importing measured or computed values from a CSV as evidence: checked whole first, then written whole."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sciagent.campaign.spec_sources import file_hash
+from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import Level, Property, properties
+from sciagent.domain.quantities import Censoring, Quantity, convert
+from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
+from sciagent.store import candidates, evidence
+from sciagent.store.evidence import NewEvidence
+from sciagent.store.ledger import Ledger
+
+VERIFIER, VERSION = "import", "1"
+MAX_FAULTS = 50
+MAX_ROWS = 2_000_000
+CHUNK = 500
+
+
+@dataclass(frozen=True)
+class Column:
+    """One value column. uncertainty and unit are a column's name, or the value itself for all rows; None: unknown
+    uncertainty, canonical unit."""
+
+    name: str
+    property: str
+    unit: str | None = None
+    uncertainty: str | None = None
+
+
+@dataclass
+class ImportReport:
+    """rows: read. recorded, known: evidence rows written now, or there already with the same values."""
+
+    rows: int = 0
+    recorded: int = 0
+    known: int = 0
+    revised: int = 0
+    empty: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+def import_file(
+    ledger: Ledger, path: Path, *, columns: Sequence[Column], level: Level, structure: str = "smiles",
+    standardise: str = "refuse", who: str = "unknown", skip_bad: bool = False, revise: str | None = None,
+    dry_run: bool = False,
+) -> ImportReport:  # fmt: skip
+    """Every row becomes one piece of evidence of the verifier `import`, at the stated level.
+
+    A molecule that stands in the file twice has two replicates. A file imported again changes nothing. A value that
+    differs from the one recorded from a file of this name is refused, or, with revise="why", supersedes it.
+    Raises InputFileError that lists up to fifty faults as `file:line:col`; then nothing is written, unless skip_bad.
+    """
+    report = ImportReport()
+    resolved = [(c, properties()[c.property]) for c in columns]
+    settings_hash = content_hash(
+        {"level": level.hash, "source": path.name, "properties": sorted(c.property for c in columns)}
+    )
+    rows: list[tuple[Molecule, EvidenceKey, tuple[Measured, ...]]] = []
+    seen: dict[str, int] = {}
+    for line, row in _read(path, structure, columns):
+        report.rows += 1
+        made = _row(path, line, row, resolved, level, structure, standardise, report)
+        if made is None:
+            continue
+        molecule, found = made
+        replicate = seen.get(molecule.key, 0)
+        seen[molecule.key] = replicate + 1
+        rows.append((molecule, EvidenceKey(molecule.key, VERIFIER, VERSION, settings_hash, replicate=replicate), found))
+    if report.faults and not skip_bad:
+        shown = "\n".join(report.faults[:MAX_FAULTS])
+        more = f"\n… and {len(report.faults) - MAX_FAULTS} more" if len(report.faults) > MAX_FAULTS else ""
+        raise InputFileError(
+            f"{shown}{more}\nnothing was imported; mend the file, or leave these rows out with --skip-bad"
+        )
+    if not dry_run:
+        _write(ledger, path, rows, who, revise, report)
+    return report
+
+
+def _read(path: Path, structure: str, columns: Sequence[Column]) -> Any:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(line.replace("\0", "\N{SYMBOL FOR NULL}") for line in file)
+            header = reader.fieldnames or []
+            for name in (structure, *(c.name for c in columns)):
+                if name not in header:
+                    known = ", ".join(header) or "nothing"
+                    raise InputFileError(
+                        f'{path}:1:1: no column "{name}"{did_you_mean(name, header)}; the header has: {known}'
+                    )
+            if len(set(header)) != len(header):
+                raise InputFileError(f"{path}:1:1: two columns have the same name")
+            for n, row in enumerate(reader):
+                if n >= MAX_ROWS:
+                    raise InputFileError(f"{path}:{reader.line_num}:1: more than {MAX_ROWS} rows; split the file")
+                yield reader.line_num, row
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputFileError(f"{path}:1:1: not UTF-8 text ({error.reason} at byte {error.start})") from error
+    except csv.Error as error:
+        raise InputFileError(f"{path}:1:1: {error}") from error
+
+
+def _row(
+    path: Path, line: int, row: Mapping[str, Any], columns: Sequence[tuple[Column, Property]], level: Level, structure: str,
+    standardise: str, report: ImportReport,
+) -> tuple[Molecule, tuple[Measured, ...]] | None:  # fmt: skip
+    header = list(row)
+    try:
+        molecule = parse_molecule(row[structure] or "", standardise="parent" if standardise == "parent" else "refuse")
+    except InvalidCandidateError as error:
+        report.faults.append(
+            f"{path}:{line}:{header.index(structure) + 1}: {structure}: {error.reason}: {error.detail}"
+        )
+        return None
+    found = []
+    for column, prop in columns:
+        text = (row[column.name] or "").strip()
+        if not text:
+            report.empty += 1
+            continue
+        try:
+            found.append(Measured(prop.name, level, _quantity(text, column, prop, row)))
+        except (ValueError, UnitError) as error:
+            report.faults.append(f"{path}:{line}:{header.index(column.name) + 1}: {column.name}: {error}")
+            return None
+    return (molecule, tuple(found)) if found else None
+
+
+def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any]) -> Quantity:
+    """`< 0.1` and `> 5` are censored values. Raises ValueError or UnitError."""
+    censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(text[0], Censoring.NONE)
+    value = _number(text[1:] if censoring is not Censoring.NONE else text)
+    unit = column.unit or prop.unit
+    if unit in row:  # the name of a column: each row says its own
+        unit = (row[unit] or "").strip()
+    spread: float | None = None
+    if column.uncertainty is not None:
+        given = (row[column.uncertainty] or "").strip() if column.uncertainty in row else column.uncertainty
+        spread = _number(given) if given else None
+    made = convert(Quantity(value, unit, spread, censoring, as_typed=text), prop)
+    for edge, wrong in ((prop.low, made.value < (prop.low or 0)), (prop.high, made.value > (prop.high or 0))):
+        if edge is not None and wrong:
+            raise ValueError(f"{made} is outside what {prop.name} can be ({prop.low} to {prop.high} {prop.unit})")
+    return made
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f'"{text[:40]}" is not a number (use a point as decimal sign)') from None
+    if not math.isfinite(value):
+        raise ValueError(
+            f"{Reason.NOT_FINITE}: {text} is not a finite number; leave the cell empty if it was not measured"
+        )
+    return value
+
+
+def _write(
+    ledger: Ledger, path: Path, rows: Sequence[tuple[Molecule, EvidenceKey, tuple[Measured, ...]]], who: str,
+    revise: str | None, report: ImportReport,
+) -> None:  # fmt: skip
+    """One transaction for the whole file: it is there whole or not at all."""
+    source = f"{path.name[:120]} sha256:{file_hash(path)[:16]}"
+    with ledger.begin() as connection:
+        for start in range(0, len(rows), CHUNK):
+            chunk = rows[start : start + CHUNK]
+            ids = candidates.enter(connection, [m for m, _, _ in chunk])
+            fresh: list[NewEvidence] = []
+            for molecule, key, measured in chunk:
+                current, latest = _latest(connection, key)
+                if current is not None and _same(current.measured, measured):
+                    report.known += 1
+                    continue
+                if current is not None and revise is None:
+                    raise UsageError(
+                        f"{molecule.smiles} stands in the ledger with another value from {path.name}; "
+                        'supersede it with --revise "why it changed" (nothing was imported)'
+                    )
+                report.revised += current is not None
+                finding = Finding(molecule.key, Outcome.OK, measured=measured)
+                fresh.append(
+                    NewEvidence(
+                        finding, latest, ids[molecule.key], source=source, who=who, why=revise,
+                        supersedes=current.id if current else None,
+                    )
+                )  # fmt: skip
+            report.recorded += len(evidence.record(connection, fresh))
+
+
+def _latest(connection: Any, key: EvidenceKey) -> tuple[evidence.Recorded | None, EvidenceKey]:
+    """The current revision under the key, and the key of the next one."""
+    from dataclasses import replace
+
+    current = None
+    while (found := evidence.by_key(connection, key.hash)) is not None:
+        current, key = found, replace(key, revision=key.revision + 1)
+    return current, key
+
+
+def _same(old: Sequence[Measured], new: Sequence[Measured]) -> bool:
+    def values(measured: Sequence[Measured]) -> list[tuple[str, float, float | None, str]]:
+        return sorted((m.property, m.quantity.value, m.quantity.uncertainty, m.quantity.censoring) for m in measured)
+
+    return values(old) == values(new)
