@@ -5,12 +5,14 @@ from __future__ import annotations
 from alembic import context
 
 from sciagent.store.engine import connect, ledger_url
-from sciagent.store.tables import UtcDateTime, metadata
+from sciagent.store.tables import Json, Text, UtcDateTime, metadata
+
+_RENDERED = {UtcDateTime: "sa.DateTime(timezone=True)", Text: "sa.Text()", Json: "JSON"}
 
 
 def _render(kind, item, autogen):  # type: ignore[no-untyped-def]
     """Migrations stand on SQLAlchemy alone: a type of ours that is renamed later must not break an old one."""
-    return "sa.DateTime(timezone=True)" if kind == "type" and isinstance(item, UtcDateTime) else False
+    return _RENDERED.get(type(item), False) if kind == "type" else False
 
 
 def run() -> None:

@@ -25,17 +25,24 @@ class ArtifactStore:
         """Copy a file in; returns (SHA-256, size in bytes). Safe against a kill at any moment."""
         self.root.mkdir(parents=True, exist_ok=True)
         digest, size = hashlib.sha256(), 0
-        with source.open("rb") as read, tempfile.NamedTemporaryFile(dir=self.root, delete=False) as write:
-            while block := read.read(1 << 20):
-                digest.update(block)
-                size += len(block)
-                write.write(block)
-            write.flush()
-            os.fsync(write.fileno())
+        with tempfile.NamedTemporaryFile(dir=self.root, prefix=".incoming-", delete=False) as write:
+            partial = Path(write.name)
+            try:
+                with source.open("rb") as read:
+                    while block := read.read(1 << 20):
+                        digest.update(block)
+                        size += len(block)
+                        write.write(block)
+                write.flush()
+                os.fsync(write.fileno())
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
         sha256 = digest.hexdigest()
         target = self.path(sha256)
         target.parent.mkdir(exist_ok=True)
-        Path(write.name).replace(target)
+        partial.replace(target)
+        _sync_folder(target.parent)  # the rows that name it must not outlive a power cut that it did not
         return sha256, size
 
     def get(self, sha256: str) -> bytes:
@@ -47,3 +54,11 @@ class ArtifactStore:
         if hashlib.sha256(content).hexdigest() != sha256:
             raise LedgerError(f"artifact {sha256} is damaged")
         return content
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

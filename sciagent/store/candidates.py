@@ -34,7 +34,11 @@ def _library() -> str:
 
 
 def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, int]:
-    """Enter what is new; returns the ledger id of every key given."""
+    """Enter what is new; returns the ledger id of every key given.
+
+    Call it before anything that takes a watermark (`evidence.record`), and once in a transaction: writers that lock
+    in another order can wait for each other.
+    """
     by_key = {c.key: c for c in candidates}
     now = db_now(connection)
     insert_or_ignore(
@@ -64,33 +68,34 @@ def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
 
 def enter_aliases(connection: Connection, pairs: Iterable[tuple[int, str]], notation: str = "smiles") -> None:
     """Remember under which text a candidate was proposed: (candidate id, text)."""
-    rows = [
-        {
-            "candidate_id": id_,
-            "notation": notation,
-            "text": text,
-            "text_hash": hashlib.sha256(text.encode()).hexdigest(),
-        }
+    rows = {
+        digest: {"candidate_id": id_, "notation": notation, "text": text, "text_hash": digest}
         for id_, text in pairs
-        if len(text) <= MAX_ALIAS
-    ]
-    insert_or_ignore(connection, t.candidate_alias, rows)
+        if len(text) <= MAX_ALIAS and (digest := _digest(text))
+    }
+    insert_or_ignore(connection, t.candidate_alias, [rows[d] for d in sorted(rows)])  # sorted: no deadlock
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     """Candidates by ledger id, rebuilt from their payload."""
-    rows = connection.execute(
-        sa.select(t.candidate.c.id, t.candidate.c.kind, t.candidate.c.payload).where(t.candidate.c.id.in_(ids))
-    )
-    return {id_: candidate_from_payload(kind, payload) for id_, kind, payload in rows}
+    found: dict[int, Candidate] = {}
+    columns = (t.candidate.c.id, t.candidate.c.kind, t.candidate.c.payload)
+    for start in range(0, len(ids), 500):
+        rows = connection.execute(sa.select(*columns).where(t.candidate.c.id.in_(ids[start : start + 500])))
+        found.update({id_: candidate_from_payload(kind, payload) for id_, kind, payload in rows})
+    return found
 
 
 def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]]:
-    """(id, key, text) of candidates whose key or InChIKey begins with, or whose notation equals, `text`."""
+    """(id, key, text) of candidates whose key begins with `text` (6 digits or more), or whose InChIKey or notation
+    equals it; at most 20."""
     columns = (t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    via_alias = sa.select(t.candidate_alias.c.candidate_id).where(t.candidate_alias.c.text_hash == digest)
-    condition = sa.or_(t.candidate.c.inchikey == text, t.candidate.c.id.in_(via_alias))
+    via_alias = sa.select(t.candidate_alias.c.candidate_id).where(t.candidate_alias.c.text_hash == _digest(text))
+    condition = sa.or_(t.candidate.c.inchikey == t.storable(text), t.candidate.c.id.in_(via_alias))
     if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):
         condition = sa.or_(condition, sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g"))
     return list(connection.execute(sa.select(*columns).where(condition).limit(20)))

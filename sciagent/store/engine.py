@@ -41,16 +41,27 @@ def connect(url: URL) -> Engine:
     def _on_connect(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # we say BEGIN ourselves
         cursor = connection.cursor()
-        for pragma in ("journal_mode=WAL", "busy_timeout=15000", "synchronous=NORMAL", "foreign_keys=ON"):
+        for pragma in (
+            "busy_timeout=15000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON",
+            "recursive_triggers=ON",  # else INSERT OR REPLACE deletes a row without asking the append-only triggers
+        ):  # fmt: skip
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:
-        read_only = connection.get_execution_options().get("read_only")
+        read_only = bool(connection.get_execution_options().get("read_only"))
+        connection.exec_driver_sql(f"PRAGMA query_only={int(read_only)}")
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def read_only(engine: Engine) -> Connection:
+    """A connection whose transaction sees one snapshot, never waits for a writer, and cannot write."""
+    if engine.dialect.name == "sqlite":
+        return engine.connect().execution_options(read_only=True)
+    return engine.connect().execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
 
 def sqlite_path(engine: Engine) -> Path | None:

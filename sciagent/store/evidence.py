@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,6 +19,8 @@ from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store import tables as t
 from sciagent.store.candidates import insert_or_ignore
 from sciagent.store.clock import db_now
+
+CHUNK = 500  # rows a statement
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,10 @@ class Recorded:
     diagnostics: dict[str, Any] = field(default_factory=dict)
 
 
-def next_watermark(connection: Connection) -> int:
-    """Take the next number; the row stays locked until commit, so the order of numbers is the order of commits."""
-    statement = sa.update(t.watermark).where(t.watermark.c.id == 1).values(value=t.watermark.c.value + 1)
+def next_watermark(connection: Connection, n: int = 1) -> int:
+    """Take the next n numbers and return the last; the row stays locked until commit, so that the order of numbers is
+    the order of commits."""
+    statement = sa.update(t.watermark).where(t.watermark.c.id == 1).values(value=t.watermark.c.value + n)
     return int(connection.execute(statement.returning(t.watermark.c.value)).scalar_one())
 
 
@@ -68,62 +73,119 @@ def read_watermark(connection: Connection) -> int:
 def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     """Record all of it or nothing; returns evidence ids in order.
 
-    Raises EvidenceConflictError if one of the keys stands already: the caller decides whether to keep the first
-    (`find`) or to write a revision. Raises LedgerError for an outcome that is no evidence, or a value of an
-    unregistered property.
+    Raises EvidenceConflictError if one of the keys stands already, or supersedes what is superseded: the caller decides
+    whether to keep the first (`record_or_keep`) or to write a revision. The transaction can go on after it. Raises
+    LedgerError for an outcome that is no evidence or a value given twice, UnknownNameError and UnitError for a value
+    of an unregistered property or in a foreign unit; nothing has been written then either.
     """
-    ids: list[int] = []
-    now = db_now(connection)
     for one in new:
-        finding = one.finding
-        if not finding.outcome.rule.is_evidence:
-            raise LedgerError(f"outcome {finding.outcome} is no evidence; it belongs to the attempt")
-        mark = next_watermark(connection)
-        values = {
-            "key": one.key.hash, "candidate_id": one.candidate_id, "proposal_id": one.proposal_id,
-            "verifier": one.key.verifier, "verifier_version": one.key.verifier_version,
-            "settings_hash": one.key.settings_hash, "inputs_hash": one.key.inputs_hash,
-            "replicate": one.key.replicate, "revision": one.key.revision, "supersedes_id": one.supersedes,
-            "outcome": finding.outcome, "reason": finding.reason, "detail": finding.detail[:4000],
-            "reusable": one.reusable and finding.outcome.rule.reusable, "diagnostics": finding.diagnostics,
-            "versions": one.versions, "source": one.source, "who": one.who, "why": one.why,
-            "attempt_id": one.attempt_id, "watermark": mark, "at": now,
-        }  # fmt: skip
-        try:
-            with connection.begin_nested():
-                evidence_id = connection.execute(
-                    sa.insert(t.evidence).values(values).returning(t.evidence.c.id)
-                ).scalar_one()
-        except sa.exc.IntegrityError as error:
-            raise EvidenceConflictError(f"evidence {one.key.hash[:12]} ({one.key.verifier}) stands already") from error
-        _write_quantities(connection, evidence_id, finding.measured)
-        if one.artifacts:
-            connection.execute(
-                sa.insert(t.artifact),
-                [
-                    {"evidence_id": evidence_id, "name": n, "sha256": h, "size": s, "media_type": m}
-                    for n, h, s, m in one.artifacts
-                ],
-            )
-        ids.append(evidence_id)
+        _check(one)
+    ids: list[int] = []
+    try:
+        with connection.begin_nested():
+            for start in range(0, len(new), CHUNK):
+                ids += _record(connection, new[start : start + CHUNK])
+    except sa.exc.IntegrityError as error:
+        raise _conflict(connection, new) from error
     return ids
 
 
-def _write_quantities(connection: Connection, evidence_id: int, measured: Sequence[Measured]) -> None:
-    rows = []
-    for one in measured:
-        prop = properties()[one.property]
-        quantity = convert(one.quantity, prop)
-        rows.append(
-            {
-                "evidence_id": evidence_id, "property_id": property_id(connection, one.property),
-                "level_id": level_id(connection, one.level), "value": quantity.value,
-                "uncertainty": quantity.uncertainty, "unit": quantity.unit, "censoring": quantity.censoring,
-                "n": quantity.n, "as_typed": quantity.as_typed,
-            }
-        )  # fmt: skip
-    if rows:
-        connection.execute(sa.insert(t.quantity), rows)
+def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
+    """Record what does not stand yet; returns ids in order, those of the first where another writer was faster.
+
+    On PostgreSQL a look before the write is not enough: the other's row may become visible in between. So the watermark
+    is taken first; from then on nobody else can record.
+    """
+    if not new:
+        return []
+    next_watermark(connection, 0)
+    there = ids_by_key(connection, [one.key.hash for one in new])
+    fresh = {one.key.hash: one for one in new if one.key.hash not in there}
+    there |= dict(zip(fresh, record(connection, list(fresh.values())), strict=True))
+    return [there[one.key.hash] for one in new]
+
+
+def ids_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
+    """{evidence key: id} of those that stand."""
+    e, found = t.evidence.c, {}
+    for start in range(0, len(keys), 500):
+        rows = connection.execute(sa.select(e.key, e.id).where(e.key.in_(keys[start : start + 500])))
+        found.update({key: int(id_) for key, id_ in rows})
+    return found
+
+
+def _check(one: NewEvidence) -> None:
+    finding = one.finding
+    if not finding.outcome.rule.is_evidence:
+        raise LedgerError(f"outcome {finding.outcome} is no evidence; it belongs to the attempt")
+    places = [(m.property, m.level) for m in finding.measured]
+    if len(set(places)) != len(places):
+        raise LedgerError(f"{one.key.verifier} gives a property twice at one level: {sorted(p for p, _ in places)}")
+    for m in finding.measured:
+        convert(m.quantity, properties()[m.property])
+
+
+def _record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
+    """One statement a table."""
+    e, now = t.evidence, db_now(connection)
+    first = next_watermark(connection, len(new)) - len(new) + 1
+    rows = [_row(one, first + i, now) for i, one in enumerate(new)]
+    statement = sa.insert(e).returning(e.c.id, sort_by_parameter_order=True)
+    ids = [int(i) for i in connection.execute(statement, rows).scalars()]
+    named = {m.property for one in new for m in one.finding.measured}
+    at = {m.level for one in new for m in one.finding.measured}
+    property_ids = {name: property_id(connection, name) for name in sorted(named)}
+    level_ids = {level: level_id(connection, level) for level in sorted(at, key=lambda level: level.hash)}
+    quantities = [
+        _quantity_row(id_, property_ids[m.property], level_ids[m.level], m)
+        for id_, one in zip(ids, new, strict=True)
+        for m in one.finding.measured
+    ]
+    if quantities:
+        connection.execute(sa.insert(t.quantity), quantities)
+    artifacts = [
+        {"evidence_id": id_, "name": name, "sha256": sha256, "size": size, "media_type": media_type}
+        for id_, one in zip(ids, new, strict=True)
+        for name, sha256, size, media_type in one.artifacts
+    ]
+    if artifacts:
+        connection.execute(sa.insert(t.artifact), artifacts)
+    return ids
+
+
+def _row(one: NewEvidence, watermark: int, now: datetime) -> dict[str, Any]:
+    finding, key = one.finding, one.key
+    return {
+        "key": key.hash, "candidate_id": one.candidate_id, "proposal_id": one.proposal_id, "verifier": key.verifier,
+        "verifier_version": key.verifier_version, "settings_hash": key.settings_hash, "inputs_hash": key.inputs_hash,
+        "replicate": key.replicate, "revision": key.revision, "supersedes_id": one.supersedes,
+        "outcome": finding.outcome, "reason": finding.reason, "detail": finding.detail[:4000],
+        "reusable": one.reusable and finding.outcome.rule.reusable, "diagnostics": finding.diagnostics,
+        "versions": one.versions, "source": one.source, "who": one.who, "why": one.why, "attempt_id": one.attempt_id,
+        "watermark": watermark, "at": now,
+    }  # fmt: skip
+
+
+def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError:
+    """Why the database refused these rows, in our words."""
+    counts = Counter(one.key.hash for one in new)
+    there = ids_by_key(connection, list(counts))
+    for one in new:
+        if one.key.hash in there or counts[one.key.hash] > 1:
+            return EvidenceConflictError(f"evidence {one.key.hash[:12]} ({one.key.verifier}) stands already")
+    for one in new:
+        query = sa.select(t.evidence.c.id).where(t.evidence.c.supersedes_id == one.supersedes)
+        if one.supersedes is not None and connection.execute(query).scalar() is not None:
+            return EvidenceConflictError(f"evidence {one.supersedes} has been superseded; revise its latest revision")
+    return LedgerError("the evidence names a candidate, attempt, proposal or revision that is not in the ledger")
+
+
+def _quantity_row(evidence_id: int, property_id: int, level_id: int, measured: Measured) -> dict[str, Any]:
+    q = convert(measured.quantity, properties()[measured.property])
+    return {
+        "evidence_id": evidence_id, "property_id": property_id, "level_id": level_id, "value": q.value,
+        "uncertainty": q.uncertainty, "unit": q.unit, "censoring": q.censoring, "n": q.n, "as_typed": q.as_typed,
+    }  # fmt: skip
 
 
 def property_id(connection: Connection, name: str) -> int:
@@ -155,14 +217,16 @@ def find_reusable(
     """Current reusable evidence by candidate id; the settings must be the same to the letter."""
     e = t.current_evidence.c
     query = sa.select(t.current_evidence).where(
-        e.candidate_id.in_(candidate_ids),
         e.verifier == verifier,
         e.verifier_version == version,
         e.settings_hash == settings_hash,
         e.replicate == replicate,
         e.reusable == sa.true(),
     )
-    rows = connection.execute(query).mappings().all()
+    rows: list[Any] = []
+    for start in range(0, len(candidate_ids), 500):
+        chunk = query.where(e.candidate_id.in_(candidate_ids[start : start + 500])).order_by(e.id)
+        rows += connection.execute(chunk).mappings()
     values = measured_of(connection, [r["id"] for r in rows])
     return {r["candidate_id"]: _recorded(r, values.get(r["id"], ())) for r in rows}
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from sciagent.store import migrate
 from sciagent.store.artifacts import ArtifactStore
-from sciagent.store.engine import connect, ledger_url, sqlite_path
+from sciagent.store.engine import connect, ledger_url, read_only, sqlite_path
 
 
 class Ledger:
@@ -32,8 +32,8 @@ class Ledger:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A read transaction that never waits for a writer."""
-        with self.engine.connect().execution_options(read_only=True) as connection:
+        """A read transaction: one snapshot, that never waits for a writer and cannot write."""
+        with read_only(self.engine) as connection:
             yield connection
 
     def close(self) -> None:

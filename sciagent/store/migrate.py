@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,9 +14,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Engine
 
-from sciagent.errors import SchemaVersionError
-from sciagent.store.engine import sqlite_path
-from sciagent.store.tables import metadata
+from sciagent.errors import LedgerError, SchemaVersionError
+from sciagent.store.engine import read_only, sqlite_path
+from sciagent.store.tables import APPEND_ONLY, metadata
 
 _ADVISORY_LOCK = 7_260_213  # any number, the same in every process
 
@@ -32,17 +33,22 @@ def head() -> str:
 
 def current(engine: Engine) -> str | None:
     """The revision the database is at; None for an empty one."""
-    with engine.connect() as connection:
+    if (path := sqlite_path(engine)) is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with read_only(engine) as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 
 def upgrade(engine: Engine, revision: str = "head") -> Path | None:
-    """Upgrade; two starts at once are serialised. Returns the copy taken of a SQLite file that held data."""
+    """Upgrade; two starts at once are serialised. Returns the copy taken of a SQLite file that held data.
+
+    Raises SchemaVersionError if the ledger is newer than this sciagent.
+    """
+    refuse_newer(current(engine))
     path = sqlite_path(engine)
     if path is not None:
         from filelock import FileLock
 
-        path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{path}.upgrade.lock", timeout=120):
             before = current(engine)
             if revision == "head" and before == head():
@@ -62,13 +68,27 @@ def upgrade(engine: Engine, revision: str = "head") -> Path | None:
 
 
 def _run(engine: Engine, revision: str) -> None:
-    with engine.begin() as connection:
-        config = _config()
-        config.attributes["connection"] = connection
-        if revision == "base" or revision.startswith("-"):
-            command.downgrade(config, revision)
-        else:
-            command.upgrade(config, revision)
+    """One transaction. On SQLite without foreign keys, for a table that is rebuilt is dropped in between; they are
+    checked before the commit."""
+    with engine.connect() as connection:
+        is_sqlite = engine.dialect.name == "sqlite"
+        raw = connection.connection
+        if is_sqlite:
+            raw.execute("PRAGMA foreign_keys=OFF")
+        try:
+            with connection.begin():
+                config = _config()
+                config.attributes["connection"] = connection
+                if revision == "base" or revision.startswith("-"):
+                    command.downgrade(config, revision)
+                else:
+                    command.upgrade(config, revision)
+                broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all() if is_sqlite else []
+                if broken:
+                    raise LedgerError(f"the migration to {revision} would break references: {broken[:5]}")
+        finally:
+            if is_sqlite:
+                raw.execute("PRAGMA foreign_keys=ON")
 
 
 def _copy(path: Path, revision: str) -> Path:
@@ -77,8 +97,10 @@ def _copy(path: Path, revision: str) -> Path:
     while target.exists():
         target = path.with_name(f"{path.name}.before-{revision}.{number}")
         number += 1
-    with sqlite3.connect(path) as source, sqlite3.connect(target) as copy:
+    partial = target.with_name(f"{target.name}.partial")  # a copy is whole, or not under its name
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as copy:
         source.backup(copy)
+    partial.replace(target)
     return target
 
 
@@ -87,20 +109,34 @@ def ensure(engine: Engine) -> Path | None:
     at, need = current(engine), head()
     if at == need:
         return None
-    known = {s.revision for s in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if at is not None and at not in known:
-        raise SchemaVersionError(
-            f"the ledger is at revision {at}, which is newer than this sciagent ({need}); upgrade sciagent"
-        )
+    refuse_newer(at)
     if engine.dialect.name != "sqlite":
         raise SchemaVersionError(
-            f"the ledger is at revision {at or 'none'}, this sciagent needs {need}; run: sciagent db upgrade --ledger URL"
+            f"the ledger is at revision {at or 'none'}, this sciagent needs {need}; run: "
+            "sciagent db upgrade --ledger URL"
         )
     return upgrade(engine)
 
 
+def refuse_newer(at: str | None) -> None:
+    """Raises SchemaVersionError for a revision that this sciagent does not know."""
+    known = {s.revision for s in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if at is not None and at not in known:
+        raise SchemaVersionError(
+            f"the ledger is at revision {at}, which is newer than this sciagent ({head()}); upgrade sciagent"
+        )
+
+
 def differences(engine: Engine) -> list[str]:
     """How the database differs from the tables of the code; empty when it is right."""
-    with engine.connect() as connection:
+    with read_only(engine) as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        return [str(d) for d in compare_metadata(context, metadata)]
+        found = [str(d) for d in compare_metadata(context, metadata)]
+        if engine.dialect.name == "sqlite":
+            suffixes, query = ("no_update", "no_delete"), "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        else:
+            suffixes, query = ("append_only", "no_truncate"), "SELECT tgname FROM pg_trigger WHERE tgenabled <> 'D'"
+        there = set(connection.exec_driver_sql(query).scalars())
+    return found + [
+        f"{t}: trigger {t}_{s} is missing" for t in APPEND_ONLY for s in suffixes if f"{t}_{s}" not in there
+    ]

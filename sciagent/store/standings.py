@@ -62,14 +62,17 @@ def waiting(
     connection: Connection, campaign_id: int, position: int, *, by_score: bool, limit: int
 ) -> list[tuple[int, int, float | None]]:
     """(candidate id, seq, score) of open candidates at a rung: best score first, or first come first."""
-    order = (_CC.score.desc().nulls_last(), _CC.seq) if by_score else (_CC.seq,)
-    query = (
-        sa.select(_CC.candidate_id, _CC.seq, _CC.score)
-        .where(_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
-        .order_by(*order)
-        .limit(limit)
-    )
-    return [(int(i), int(s), v) for i, s, v in connection.execute(query)]
+    there = sa.and_(_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
+    query = sa.select(_CC.candidate_id, _CC.seq, _CC.score).where(there)
+    if not by_score:
+        return [(int(i), int(s), v) for i, s, v in connection.execute(query.order_by(_CC.seq).limit(limit))]
+    # two questions, for only so does an index hold the order on both databases
+    scored = query.where(_CC.score.is_not(None)).order_by(_CC.score.desc(), _CC.seq).limit(limit)
+    found = [(int(i), int(s), v) for i, s, v in connection.execute(scored)]
+    if len(found) < limit:
+        rest = query.where(_CC.score.is_(None)).order_by(_CC.seq).limit(limit - len(found))
+        found += [(int(i), int(s), v) for i, s, v in connection.execute(rest)]
+    return found
 
 
 def count_at(connection: Connection, campaign_id: int, positions: Sequence[int], at_most: int) -> int:

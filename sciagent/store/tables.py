@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, String, Table, UniqueConstraint
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Dialect
 
@@ -20,9 +23,10 @@ metadata = MetaData(
     }
 )
 
-Json = sa.JSON().with_variant(JSONB(), "postgresql")
+APPEND_ONLY = ("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment")
 Id = sa.BigInteger().with_variant(Integer(), "sqlite")
 Key = String(64)
+_UNSTORABLE = re.compile("[\\x00\\ud800-\\udfff]")
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
@@ -41,12 +45,55 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         return stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored.astimezone(UTC)
 
 
+def storable(text: str) -> str:
+    """PostgreSQL takes neither null characters nor lone surrogates, and engines print both: they become U+FFFD."""
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _storable_json(value: Any) -> Any:
+    """The same value with storable texts; NaN and infinity, which JSON does not have, by name."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {storable(str(k)): _storable_json(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable_json(v) for v in value]
+    return value
+
+
+class Text(sa.types.TypeDecorator[str]):
+    """Text that both databases take."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else storable(value)
+
+
+class Json(sa.types.TypeDecorator[Any]):
+    """JSON that both databases take: JSONB in PostgreSQL."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[Any]:
+        return dialect.type_descriptor(JSONB() if dialect.name == "postgresql" else sa.JSON())
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return _storable_json(value)
+
+
 def _id() -> Column[int]:
     return Column("id", Id, primary_key=True, autoincrement=True)
 
 
-def _ref(name: str, target: str, *, nullable: bool = False, index: bool = False) -> Column[int]:
-    return Column(name, Id, ForeignKey(target), nullable=nullable, index=index)
+def _ref(
+    name: str, target: str, *, nullable: bool = False, index: bool = False, unique: bool | None = None
+) -> Column[int]:
+    return Column(name, Id, ForeignKey(target), nullable=nullable, index=index, unique=unique)
 
 
 def _when(name: str, *, nullable: bool = False) -> Column[datetime]:
@@ -80,7 +127,7 @@ candidate = Table(
 candidate_alias = Table(
     "candidate_alias", metadata, _id(), _ref("candidate_id", "candidate.id", index=True),
     Column("notation", String(20), nullable=False), Column("text", Text, nullable=False),
-    Column("text_hash", Key, nullable=False), UniqueConstraint("notation", "text_hash"),
+    Column("text_hash", Key, nullable=False), UniqueConstraint("text_hash", "notation"),
 )  # fmt: skip
 
 campaign = Table(
@@ -154,6 +201,9 @@ campaign_candidate = Table(
     Index("ix_campaign_candidate_parents", "campaign_id", "score"),
 )  # fmt: skip
 
+_cc = campaign_candidate.c
+Index("ix_campaign_candidate_score", _cc.campaign_id, _cc.standing, _cc.position, _cc.score.desc(), _cc.seq)
+
 job = Table(
     "job", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("rung_id", "rung.id"),
     _ref("candidate_id", "candidate.id"), Column("replicate", Integer, nullable=False, default=0),
@@ -184,7 +234,7 @@ evidence = Table(
     Column("verifier", String(100), nullable=False), Column("verifier_version", String(40), nullable=False),
     Column("settings_hash", Key, nullable=False), Column("inputs_hash", String(64), nullable=False),
     Column("replicate", Integer, nullable=False), Column("revision", Integer, nullable=False),
-    _ref("supersedes_id", "evidence.id", nullable=True, index=True), Column("outcome", String(20), nullable=False),
+    _ref("supersedes_id", "evidence.id", nullable=True, unique=True), Column("outcome", String(20), nullable=False),
     Column("reason", String(60)), Column("detail", Text), Column("reusable", sa.Boolean, nullable=False),
     Column("diagnostics", Json, nullable=False), Column("versions", Json, nullable=False),
     Column("source", String(200), nullable=False), Column("who", String(200), nullable=False), Column("why", Text),
@@ -227,7 +277,7 @@ spend = Table(
     "spend", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("rung_id", "rung.id", nullable=True),
     _ref("attempt_id", "attempt.id", nullable=True), Column("resource", String(40), nullable=False),
     Column("amount", sa.Float, nullable=False), _when("at"),
-    Index("ix_spend_campaign_rung", "campaign_id", "rung_id", "resource"),
+    Index("ix_spend_campaign_rung", "campaign_id", "rung_id", "resource", "amount"),
 )  # fmt: skip
 
 cost_observation = Table(

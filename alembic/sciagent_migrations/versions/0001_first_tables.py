@@ -156,7 +156,7 @@ def _tables() -> None:
         sa.Column("text_hash", sa.String(length=64), nullable=False),
         sa.ForeignKeyConstraint(["candidate_id"], ["candidate.id"], name=op.f("fk_candidate_alias_candidate_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_candidate_alias")),
-        sa.UniqueConstraint("notation", "text_hash", name=op.f("uq_candidate_alias_notation_text_hash")),
+        sa.UniqueConstraint("text_hash", "notation", name=op.f("uq_candidate_alias_text_hash_notation")),
     )
     with op.batch_alter_table("candidate_alias", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_candidate_alias_candidate_id"), ["candidate_id"], unique=False)
@@ -362,6 +362,11 @@ def _tables() -> None:
         batch_op.create_index(
             "ix_campaign_candidate_open", ["campaign_id", "standing", "position", "seq"], unique=False
         )
+        batch_op.create_index(
+            "ix_campaign_candidate_score",
+            ["campaign_id", "standing", "position", sa.text("score DESC"), "seq"],
+            unique=False,
+        )
         batch_op.create_index("ix_campaign_candidate_parents", ["campaign_id", "score"], unique=False)
 
     op.create_table(
@@ -432,6 +437,7 @@ def _tables() -> None:
         sa.ForeignKeyConstraint(["supersedes_id"], ["evidence.id"], name=op.f("fk_evidence_supersedes_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_evidence")),
         sa.UniqueConstraint("key", name=op.f("uq_evidence_key")),
+        sa.UniqueConstraint("supersedes_id", name=op.f("uq_evidence_supersedes_id")),
         sa.UniqueConstraint("watermark", name=op.f("uq_evidence_watermark")),
     )
     with op.batch_alter_table("evidence", schema=None) as batch_op:
@@ -441,7 +447,6 @@ def _tables() -> None:
             ["candidate_id", "verifier", "verifier_version", "settings_hash", "replicate"],
             unique=False,
         )
-        batch_op.create_index(batch_op.f("ix_evidence_supersedes_id"), ["supersedes_id"], unique=False)
 
     op.create_table(
         "spend",
@@ -458,7 +463,7 @@ def _tables() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_spend")),
     )
     with op.batch_alter_table("spend", schema=None) as batch_op:
-        batch_op.create_index("ix_spend_campaign_rung", ["campaign_id", "rung_id", "resource"], unique=False)
+        batch_op.create_index("ix_spend_campaign_rung", ["campaign_id", "rung_id", "resource", "amount"], unique=False)
 
     op.create_table(
         "artifact",
@@ -552,7 +557,6 @@ def downgrade() -> None:
 
     op.drop_table("spend")
     with op.batch_alter_table("evidence", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_evidence_supersedes_id"))
         batch_op.drop_index("ix_evidence_lookup")
         batch_op.drop_index(batch_op.f("ix_evidence_attempt_id"))
 
@@ -568,6 +572,7 @@ def downgrade() -> None:
     op.drop_table("candidate_parent")
     with op.batch_alter_table("campaign_candidate", schema=None) as batch_op:
         batch_op.drop_index("ix_campaign_candidate_parents")
+        batch_op.drop_index("ix_campaign_candidate_score")
         batch_op.drop_index("ix_campaign_candidate_open")
         batch_op.drop_index("ix_campaign_candidate_best")
 
