@@ -70,6 +70,12 @@ class Built:
         chosen = self.spec.proposer
         return chosen.ahead if isinstance(chosen, EvolveSpec) else max(chosen.batch, 4 * self.spec.workers)
 
+    @property
+    def waits(self) -> bool:
+        """Whether the proposer is asked only when the first paid rung has answered all that came before."""
+        chosen = self.spec.proposer
+        return isinstance(chosen, EvolveSpec) and chosen.wait
+
     def scratch(self) -> Path:
         """Where jobs work: beside the artifacts, on the same disk."""
         root = self.ledger.artifacts.root

@@ -34,11 +34,11 @@ class Ticket:
     reservation: Cost
 
 
-def choose(connection: Connection, built: Built, purse: Purse, slots: int) -> list[Choice]:
-    """Ask the rule for at most `slots` choices among what waits for a paid rung."""
+def choose(connection: Connection, built: Built, purse: Purse, slots: int, first_only: bool) -> list[Choice]:
+    """Ask the rule for at most `slots` choices among what waits for a paid rung (first_only: for the first of them)."""
     waiting, room = [], []
     by_score = built.rule.by_score
-    for rung in built.paid:
+    for rung in built.paid[:1] if first_only else built.paid:
         position = rung.rules.position
         remaining = purse.remaining_jobs(position)
         found = (

@@ -45,6 +45,7 @@ class Driver:
         self._exhausted = False
         self._barren = 0
         self._blocked = False  # something could run, but the budget does not hold it
+        self._holding = False  # the proposer waits for the first paid rung; dearer rungs wait with it
         self._tickets: dict[int, Ticket] = {}
         self._proposer = built.make_proposer()
 
@@ -118,11 +119,7 @@ class Driver:
             started = self._dispatch()
             if proposed or started or self._pool.running:
                 return None
-            ending = (
-                (CampaignState.BUDGET_SPENT, "what is left in the budget holds no further job")
-                if self._blocked
-                else (CampaignState.FINISHED, "nothing is left to do")
-            )
+            ending = self._nothing_left()
         if self._pool.running:
             return None
         with self.built.ledger.begin() as connection:
@@ -149,6 +146,17 @@ class Driver:
             )
         return None
 
+    def _nothing_left(self) -> tuple[CampaignState, str]:
+        """Nothing runs and nothing can be started: because all is done, or because the budget does not hold it."""
+        if self._blocked:
+            return CampaignState.BUDGET_SPENT, "what is left of the budget holds no further job"
+        with self.built.ledger.read() as connection:
+            positions = [r.rules.position for r in self.built.paid]
+            waiting = standings.count_at(connection, self.built.row.id, positions, 10**9)
+        if waiting:
+            return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {waiting} candidates still wait"
+        return CampaignState.FINISHED, "nothing is left to do"
+
     def _collect(self, wait: float) -> None:
         done = self._pool.next_completed(wait)
         while done is not None:
@@ -170,7 +178,7 @@ class Driver:
                 campaigns.check_driver(connection, self._lease)
                 submitted += take_queued(connection, built, self.owner, self._pool.free)
                 slots = self._pool.free - len(submitted)
-                for choice in choose(connection, built, self._purse, slots) if slots else ():
+                for choice in choose(connection, built, self._purse, slots, self._holding) if slots else ():
                     made = promote(connection, built, self._purse, choice, self.owner)
                     if isinstance(made, Ticket):
                         submitted.append(made)
@@ -189,6 +197,7 @@ class Driver:
     def _propose(self) -> bool:
         """One turn of the proposer, if fewer candidates than `ahead` wait; True if it brought anything new."""
         built = self.built
+        self._holding = False
         limit = built.spec.proposer.batch
         if built.spec.budget.proposals is not None:
             limit = min(limit, built.spec.budget.proposals - self._proposals)
@@ -198,6 +207,11 @@ class Driver:
             runnable = [r.rules.position for r in built.paid if self._purse.remaining_jobs(r.rules.position) != 0]
             if standings.count_at(connection, built.row.id, runnable, built.ahead) >= built.ahead:
                 return False
+            if built.waits and built.paid:
+                first = built.paid[0].rules.position
+                self._holding = standings.count_at(connection, built.row.id, [first], 1) > 0
+                if self._holding:
+                    return False
         number = self._turn_number + 1
         seed = int(content_hash([built.spec.campaign, built.spec.seed, 0, number])[:12], 16)
         bench = CampaignWorkbench(built, self._worker, self.owner)

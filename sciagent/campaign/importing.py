@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy.engine import Connection
 
 from sciagent.campaign.spec_sources import file_hash
 from sciagent.chemistry.molecule import Molecule, parse_molecule
@@ -61,6 +63,7 @@ def import_file(
     Raises InputFileError that lists up to fifty faults as `file:line:col`; then nothing is written, unless skip_bad.
     """
     report = ImportReport()
+    _check_columns(columns)
     resolved = [(c, properties()[c.property]) for c in columns]
     settings_hash = content_hash(
         {"level": level.hash, "source": path.name, "properties": sorted(c.property for c in columns)}
@@ -87,7 +90,17 @@ def import_file(
     return report
 
 
+def _check_columns(columns: Sequence[Column]) -> None:
+    """One column a property: two values of one property at one level would contradict each other."""
+    for what, names in (("column", [c.name for c in columns]), ("property", [c.property for c in columns])):
+        if twice := {n for n in names if names.count(n) > 1}:
+            raise UsageError(f"{what} {', '.join(sorted(twice))} is given twice; import one file, then the other")
+    if not columns:
+        raise UsageError("no column with values is named")
+
+
 def _read(path: Path, structure: str, columns: Sequence[Column]) -> Any:
+    reader = None
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(line.replace("\0", "\N{SYMBOL FOR NULL}") for line in file)
@@ -103,13 +116,29 @@ def _read(path: Path, structure: str, columns: Sequence[Column]) -> Any:
             for n, row in enumerate(reader):
                 if n >= MAX_ROWS:
                     raise InputFileError(f"{path}:{reader.line_num}:1: more than {MAX_ROWS} rows; split the file")
+                if None in row:
+                    raise InputFileError(
+                        f"{path}:{reader.line_num}:{len(header) + 1}: more cells than the header has; a text with a comma "
+                        "needs quotes, and a number has a decimal point"
+                    )
                 yield reader.line_num, row
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputFileError(f"{path}:1:1: not UTF-8 text ({error.reason} at byte {error.start})") from error
+        raise InputFileError(f"{path}:{_not_utf8(path)}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
     except csv.Error as error:
-        raise InputFileError(f"{path}:1:1: {error}") from error
+        raise InputFileError(f"{path}:{reader.line_num if reader else 1}:1: {error}") from error
+
+
+def _not_utf8(path: Path) -> str:
+    """`line:cell` of the first byte that is no UTF-8; a decoder knows only its place in the block it read."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                return f"{number}:{line[: error.start].count(b',') + 1}"
+    return "1:1"
 
 
 def _row(
@@ -158,7 +187,7 @@ def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any])
 
 def _number(text: str) -> float:
     try:
-        value = float(text)
+        value = float(text.replace("_", "?"))  # Python reads 1_5 as 15
     except ValueError:
         raise ValueError(f'"{text[:40]}" is not a number (use a point as decimal sign)') from None
     if not math.isfinite(value):
@@ -174,13 +203,16 @@ def _write(
 ) -> None:  # fmt: skip
     """One transaction for the whole file: it is there whole or not at all."""
     source = f"{path.name[:120]} sha256:{file_hash(path)[:16]}"
+    by_key = {m.key: m for m, _, _ in rows}
     with ledger.begin() as connection:
+        # all candidates before any evidence: a writer that holds the watermark must wait for nobody
+        ids = candidates.enter(connection, by_key.values())
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
-            ids = candidates.enter(connection, [m for m, _, _ in chunk])
+            there = evidence.ids_by_key(connection, [key.hash for _, key, _ in chunk])
             fresh: list[NewEvidence] = []
             for molecule, key, measured in chunk:
-                current, latest = _latest(connection, key)
+                current, latest = _latest(connection, key) if key.hash in there else (None, key)
                 if current is not None and _same(current.measured, measured):
                     report.known += 1
                     continue
@@ -200,10 +232,8 @@ def _write(
             report.recorded += len(evidence.record(connection, fresh))
 
 
-def _latest(connection: Any, key: EvidenceKey) -> tuple[evidence.Recorded | None, EvidenceKey]:
+def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.Recorded | None, EvidenceKey]:
     """The current revision under the key, and the key of the next one."""
-    from dataclasses import replace
-
     current = None
     while (found := evidence.by_key(connection, key.hash)) is not None:
         current, key = found, replace(key, revision=key.revision + 1)

@@ -52,6 +52,12 @@ class EvolveSpec(Part):
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     batch: Count = Field(20, description="Candidates a turn.")
     max_heavy_atoms: Count = Field(60, description="Children with more heavy atoms than this are not proposed.")
+    wait: bool = Field(
+        False,
+        strict=True,
+        description="Propose, and start dearer rungs, only when all that was proposed has been through the first paid "
+        "rung; what is found then does not depend on how fast the machine is.",
+    )
     ahead: Count = Field(24, description="Propose again while fewer candidates than this wait for a paid rung.")
 
     _file = field_validator("seeds")(check_file)

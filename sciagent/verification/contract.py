@@ -76,7 +76,8 @@ class Verifier(ABC, Generic[C]):
     """One calculation or measurement; an instance is configured by its settings and otherwise stateless.
 
     Raise `version` whenever the numbers change for the same settings: old evidence is then not reused.
-    `preload` names the modules the host imports once before it forks a process per job.
+    `preload` names the modules the host imports once before it forks a process per job, and `warm` builds tables that
+    every job would otherwise build anew. `engines` names the distributions whose versions belong to the provenance.
     """
 
     name: ClassVar[str]
@@ -87,10 +88,16 @@ class Verifier(ABC, Generic[C]):
     subject: ClassVar[str] = "candidate"  # or "proposal"
     reusable: ClassVar[bool] = True
     preload: ClassVar[tuple[str, ...]] = ()
+    engines: ClassVar[tuple[str, ...]] = ()
     priors: ClassVar[tuple[Prior, ...]] = ()
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings.model_validate({} if settings is None else settings)
+
+    @classmethod
+    def warm(cls) -> None:
+        """Called once in the process that forks the jobs; nothing by default."""
+        return None
 
     @property
     @abstractmethod

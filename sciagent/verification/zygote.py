@@ -93,8 +93,7 @@ def load(name: str) -> type[Verifier[Any]]:
         kind = verifier_class(name)
         for module in ("sciagent.chemistry.payload", f"sciagent.chemistry.{kind.kind}", *kind.preload):
             importlib.import_module(module)
-        if warm := getattr(kind, "warm", None):  # a class method: tables that each child would otherwise build anew
-            warm()
+        kind.warm()
         if kind.kind == "molecule":  # what RDKit builds at first use
             _ = sys.modules["sciagent.chemistry.payload"].candidate_from_payload("molecule", METHANE).key
     finally:
@@ -106,7 +105,7 @@ def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
     """Versions of Python, sciagent, the verifier's package, RDKit and the engines that the verifier lists."""
     package, _, version = provider(kind.name).rpartition(" ")
     found = {"python": ".".join(map(str, sys.version_info[:3]))} | ({package: version} if package else {})
-    for name in ("sciagent", "rdkit", *getattr(kind, "engines", ())):
+    for name in ("sciagent", "rdkit", *kind.engines):
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found

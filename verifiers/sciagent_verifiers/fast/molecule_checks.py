@@ -110,6 +110,15 @@ class MoleculeChecks(Verifier[Molecule]):
     settings: MoleculeChecksSettings
     preload = ("rdkit.Chem", "rdkit.Chem.QED", "rdkit.Chem.Crippen", "rdkit.Chem.rdMolDescriptors")
 
+    @classmethod
+    def warm(cls) -> None:
+        """Load the tables of QED and of the SA score, about half a second, once."""
+        from rdkit import Chem
+
+        molecule = Chem.MolFromSmiles("c1ccccc1O")
+        for function in _functions().values():
+            function(molecule)
+
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         wanted = at(RDKIT, *(p for p in _PROPERTIES if p.name in self.settings.descriptors))

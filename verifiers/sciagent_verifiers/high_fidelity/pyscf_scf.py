@@ -84,6 +84,7 @@ class PyscfScf(Verifier[Molecule]):
     tier = Tier.HIGH_FIDELITY
     Settings = PyscfSettings
     settings: PyscfSettings
+    engines = ("pyscf", "pyscf-dispersion", "tblite", "ase")
     preload = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase", "pyscf.dft", "pyscf.df", "pyscf.tdscf")
 
     @property

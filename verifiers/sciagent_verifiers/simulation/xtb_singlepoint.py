@@ -62,6 +62,7 @@ class XtbSinglepoint(Verifier[Molecule]):
     tier = Tier.SIMULATION
     Settings = XtbSettings
     settings: XtbSettings
+    engines = ("tblite", "ase")
     preload = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase")
     priors = (
         Prior(

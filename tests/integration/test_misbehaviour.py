@@ -1,0 +1,121 @@
+"""Engines that hang, eat memory, crash, keep silent, write rubbish or fork: each gets its outcome, the campaign goes on."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+import pytest
+import sqlalchemy as sa
+
+from sciagent.campaign.build import create_or_open
+from sciagent.campaign.driver import Driver
+from sciagent.campaign.load import parse_spec
+from sciagent.domain.states import CampaignState
+from sciagent.store import queries
+from sciagent.store import tables as t
+from sciagent.store.campaigns import get
+from sciagent.store.ledger import Ledger
+from tests.support.plugins import misbehaving  # noqa: F401
+
+LADDER = """
+campaign: bad
+subject: molecule
+objectives: [{{property: logp, max: 5}}]
+ladder:
+{ladder}
+goal: {{kind: hits}}
+budget: {{core_seconds: 1000}}
+proposer: {{kind: screen, file: molecules.smi}}
+scheduler: {{kind: exhaustive}}
+workers: 2
+"""
+CHECKS = "  - {verifier: molecule.checks, settings: {descriptors: [heavy_atoms]}}"
+XTB = "  - {verifier: xtb.singlepoint, settings: {geometry: {conformers: 1}}}"
+BAD = "  - {{rung: bad, verifier: {name}, settings: {settings}, limits: {{wall_seconds: {wall}, memory_mb: 400}}}}"
+
+CASES = [
+    ("bad.hang", "{at: C=C}", "timeout", "wall_limit", "inconclusive"),
+    ("bad.poison", "{}", "crashed", "signal", "error"),
+    ("bad.memory", "{}", "out_of_memory", "memory_limit", "inconclusive"),
+    ("bad.segfault", "{}", "crashed", "signal", "error"),
+    ("bad.silent", "{}", "crashed", "no_result", "error"),
+    ("bad.rubbish", "{pipes: true}", "crashed", "bad_result", "error"),
+    ("bad.forks", "{}", "ok", None, "pass"),
+    ("bad.notconverged", "{}", "not_converged", "scf_not_converged", "inconclusive"),
+    ("bad.raises", "{}", "crashed", "exception", "error"),
+    ("bad.wrongkey", "{}", "crashed", "bad_result", "error"),
+]
+
+
+def run(folder: Path, ladder: str, molecules: tuple[str, ...]) -> tuple[Ledger, CampaignState]:
+    (folder / "molecules.smi").write_text("\n".join(molecules) + "\n")
+    text = LADDER.format(ladder=ladder)
+    ledger = Ledger(str(folder / "sciagent.db"))
+    built, _ = create_or_open(ledger, parse_spec(text, base=folder), text, "test")
+    with Driver(built) as driver:
+        return ledger, driver.run()
+
+
+def outcomes(ledger: Ledger) -> dict[str, tuple[str | None, str | None]]:
+    """SMILES to verdict and reason at the end."""
+    with ledger.read() as connection:
+        cc = t.campaign_candidate.c
+        query = sa.select(t.candidate.c.text, cc.verdict, cc.reason).join(
+            t.candidate, t.candidate.c.id == cc.candidate_id
+        )
+        return {text: (verdict, reason) for text, verdict, reason in connection.execute(query)}
+
+
+@pytest.mark.parametrize(("name", "settings", "outcome", "reason", "verdict"), CASES, ids=[c[0] for c in CASES])
+@pytest.mark.parametrize("place", ["fast", "job"])
+def test_is_caught_with_the_right_outcome_and_the_campaign_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, misbehaving: Path, place: str, name: str, settings: str,
+    outcome: str, reason: str | None, verdict: str,
+) -> None:  # fmt: skip
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv("SCIAGENT_TEST_MARK", mark)
+    settings = settings if name != "bad.poison" else "{smiles: C=C}"
+    bad = BAD.format(name=name, settings=settings, wall=1.5 if name == "bad.hang" else 20)
+    ladder = "\n".join([CHECKS, bad] if place == "fast" else [CHECKS, XTB, bad])
+    some_are_spared = name in ("bad.hang", "bad.poison")
+    ledger, state = run(tmp_path, ladder, ("C=C", "CC", "CO"))
+    assert state is CampaignState.FINISHED
+    found = outcomes(ledger)
+    expected_reason = "kills_workers" if place == "job" and outcome == "crashed" else reason
+    assert found["C=C"] == (verdict, expected_reason)
+    others = {found["CC"], found["CO"]}
+    assert others == ({("pass", None)} if some_are_spared else {(verdict, expected_reason)})
+    with ledger.read() as connection:
+        a = t.attempt.c
+        if place == "job":
+            attempts = connection.execute(sa.select(a.outcome, a.reason).where(a.rung_id == 3)).all()
+            assert (outcome, reason) in {tuple(one) for one in attempts}
+            assert (
+                len(attempts)
+                == (1 if some_are_spared else 3) * (2 if outcome == "crashed" else 1) + 2 * some_are_spared
+            )
+        kept = queries.count(connection, t.evidence, t.evidence.c.verifier == name)
+        assert kept == (3 if outcome in ("ok", "not_converged") else 2 if some_are_spared else 0)
+        assert get(connection, "bad").state is CampaignState.FINISHED
+    ledger.close()
+    nothing_left(mark)
+
+
+def nothing_left(mark: str) -> None:
+    end = time.monotonic() + 5
+    while True:
+        left = []
+        for process in psutil.process_iter():
+            try:
+                if process.pid != os.getpid() and process.environ().get("SCIAGENT_TEST_MARK") == mark:
+                    left.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        if not left:
+            return
+        assert time.monotonic() < end, f"still running: {left}"
+        time.sleep(0.1)
