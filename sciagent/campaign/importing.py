@@ -116,11 +116,6 @@ def _read(path: Path, structure: str, columns: Sequence[Column]) -> Any:
             for n, row in enumerate(reader):
                 if n >= MAX_ROWS:
                     raise InputFileError(f"{path}:{reader.line_num}:1: more than {MAX_ROWS} rows; split the file")
-                if None in row:
-                    raise InputFileError(
-                        f"{path}:{reader.line_num}:{len(header) + 1}: more cells than the header has; a text with a comma "
-                        "needs quotes, and a number has a decimal point"
-                    )
                 yield reader.line_num, row
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
@@ -142,10 +137,16 @@ def _not_utf8(path: Path) -> str:
 
 
 def _row(
-    path: Path, line: int, row: Mapping[str, Any], columns: Sequence[tuple[Column, Property]], level: Level, structure: str,
-    standardise: str, report: ImportReport,
+    path: Path, line: int, row: Mapping[Any, Any], columns: Sequence[tuple[Column, Property]], level: Level,
+    structure: str, standardise: str, report: ImportReport,
 ) -> tuple[Molecule, tuple[Measured, ...]] | None:  # fmt: skip
-    header = list(row)
+    header = [name for name in row if name is not None]
+    if len(header) < len(row):  # csv puts what is left over under None
+        report.faults.append(
+            f"{path}:{line}:{len(header) + 1}: more cells than the header has; quote a text with a comma, and write "
+            "numbers with a decimal point"
+        )
+        return None
     try:
         molecule = parse_molecule(row[structure] or "", standardise="parent" if standardise == "parent" else "refuse")
     except InvalidCandidateError as error:

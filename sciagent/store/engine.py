@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 
 from sciagent.errors import LedgerError, UsageError
+
+BUSY_SECONDS = 15
 
 
 def ledger_url(text: str) -> URL:
@@ -41,11 +45,12 @@ def connect(url: URL) -> Engine:
     def _on_connect(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # we say BEGIN ourselves
         cursor = connection.cursor()
-        for pragma in (
-            "busy_timeout=15000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON",
-            "recursive_triggers=ON",  # else INSERT OR REPLACE deletes a row without asking the append-only triggers
-        ):  # fmt: skip
-            cursor.execute(f"PRAGMA {pragma}")
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+        _switch_to_wal(cursor)
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        # else INSERT OR REPLACE deletes a row without asking the append-only triggers
+        cursor.execute("PRAGMA recursive_triggers=ON")
         cursor.close()
 
     @event.listens_for(engine, "begin")
@@ -55,6 +60,20 @@ def connect(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def _switch_to_wal(cursor: Any) -> None:
+    """Of several processes that open a new file at once only one gets the lock for this, and SQLite does not wait for
+    it, whatever its busy timeout."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def read_only(engine: Engine) -> Connection:

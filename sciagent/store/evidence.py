@@ -161,7 +161,7 @@ def _row(one: NewEvidence, watermark: int, now: datetime) -> dict[str, Any]:
         "replicate": key.replicate, "revision": key.revision, "supersedes_id": one.supersedes,
         "outcome": finding.outcome, "reason": finding.reason, "detail": finding.detail[:4000],
         "reusable": one.reusable and finding.outcome.rule.reusable, "diagnostics": finding.diagnostics,
-        "versions": one.versions, "source": one.source, "who": one.who, "why": one.why, "attempt_id": one.attempt_id,
+        "versions": one.versions, "source": one.source, "who": one.who[:200], "why": one.why, "attempt_id": one.attempt_id,
         "watermark": watermark, "at": now,
     }  # fmt: skip
 
