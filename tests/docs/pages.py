@@ -1,0 +1,63 @@
+"""The pages for readers, and what stands in their fenced blocks."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+_FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """info: what stands behind the opening fence. line: of the fence."""
+
+    page: Path
+    line: int
+    info: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(info: str, *pages: Path) -> list[Block]:
+    found = []
+    for page in pages or PAGES:
+        text = page.read_text(encoding="utf-8")
+        for match in _FENCE.finditer(text):
+            if match["info"].strip() == info:
+                found.append(Block(page, text.count("\n", 0, match.start()) + 1, info, match["text"]))
+    return found
+
+
+def campaigns(*pages: Path) -> list[Block]:
+    return [block for block in blocks("yaml", *pages) if re.search(r"^campaign:", block.text, re.MULTILINE)]
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """(where, arguments) of every `sciagent …` in a block of shell commands; redirections are left out."""
+    found = []
+    for block in blocks("sh"):
+        for line in block.text.splitlines():
+            for part in line.split("&&"):
+                words = shlex.split(part.split(" > ")[0], comments=True)
+                if words and Path(words[0]).name == "sciagent":
+                    found.append((f"{block}: {part.strip()}", words[1:]))
+    return found
+
+
+def mentioned() -> list[tuple[str, list[str]]]:
+    """(where, words) of every `sciagent …` in running text."""
+    found = []
+    for page in PAGES:
+        prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
+        found += [
+            (f"{page.name}: {code}", code.split(" > ")[0].split()[1:])
+            for code in re.findall(r"`(sciagent [^`]+)`", prose)
+        ]
+    return found

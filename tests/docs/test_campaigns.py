@@ -1,0 +1,34 @@
+"""The campaigns that the pages show are campaigns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sciagent.campaign.load import load_spec
+from tests.docs.pages import ROOT, Block, campaigns
+
+OURS = [block for block in campaigns() if block.page.name != "verifiers.md"]  # that one needs its own verifier
+
+
+def test_the_pages_show_campaigns() -> None:
+    assert {block.page.name for block in OURS} >= {"README.md", "chemist.md"}
+
+
+@pytest.mark.parametrize("block", OURS, ids=str)
+def test_a_campaign_on_a_page_loads(block: Block, tmp_path: Path) -> None:
+    for name in ("seeds.csv", "library.csv", "my-molecules.csv"):
+        (tmp_path / name).write_text("smiles\nCCO\n")
+    file = tmp_path / "campaign.yaml"
+    file.write_text(block.text, encoding="utf-8")
+    spec = load_spec(file)
+    assert spec.canonical()["schema"] == 1
+
+
+def test_the_ready_campaigns_load_and_say_where_their_data_come_from() -> None:
+    sources = (ROOT / "campaigns" / "SOURCES.md").read_text(encoding="utf-8")
+    for file in (ROOT / "campaigns").glob("*.yaml"):
+        load_spec(file)
+    for data in (ROOT / "campaigns").glob("*.csv*"):
+        assert f"`{data.name}`" in sources

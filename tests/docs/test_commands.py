@@ -1,0 +1,69 @@
+"""The commands that the pages show exist, with these options; and none is missing."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from sciagent.cli.common import Exit
+from sciagent.cli.main import app
+from tests.docs.pages import ROOT, commands, mentioned
+
+CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Every command that does something, by its path."""
+    if not hasattr(command, "commands"):
+        return {path: command}
+    return {k: v for name, sub in command.commands.items() for k, v in leaves(sub, (*path, name)).items()}
+
+
+LEAVES = leaves(get_command(app))
+ROOT_OPTIONS = {"--help", *(name for one in get_command(app).params for name in one.opts)}
+
+
+def find(words: list[str]) -> tuple[str, ...]:
+    """The command that the words begin with."""
+    for length in (2, 1):
+        if tuple(words[:length]) in LEAVES:
+            return tuple(words[:length])
+    raise AssertionError(f"there is no command {' '.join(words[:2])}")
+
+
+@pytest.mark.parametrize(("where", "arguments"), commands(), ids=lambda value: value if isinstance(value, str) else "")
+def test_a_command_on_a_page_is_understood(where: str, arguments: list[str]) -> None:
+    if arguments[0].startswith("--"):
+        assert arguments[0] in ROOT_OPTIONS
+        return
+    path = find(arguments)
+    LEAVES[path].make_context(" ".join(path), arguments[len(path) :])  # parses, runs nothing
+
+
+@pytest.mark.parametrize(("where", "words"), mentioned(), ids=lambda value: value if isinstance(value, str) else "")
+def test_a_command_in_the_text_exists(where: str, words: list[str]) -> None:
+    if not words[0].startswith("-"):
+        assert find(words) or words[0] in get_command(app).commands
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_the_page_of_the_command_line_shows_every_command(path: tuple[str, ...]) -> None:
+    shown = [arguments for _, arguments in commands() if tuple(arguments[: len(path)]) == path]
+    assert shown
+
+
+def test_the_page_of_the_command_line_names_every_option() -> None:
+    options = {
+        name for leaf in LEAVES.values() for option in leaf.params for name in option.opts if name.startswith("--")
+    }
+    assert {name for name in options if name not in CLI_PAGE} == set()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/cli.md"])
+def test_the_exit_codes_are_those_of_the_code(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    table = text.split("## Exit codes", 1)[1].split("\n## ", 1)[0]
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)} == {code.value for code in Exit}

@@ -1,0 +1,82 @@
+"""Links lead somewhere, dependencies are explained, and tables of the pages are those of the code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from sciagent.domain.outcomes import OUTCOME_RULES, Outcome, Reason
+from sciagent.store.tables import metadata
+from sciagent.verification.registry import verifier_class, verifier_names
+from tests.docs.pages import PAGES, ROOT
+
+CONTRACTS = (ROOT / "docs" / "contracts.md").read_text(encoding="utf-8")
+CHEMIST = (ROOT / "docs" / "chemist.md").read_text(encoding="utf-8")
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        name, _, fragment = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        if fragment:
+            headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert fragment in {anchor(heading) for heading in headings}, link
+
+
+def test_every_dependency_has_its_line() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    names = {re.split(r"[\s\[<>=!;]", one)[0] for one in wanted} - {"sciagent"}
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    explained = set(re.findall(r"^\| (?:`\w+` \| )?([\w.-]+) \| .+ \| .+ \|$", page, re.MULTILINE)) - {
+        "package",
+        "extra",
+    }
+    assert explained == names
+
+
+def test_the_table_of_outcomes_is_that_of_the_code() -> None:
+    found = {}
+    for line in CONTRACTS.split("## 5. Outcomes", 1)[1].split("\n## ", 1)[0].splitlines():
+        names, *cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        for name in re.findall(r"`(\w+)`", names) if line.startswith("| `") else ():
+            found[Outcome(name)] = cells
+    assert set(found) == set(Outcome)
+    for outcome, (verdict, evidence, reusable, failure, _) in found.items():
+        rule = OUTCOME_RULES[outcome]
+        assert verdict.startswith(str(rule.verdict or "pass or fail"))
+        said = [text.startswith("yes") for text in (evidence, reusable, failure)]
+        assert said == [rule.is_evidence, rule.reusable, rule.counts_as_failure], outcome
+
+
+def test_the_tables_of_the_ledger_are_all_named() -> None:
+    section = CONTRACTS.split("## 3. The ledger", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(metadata.tables)
+
+
+def test_the_reasons_that_the_chemist_reads_exist() -> None:
+    table = CHEMIST.split("## What the outcomes mean", 1)[1].split("\n## ", 1)[0]
+    named = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| ([^|]+)\|", table, re.MULTILINE))))
+    known = {*Reason, *Outcome, "pass", "fail", "not_applicable", "inconclusive", "error"}
+    assert named and named <= {str(one) for one in known}
+
+
+def test_the_settings_of_the_shipped_verifiers_are_all_named() -> None:
+    ours = [name for name in verifier_names() if verifier_class(name).__module__.startswith("sciagent_verifiers")]
+    assert ours
+    for name in ours:
+        [row] = re.findall(rf"^\| `{re.escape(name)}` \| (\w+) \| .+ \| (.+) \|$", CHEMIST, re.MULTILINE)
+        assert row[0] == str(verifier_class(name).tier)
+        assert set(re.findall(r"`(\w+)`", row[1])) == set(verifier_class(name).Settings.model_fields), name

@@ -1,0 +1,72 @@
+"""The verifier of docs/verifiers.md, taken from the page and installed as a third party's package."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sciagent.campaign.load import parse_spec
+from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import properties
+from sciagent.verification.host import Request, Worker
+from sciagent.verification.registry import provider, verifier_class
+from tests.docs.pages import ROOT, blocks, campaigns
+from tests.support.plugins import forget_registry, install
+
+PAGE = ROOT / "docs" / "verifiers.md"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the host needs Linux")
+
+
+@pytest.fixture(scope="module")
+def acme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder the package is installed in, seen by this process and its children."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    for block in (*blocks("toml", PAGE), *blocks("python", PAGE)):
+        name = re.match(r"# (\S+)\n", block.text)
+        assert name, f"{block}: the first line names the file"
+        file = source / name[1]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.text, encoding="utf-8")
+    install(source / "acme-verifiers", target)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(target))
+        inherited = os.environ.get("PYTHONPATH")
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(target), *([inherited] if inherited else [])]))
+        forget_registry()
+        properties.cache_clear()
+        yield target
+    sys.modules.pop("acme_verifiers", None)
+    forget_registry()
+    properties.cache_clear()
+
+
+def test_the_host_runs_it(acme: Path, tmp_path: Path) -> None:
+    batch = tuple(parse_molecule(text) for text in ("c1ccccc1", "C" * 25, "CCO"))
+    with Worker(tmp_path) as worker:
+        results = worker.run(Request("acme.refractivity", {"max_heavy_atoms": 20}, batch))
+    benzene, too_large, ethanol = (result.finding for result in results)
+    assert (too_large.outcome, too_large.reason) == (Outcome.REFUSED, Reason.TOO_LARGE)
+    assert benzene.outcome is ethanol.outcome is Outcome.OK
+    assert benzene.measured[0].quantity.value == pytest.approx(26.44, abs=0.01)  # RDKit's MolMR
+    assert benzene.measured[0].quantity.unit == "cm**3/mol"
+    assert results[0].versions["acme-verifiers"] == "0.1.0"
+
+
+def test_it_is_registered_under_the_package_it_came_from(acme: Path) -> None:
+    assert provider("acme.refractivity") == "acme-verifiers 0.1.0"
+    assert verifier_class("acme.refractivity")().settings.max_heavy_atoms == 60
+
+
+def test_the_campaign_of_the_page_uses_it(acme: Path, tmp_path: Path) -> None:
+    (tmp_path / "molecules.csv").write_text("smiles\nCCO\n")
+    [block] = campaigns(PAGE)
+    spec = parse_spec(block.text, base=tmp_path)
+    assert spec.domain_objectives()[0].property == "molar_refractivity"
+    assert spec.ladder[0].label == "acme_refractivity"
