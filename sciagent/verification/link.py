@@ -27,6 +27,19 @@ class ZygoteDiedError(Exception):
     """The zygote is gone, or silent for too long."""
 
 
+def blas_hint() -> dict[str, str]:
+    """OPENBLAS_CORETYPE for processors with AVX2 and FMA.
+
+    The OpenBLAS 0.3.3 inside PySCF's wheel takes processors younger than itself for a Barcelona of 2007 and then
+    multiplies matrices at half the speed (15 against 28 GFLOP/s measured on an AMD EPYC).
+    """
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("flags")[2].partition("\n")[0]
+    except OSError:
+        return {}
+    return {"OPENBLAS_CORETYPE": "Haswell"} if {"avx2", "fma"} <= set(flags.split()) else {}
+
+
 class Link:
     """One zygote process. `send` may be called from any thread, the rest from one at a time."""
 
@@ -37,6 +50,7 @@ class Link:
         self._buffer = b""
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
         environment = os.environ | dict.fromkeys(THREAD_VARIABLES, "1")
+        environment = blas_hint() | environment
         environment |= {MARKER: self._token, "TMPDIR": str(folder / "tmp")}
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
