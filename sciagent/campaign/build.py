@@ -133,8 +133,8 @@ def create_or_open(ledger: Ledger, spec: CampaignSpec, source: str, who: str) ->
         elif row.identity_hash != spec.identity_hash:
             lines = "\n  ".join(spec.diff(row.spec, identity_only=True)) or "the versions of its verifiers"
             raise UsageError(
-                f'campaign "{spec.campaign}" is in {ledger.url.render_as_string(hide_password=True)} already, with another '
-                f"spec:\n  {lines}\nBudget, goal.count and workers may change; for anything else give it a new name "
+                f'campaign "{spec.campaign}" is in this ledger already, with another spec '
+                f"({ledger.url.render_as_string(hide_password=True)}):\n  {lines}\nBudget, goal.count and workers may change; for anything else give it a new name "
                 "(evidence is reused)."
             )
         elif row.spec_hash != spec.hash:
@@ -142,17 +142,25 @@ def create_or_open(ledger: Ledger, spec: CampaignSpec, source: str, who: str) ->
             old, new = json.loads(json.dumps(row.spec)), json.loads(json.dumps(canonical))
             changes = [(k, old.get(k), new.get(k)) for k in new if old.get(k) != new.get(k)]
             campaigns.amend(
-                connection, row, spec=canonical, spec_hash=spec.hash, source=source, base=str(spec.base.resolve()),
-                changes=changes, who=who, why="run with an amended file",
-            )  # fmt: skip
+                connection,
+                row,
+                spec=canonical,
+                spec_hash=spec.hash,
+                source=source,
+                base=str(spec.base.resolve()),
+                changes=changes,
+                who=who,
+                why="run with an amended file",
+            )
             row = campaigns.get(connection, spec.campaign)
         rows = {r.name: r for r in campaigns.rungs(connection, row.id)}
         for rung in spec.ladder:
             verifier, stored = rung.make(), rows[rung.rung]
             if (verifier.version, verifier.settings_hash) != (stored.verifier_version, stored.settings_hash):
                 raise UsageError(
-                    f'rung "{rung.rung}": {rung.verifier} is now version {verifier.version} with other settings or defaults than '
-                    f"when the campaign began (version {stored.verifier_version}); start a campaign of a new name"
+                    f'rung "{rung.rung}": {rung.verifier} is now version {verifier.version}, with other settings or '
+                    f"defaults than when the campaign began (version {stored.verifier_version}); "
+                    "start a campaign of a new name"
                 )
         ratios = {
             r.name: jobs.cost_ratios(connection, r.verifier, r.verifier_version, r.settings_hash) for r in rows.values()
@@ -175,12 +183,16 @@ def _rung_rows(spec: CampaignSpec) -> list[dict[str, Any]]:
         verifier = rung.make()
         rows.append(
             {
-                "position": position, "name": rung.rung, "verifier": verifier.name, "verifier_version": verifier.version,
-                "tier": str(verifier.tier), "settings": verifier.settings.model_dump(mode="json"),
+                "position": position,
+                "name": rung.rung,
+                "verifier": verifier.name,
+                "verifier_version": verifier.version,
+                "tier": str(verifier.tier),
+                "settings": verifier.settings.model_dump(mode="json"),
                 "settings_hash": verifier.settings_hash,
                 "gate": {k: [w.low, w.high] for k, w in rung.window_gates().items()},
             }
-        )  # fmt: skip
+        )
     return rows
 
 

@@ -114,12 +114,26 @@ def request_of(built: Built, ticket: Ticket) -> Request:
 
 
 def _decide(
-    connection: Connection, built: Built, rung: BuiltRung, choice: Choice, action: str, why: str, evidence_id: int | None
-) -> None:  # fmt: skip
+    connection: Connection,
+    built: Built,
+    rung: BuiltRung,
+    choice: Choice,
+    action: str,
+    why: str,
+    evidence_id: int | None,
+) -> None:
     connection.execute(
         t.decision.insert().values(
-            campaign_id=built.row.id, candidate_id=choice.id, rung_id=rung.id, action=action, chooser=built.rule.name, why=why,
-            watermark=evidence.read_watermark(connection), index=choice.index, propensity=choice.propensity,
-            evidence_id=evidence_id, at=db_now(connection),
+            campaign_id=built.row.id,
+            candidate_id=choice.id,
+            rung_id=rung.id,
+            action=action,
+            chooser=built.rule.name,
+            why=why,
+            watermark=evidence.read_watermark(connection),
+            index=choice.index,
+            propensity=choice.propensity,
+            evidence_id=evidence_id,
+            at=db_now(connection),
         )
-    )  # fmt: skip
+    )

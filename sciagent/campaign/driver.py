@@ -236,10 +236,14 @@ class Driver:
         if found is not None:
             return int(found)
         values = {
-            "campaign_id": self.built.row.id, "number": 0, "proposer": self._proposer.name,
-            "settings": self.built.spec.proposer.model_dump(mode="json"), "seed": self.built.spec.seed, "state": "running",
+            "campaign_id": self.built.row.id,
+            "number": 0,
+            "proposer": self._proposer.name,
+            "settings": self.built.spec.proposer.model_dump(mode="json"),
+            "seed": self.built.spec.seed,
+            "state": "running",
             "started_at": db_now(connection),
-        }  # fmt: skip
+        }
         return int(connection.execute(t.trajectory.insert().values(values).returning(c.id)).scalar_one())
 
     def _last_turn(self, connection: Any) -> tuple[int, dict[str, Any]]:
@@ -255,8 +259,14 @@ class Driver:
 
     def _write_turn(self, connection: Any, number: int, cursor: dict[str, Any], bench: CampaignWorkbench) -> int:
         values = {
-            "trajectory_id": self._trajectory_id, "number": number, "cursor": cursor, "calls": bench.calls,
-            "observations": bench.observations, "watermark": evidence.read_watermark(connection), "cost": dict(bench.cost),
-            "policy_version": f"{self._proposer.name}", "at": db_now(connection),
-        }  # fmt: skip
+            "trajectory_id": self._trajectory_id,
+            "number": number,
+            "cursor": cursor,
+            "calls": bench.calls,
+            "observations": bench.observations,
+            "watermark": evidence.read_watermark(connection),
+            "cost": dict(bench.cost),
+            "policy_version": f"{self._proposer.name}",
+            "at": db_now(connection),
+        }
         return int(connection.execute(t.turn.insert().values(values).returning(t.turn.c.id)).scalar_one())

@@ -65,7 +65,9 @@ def judge(
 
 def show_window(name: str, window: Window) -> str:
     unit = properties()[name].unit
-    text = f"{'' if window.low is None else f'{window.low:g} ≤ '}{name}{'' if window.high is None else f' ≤ {window.high:g}'}"
+    low = "" if window.low is None else f"{window.low:g} ≤ "
+    high = "" if window.high is None else f" ≤ {window.high:g}"
+    text = f"{low}{name}{high}"
     return text if unit == "1" else f"{text} {unit}"
 
 

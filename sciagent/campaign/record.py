@@ -56,9 +56,15 @@ def record_result(
     declared = rung.verifier.cost(candidate)
     if not rung.is_fast:
         jobs.observe_cost(
-            connection, verifier=rung.verifier.name, version=rung.verifier.version, settings_hash=rung.verifier.settings_hash,
-            candidate_id=candidate_id, attempt_id=attempt_id, declared=declared, actual=result.cost,
-        )  # fmt: skip
+            connection,
+            verifier=rung.verifier.name,
+            version=rung.verifier.version,
+            settings_hash=rung.verifier.settings_hash,
+            candidate_id=candidate_id,
+            attempt_id=attempt_id,
+            declared=declared,
+            actual=result.cost,
+        )
         rung.cost_model.observe(declared, result.cost)
 
 

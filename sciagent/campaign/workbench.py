@@ -173,11 +173,18 @@ class CampaignWorkbench:
         proposal_ids = []
         for entry in self._entries:
             row = {
-                "campaign_id": built.row.id, "turn_id": turn_id, "text": entry.given.text.replace("\0", "\\0")[:MAX_TEXT],
-                "candidate_id": ids[entry.candidate.key] if entry.candidate else None, "status": entry.status,
-                "reason": entry.reason, "detail": entry.detail[:1000], "operation": entry.given.operation[:100],
-                "rationale": entry.given.rationale[:4000], "predicted": dict(entry.given.predicted), "at": now,
-            }  # fmt: skip
+                "campaign_id": built.row.id,
+                "turn_id": turn_id,
+                "text": entry.given.text.replace("\0", "\\0")[:MAX_TEXT],
+                "candidate_id": ids[entry.candidate.key] if entry.candidate else None,
+                "status": entry.status,
+                "reason": entry.reason,
+                "detail": entry.detail[:1000],
+                "operation": entry.given.operation[:100],
+                "rationale": entry.given.rationale[:4000],
+                "predicted": dict(entry.given.predicted),
+                "at": now,
+            }
             result = connection.execute(t.proposal.insert().values(row).returning(t.proposal.c.id))
             proposal_ids.append(int(result.scalar_one()))
         fresh = [(e, p) for e, p in zip(self._entries, proposal_ids, strict=True) if e.status == "new"]
@@ -210,10 +217,12 @@ class CampaignWorkbench:
                 if key in found and entry.candidate is not None:
                     rows.append(
                         {
-                            "candidate_id": ids[entry.candidate.key], "parent_id": found[key], "proposal_id": proposal_id,
+                            "candidate_id": ids[entry.candidate.key],
+                            "parent_id": found[key],
+                            "proposal_id": proposal_id,
                             "operation": entry.given.operation[:100],
                         }
-                    )  # fmt: skip
+                    )
         if rows:
             connection.execute(t.candidate_parent.insert(), rows)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from sciagent.cli.common import Exit, JsonOption, LedgerOption, put, put_json, say
@@ -16,7 +18,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(db, name="db")
 
 
-def _engine(url: str | None):
+def _engine(url: str | None) -> Any:
     from sciagent.store.engine import connect, ledger_url
 
     return connect(ledger_url(load(url).ledger))

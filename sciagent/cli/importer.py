@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -64,7 +64,7 @@ def import_(
     say(f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells")
 
 
-def _columns(values: list[str], uncertainties: list[str]):
+def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
     from sciagent.campaign.importing import Column
 
     spread = {}

@@ -1,4 +1,4 @@
-"""What one sees while a campaign runs: a table by rung, the cost, the budget; plain lines where there is no terminal."""
+"""What one sees while a campaign runs: a table by rung, cost and budget; plain lines where there is no terminal."""
 
 from __future__ import annotations
 

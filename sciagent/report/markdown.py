@@ -1,4 +1,4 @@
-"""The plain report of a campaign in Markdown: what was found, how sure, at which level, what it cost, why others fell."""
+"""The plain report of a campaign in Markdown: what was found, how sure, at which level, for what, why others fell."""
 
 from __future__ import annotations
 
@@ -63,10 +63,11 @@ def _edges(accept: list[float | None], name: str) -> str:
 
 
 def _funnel(status: dict[str, Any]) -> str:
-    head = "| rung | tier | done | passed | failed | undecided | errors | core-seconds |\n|---|---|--:|--:|--:|--:|--:|--:|"
+    head = "| rung | tier | done | passed | failed | undecided | errors | core-seconds |\n"
+    head += "|---|---|--:|--:|--:|--:|--:|--:|"
     body = [
-        f"| {r['rung']} | {r['tier']} | {r['done']} | {r['passed']} | {r['failed']} | {r['inconclusive']} | {r['errors']} "
-        f"| {r['core_seconds']:.1f} |"
+        f"| {r['rung']} | {r['tier']} | {r['done']} | {r['passed']} | {r['failed']} | {r['inconclusive']} "
+        f"| {r['errors']} | {r['core_seconds']:.1f} |"
         for r in status["rungs"]
     ]
     return "\n".join(["## The ladder", head, *body])
@@ -89,7 +90,8 @@ def _best(connection: Connection, row: CampaignRow) -> str:
         verdict += ", a seed" if r["in_seeds"] else ""
         lines.append(f"| `{r['smiles']}` | " + " | ".join(_value(v) for v in values) + f" | {level} | {verdict} |")
     lines.append(
-        "\nUncertainties are standard uncertainties (k = 1) of the protocol's repeatability, not the error of the method."
+        "\nUncertainties are standard uncertainties (k = 1) of the protocol's repeatability, "
+        "not the error of the method."
     )
     return "\n".join(lines)
 

@@ -41,10 +41,19 @@ def rows(connection: Connection, row: CampaignRow) -> Iterator[dict[str, Any]]:
                 for rung, one in found[r["candidate_id"]]
             }
             yield {
-                "key": r["key"], "smiles": r["text"], "inchikey": r["inchikey"], "standing": r["standing"],
-                "rung": labels.get(r["position"]), "verdict": r["verdict"], "reason": r["reason"], "detail": r["detail"],
-                "hit": bool(r["is_hit"]), "utility": r["utility"], "in_seeds": bool(r["in_seeds"]), "values": values,
-            }  # fmt: skip
+                "key": r["key"],
+                "smiles": r["text"],
+                "inchikey": r["inchikey"],
+                "standing": r["standing"],
+                "rung": labels.get(r["position"]),
+                "verdict": r["verdict"],
+                "reason": r["reason"],
+                "detail": r["detail"],
+                "hit": bool(r["is_hit"]),
+                "utility": r["utility"],
+                "in_seeds": bool(r["in_seeds"]),
+                "values": values,
+            }
         last = page[-1]["seq"]
 
 

@@ -81,9 +81,16 @@ def create(
     """rungs: mappings with the columns of the rung table except campaign_id, in order."""
     now = db_now(connection)
     values = {
-        "name": name, "spec": dict(spec), "spec_hash": spec_hash, "identity_hash": identity_hash, "base": base, "source": source,
-        "state": CampaignState.CREATED, "created_at": now, "updated_at": now,
-    }  # fmt: skip
+        "name": name,
+        "spec": dict(spec),
+        "spec_hash": spec_hash,
+        "identity_hash": identity_hash,
+        "base": base,
+        "source": source,
+        "state": CampaignState.CREATED,
+        "created_at": now,
+        "updated_at": now,
+    }
     campaign_id = connection.execute(sa.insert(t.campaign).values(values).returning(t.campaign.c.id)).scalar_one()
     connection.execute(sa.insert(t.rung), [{"campaign_id": campaign_id, **r} for r in rungs])
     return get(connection, name)

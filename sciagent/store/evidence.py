@@ -156,14 +156,29 @@ def _record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
 def _row(one: NewEvidence, watermark: int, now: datetime) -> dict[str, Any]:
     finding, key = one.finding, one.key
     return {
-        "key": key.hash, "candidate_id": one.candidate_id, "proposal_id": one.proposal_id, "verifier": key.verifier,
-        "verifier_version": key.verifier_version, "settings_hash": key.settings_hash, "inputs_hash": key.inputs_hash,
-        "replicate": key.replicate, "revision": key.revision, "supersedes_id": one.supersedes,
-        "outcome": finding.outcome, "reason": finding.reason, "detail": finding.detail[:4000],
-        "reusable": one.reusable and finding.outcome.rule.reusable, "diagnostics": finding.diagnostics,
-        "versions": one.versions, "source": one.source, "who": one.who[:200], "why": one.why, "attempt_id": one.attempt_id,
-        "watermark": watermark, "at": now,
-    }  # fmt: skip
+        "key": key.hash,
+        "candidate_id": one.candidate_id,
+        "proposal_id": one.proposal_id,
+        "verifier": key.verifier,
+        "verifier_version": key.verifier_version,
+        "settings_hash": key.settings_hash,
+        "inputs_hash": key.inputs_hash,
+        "replicate": key.replicate,
+        "revision": key.revision,
+        "supersedes_id": one.supersedes,
+        "outcome": finding.outcome,
+        "reason": finding.reason,
+        "detail": finding.detail[:4000],
+        "reusable": one.reusable and finding.outcome.rule.reusable,
+        "diagnostics": finding.diagnostics,
+        "versions": one.versions,
+        "source": one.source,
+        "who": one.who[:200],
+        "why": one.why,
+        "attempt_id": one.attempt_id,
+        "watermark": watermark,
+        "at": now,
+    }
 
 
 def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError:

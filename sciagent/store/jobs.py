@@ -31,13 +31,27 @@ class Claim:
 
 
 def create(
-    connection: Connection, *, campaign_id: int, rung_id: int, candidate_id: int, replicate: int, evidence_key: str, priority: float
-) -> int:  # fmt: skip
+    connection: Connection,
+    *,
+    campaign_id: int,
+    rung_id: int,
+    candidate_id: int,
+    replicate: int,
+    evidence_key: str,
+    priority: float,
+) -> int:
     now = db_now(connection)
     values = {
-        "campaign_id": campaign_id, "rung_id": rung_id, "candidate_id": candidate_id, "replicate": replicate,
-        "evidence_key": evidence_key, "state": JobState.QUEUED, "priority": priority, "created_at": now, "updated_at": now,
-    }  # fmt: skip
+        "campaign_id": campaign_id,
+        "rung_id": rung_id,
+        "candidate_id": candidate_id,
+        "replicate": replicate,
+        "evidence_key": evidence_key,
+        "state": JobState.QUEUED,
+        "priority": priority,
+        "created_at": now,
+        "updated_at": now,
+    }
     return int(connection.execute(sa.insert(t.job).values(values).returning(t.job.c.id)).scalar_one())
 
 
@@ -74,9 +88,16 @@ def begin_attempt(
 
 
 def end_attempt(
-    connection: Connection, attempt_id: int, state: AttemptState, *, cost: Mapping[str, float], wall_seconds: float | None,
-    outcome: str | None = None, reason: str | None = None, detail: str = "",
-) -> None:  # fmt: skip
+    connection: Connection,
+    attempt_id: int,
+    state: AttemptState,
+    *,
+    cost: Mapping[str, float],
+    wall_seconds: float | None,
+    outcome: str | None = None,
+    reason: str | None = None,
+    detail: str = "",
+) -> None:
     a = t.attempt.c
     old = connection.execute(sa.select(a.state).where(a.id == attempt_id)).scalar_one()
     check_transition(ATTEMPT_TRANSITIONS, AttemptState(old), state)
@@ -203,11 +224,18 @@ def observe_cost(
     now = db_now(connection)
     rows = [
         {
-            "verifier": verifier, "verifier_version": version, "settings_hash": settings_hash, "candidate_id": candidate_id,
-            "attempt_id": attempt_id, "resource": r, "declared": declared.get(r, 0.0), "amount": amount, "at": now,
+            "verifier": verifier,
+            "verifier_version": version,
+            "settings_hash": settings_hash,
+            "candidate_id": candidate_id,
+            "attempt_id": attempt_id,
+            "resource": r,
+            "declared": declared.get(r, 0.0),
+            "amount": amount,
+            "at": now,
         }
         for r, amount in actual.items()
-    ]  # fmt: skip
+    ]
     if rows:
         connection.execute(sa.insert(t.cost_observation), rows)
 

@@ -133,8 +133,12 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[dict[str, Any
             for m in values.get(one["id"], ()):
                 q = m.quantity
                 shown[m.property] = {
-                    "value": q.value, "unit": q.unit, "uncertainty": q.uncertainty, "level": m.level.label, "rung": rung.name,
-                }  # fmt: skip
+                    "value": q.value,
+                    "unit": q.unit,
+                    "uncertainty": q.uncertainty,
+                    "level": m.level.label,
+                    "rung": rung.name,
+                }
         settled = r[7] == Standing.SETTLED
         found.append(
             {

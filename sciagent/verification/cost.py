@@ -15,7 +15,7 @@ WINDOW = 200
 
 
 class CostModel:
-    """Expected cost and reservation of one rung: the declared cost times the learnt distribution of actual / declared."""
+    """Expected cost and reservation of one rung: the declared cost times the learnt ratio of actual to declared."""
 
     def __init__(self, ratios: Iterable[float] = ()) -> None:
         self._ratios: deque[float] = deque(ratios, maxlen=WINDOW)

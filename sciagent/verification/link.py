@@ -34,7 +34,9 @@ def blas_hint() -> dict[str, str]:
     multiplies matrices at half the speed (15 against 28 GFLOP/s measured on an AMD EPYC).
     """
     try:
-        flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("flags")[2].partition("\n")[0]
+        flags = (
+            Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("flags")[2].partition("\n")[0]
+        )
     except OSError:
         return {}
     return {"OPENBLAS_CORETYPE": "Haswell"} if {"avx2", "fma"} <= set(flags.split()) else {}

@@ -1,4 +1,4 @@
-"""Engines that hang, eat memory, crash, keep silent, write rubbish or fork: each gets its outcome, the campaign goes on."""
+"""Engines that hang, eat memory, crash, keep silent, write rubbish or fork: each gets its outcome; campaigns go on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from sciagent.store import queries
 from sciagent.store import tables as t
 from sciagent.store.campaigns import get
 from sciagent.store.ledger import Ledger
-from tests.support.plugins import misbehaving  # noqa: F401
 
 LADDER = """
 campaign: bad

@@ -10,9 +10,31 @@ from pathlib import Path
 from typing import Any
 
 SMALL = (
-    "C", "CC", "C=C", "C#C", "C=O", "CO", "O", "N", "C#N", "OO", "CN", "C=N", "FC", "N#N", "O=C=O", "CF", "C1CC1", "CC=O",
-    "S", "CS", "OC=O", "NC=O", "N=N", "NO",
-)  # fmt: skip
+    "C",
+    "CC",
+    "C=C",
+    "C#C",
+    "C=O",
+    "CO",
+    "O",
+    "N",
+    "C#N",
+    "OO",
+    "CN",
+    "C=N",
+    "FC",
+    "N#N",
+    "O=C=O",
+    "CF",
+    "C1CC1",
+    "CC=O",
+    "S",
+    "CS",
+    "OC=O",
+    "NC=O",
+    "N=N",
+    "NO",
+)
 
 LADDER = """
 campaign: {name}
@@ -43,9 +65,17 @@ workers: 2
 
 
 def write_campaign(
-    folder: Path, *, name: str = "small", molecules: tuple[str, ...] = SMALL, scheduler: str = "exhaustive",
-    evolve: bool = False, dft: int = 5, proposals: int | None = None, window: tuple[float, float] = (3.0, 9.0), seed: int = 1,
-) -> Path:  # fmt: skip
+    folder: Path,
+    *,
+    name: str = "small",
+    molecules: tuple[str, ...] = SMALL,
+    scheduler: str = "exhaustive",
+    evolve: bool = False,
+    dft: int = 5,
+    proposals: int | None = None,
+    window: tuple[float, float] = (3.0, 9.0),
+    seed: int = 1,
+) -> Path:
     """A campaign file with its structures beside it: checks, GFN2 on one conformer, PBE on a coarse grid."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "molecules.csv").write_text("smiles\n" + "\n".join(molecules) + "\n", encoding="utf-8")

@@ -1,8 +1,3 @@
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+"""The misbehaving verifiers, for every test of this folder."""
 
 from tests.support.plugins import misbehaving  # noqa: F401

@@ -62,7 +62,8 @@ def _csv(path: Path, column: str) -> Iterator[Record]:
     header = reader.fieldnames or []
     if column not in header:
         raise InputFileError(
-            f'{path}:1:1: no column "{column}"{did_you_mean(column, header)}; the header has: {", ".join(header) or "nothing"}'
+            f'{path}:1:1: no column "{column}"{did_you_mean(column, header)}; '
+            f"the header has: {', '.join(header) or 'nothing'}"
         )
     for number, row in enumerate(_rows(reader, path)):
         text, name = (row.get(column) or "").strip(), (row.get("name") or "").strip()

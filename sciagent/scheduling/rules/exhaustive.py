@@ -22,8 +22,7 @@ class Exhaustive:
     def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
         choices: list[Choice] = []
         for rung, space in zip(reversed(waiting), reversed(room), strict=True):  # deepest first: answers sooner
-            taken = 0
-            for candidate, seq in zip(rung.ids, rung.seq, strict=True):
+            for taken, (candidate, seq) in enumerate(zip(rung.ids, rung.seq, strict=True)):
                 if len(choices) == slots:
                     return choices
                 if space.remaining is not None:
@@ -34,5 +33,4 @@ class Exhaustive:
                 choices.append(
                     Choice(int(candidate), rung.position, index=-float(seq), why="exhaustive: next in order")
                 )
-                taken += 1
         return choices
