@@ -1,0 +1,73 @@
+"""What was recorded is never changed or removed, whoever asks: the database itself refuses."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.store import campaigns, evidence, jobs
+from sciagent.store import tables as t
+from sciagent.store.clock import db_now
+from sciagent.store.ledger import Ledger
+from tests.support import rows
+
+CHANGES = {
+    "evidence": "detail = 'x'", "quantity": "value = 0", "artifact": "size = 0", "decision": "propensity = 0",
+    "spend": "amount = 0", "cost_observation": "amount = 0", "campaign_amendment": "why = 'x'",
+}  # fmt: skip
+
+
+@pytest.fixture
+def full(ledger: Ledger) -> Ledger:
+    """One row in every append-only table."""
+    with ledger.begin() as connection:
+        row = rows.campaign(connection)
+        candidate_id = rows.entered(connection, row, 1)[0]
+        rung_id = campaigns.rungs(connection, row.id)[0].id
+        attempt_id = jobs.begin_attempt(connection, "me", campaign_id=row.id, rung_id=rung_id)
+        artifact = ("log", "a" * 64, 12, "text/plain")
+        made = rows.new_evidence(candidate_id, rows.gap(), attempt_id=attempt_id, artifacts=(artifact,))
+        evidence.record(connection, [made])
+        jobs.book(connection, row.id, rung_id, attempt_id, {"core_seconds": 2.0})
+        jobs.observe_cost(
+            connection, verifier="toy", version="1", settings_hash=rows.SETTINGS, candidate_id=candidate_id,
+            attempt_id=attempt_id, declared={"core_seconds": 1.0}, actual={"core_seconds": 2.0},
+        )  # fmt: skip
+        changes = [("budget.core_seconds", 100, 200)]
+        campaigns.amend(
+            connection, row, spec={}, spec_hash="c" * 64, source="", base=".", changes=changes, who="me", why="more"
+        )
+        connection.execute(
+            t.decision.insert().values(
+                campaign_id=row.id, candidate_id=candidate_id, rung_id=rung_id, action="run", chooser="test",
+                watermark=1, propensity=1.0, at=db_now(connection),
+            )
+        )  # fmt: skip
+    return ledger
+
+
+def test_the_list_is_whole() -> None:
+    assert set(CHANGES) == set(t.APPEND_ONLY)
+
+
+@pytest.mark.parametrize("table", t.APPEND_ONLY)
+def test_no_row_is_changed_or_removed(full: Ledger, table: str) -> None:
+    for statement in (f"UPDATE {table} SET {CHANGES[table]}", f"DELETE FROM {table}"):
+        with pytest.raises(sa.exc.DBAPIError, match="append-only"), full.begin() as connection:
+            connection.exec_driver_sql(statement)
+    with full.read() as connection:
+        assert connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 1
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_no_table_is_truncated(full: Ledger) -> None:
+    for table in t.APPEND_ONLY:
+        with pytest.raises(sa.exc.DBAPIError, match="append-only"), full.begin() as connection:
+            connection.exec_driver_sql(f"TRUNCATE {table} CASCADE")
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_no_row_is_replaced(full: Ledger) -> None:
+    """INSERT OR REPLACE removes the old row; SQLite asks the triggers only where it is told to."""
+    with pytest.raises(sa.exc.DBAPIError, match="append-only"), full.begin() as connection:
+        connection.exec_driver_sql("INSERT OR REPLACE INTO spend SELECT * FROM spend")

@@ -1,0 +1,218 @@
+"""Jobs under leases: claimed once, finished once, whoever comes late writes nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.domain.states import AttemptState, JobState
+from sciagent.store import campaigns, jobs, queries
+from sciagent.store import tables as t
+from sciagent.store.campaigns import CampaignRow
+from sciagent.store.jobs import Claim
+from sciagent.store.ledger import Ledger
+from tests.support import rows
+
+
+@pytest.fixture
+def row(ledger: Ledger) -> CampaignRow:
+    with ledger.begin() as connection:
+        return rows.campaign(connection)
+
+
+def make(ledger: Ledger, row: CampaignRow, n: int = 1) -> list[int]:
+    """n queued jobs of the second rung; the later, the more urgent. n replicates of one candidate."""
+    with ledger.begin() as connection:
+        candidate_id = rows.entered(connection, row, 1)[0]
+        rung_id = campaigns.rungs(connection, row.id)[1].id
+        return [
+            jobs.create(
+                connection, campaign_id=row.id, rung_id=rung_id, candidate_id=candidate_id, replicate=i,
+                evidence_key="e" * 64, priority=float(i),
+            )
+            for i in range(n)
+        ]  # fmt: skip
+
+
+def claim(ledger: Ledger, job_id: int, owner: str = "a", seconds: float = 60.0) -> Claim | None:
+    with ledger.begin() as connection:
+        return jobs.claim(connection, job_id, owner, seconds)
+
+
+def finish(ledger: Ledger, one: Claim, state: JobState = JobState.DONE, **more: int) -> bool:
+    with ledger.begin() as connection:
+        return jobs.finish(connection, one, state, "ok", **more)
+
+
+def stored(ledger: Ledger, job_id: int) -> dict:
+    with ledger.read() as connection:
+        return dict(connection.execute(sa.select(t.job).where(t.job.c.id == job_id)).mappings().one())
+
+
+def test_a_job_from_its_queue_to_its_end(ledger: Ledger, row: CampaignRow) -> None:
+    (job_id,) = make(ledger, row)
+    one = claim(ledger, job_id)
+    assert one is not None and one.fence == 1
+    assert claim(ledger, job_id, "b") is None
+    with ledger.begin() as connection:
+        assert jobs.heartbeat(connection, [one]) == []
+        assert jobs.queued(connection, row.id) == []
+    assert finish(ledger, one)
+    assert not finish(ledger, one), "a result counts once"
+    assert claim(ledger, job_id, "b") is None
+    assert (stored(ledger, job_id)["state"], stored(ledger, job_id)["lease_owner"]) == (JobState.DONE, None)
+
+
+def test_a_zombie_writes_nothing(ledger: Ledger, row: CampaignRow) -> None:
+    """Its lease ran out, another took the job; whichever ends first, only the holder of the fence counts."""
+    (job_id,) = make(ledger, row)
+    zombie = claim(ledger, job_id, "a", seconds=-1)
+    holder = claim(ledger, job_id, "b")
+    assert zombie is not None and holder is not None and holder.fence == zombie.fence + 1
+    assert not finish(ledger, zombie)
+    with ledger.begin() as connection:
+        assert jobs.heartbeat(connection, [zombie, holder]) == [zombie]
+    assert finish(ledger, holder)
+    assert stored(ledger, job_id)["attempts"] == 2
+
+
+def test_a_job_to_be_cancelled_is_told_at_the_next_heartbeat(ledger: Ledger, row: CampaignRow) -> None:
+    running, waiting = make(ledger, row, 2)
+    one = claim(ledger, running)
+    with ledger.begin() as connection:
+        connection.execute(sa.update(t.job).values(cancel_requested=True))
+        assert one is not None and jobs.heartbeat(connection, [one]) == [one]
+    assert claim(ledger, waiting) is None
+    assert finish(ledger, one), "it ended before the word reached it: the result is kept"
+
+
+def test_a_job_goes_back_to_the_queue_with_its_reservation(ledger: Ledger, row: CampaignRow) -> None:
+    (job_id,) = make(ledger, row)
+    with ledger.begin() as connection:
+        jobs.reserve(connection, row.id, job_id, {"core_seconds": 30.0, "money": 2.0})
+        jobs.reserve(connection, row.id, job_id, {})
+        assert jobs.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
+    one = claim(ledger, job_id)
+    assert one is not None and finish(ledger, one, JobState.QUEUED, kills=1)
+    with ledger.begin() as connection:
+        assert jobs.kills_of(connection, job_id) == 1
+        assert jobs.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
+    one = claim(ledger, job_id)
+    assert one is not None and finish(ledger, one, JobState.QUARANTINED, kills=1)
+    with ledger.begin() as connection:
+        assert jobs.reserved(connection, row.id) == {} and jobs.kills_of(connection, job_id) == 2
+
+
+def test_a_job_is_tried_only_so_often(ledger: Ledger, row: CampaignRow) -> None:
+    (job_id,) = make(ledger, row)
+    claims = [claim(ledger, job_id, f"w{i}", seconds=-1) for i in range(jobs.MAX_ATTEMPTS + 1)]
+    assert [c is None for c in claims] == [False] * jobs.MAX_ATTEMPTS + [True]
+
+
+def test_the_most_urgent_come_first(ledger: Ledger, row: CampaignRow) -> None:
+    made = make(ledger, row, 5)
+    with ledger.read() as connection:
+        assert [j[0] for j in jobs.queued(connection, row.id)] == made[::-1]
+        assert queries.jobs_by_rung(connection, row.id) == {campaigns.rungs(connection, row.id)[1].id: 5}
+
+
+def test_one_job_a_candidate_rung_and_replicate(ledger: Ledger, row: CampaignRow) -> None:
+    (job_id,) = make(ledger, row)
+    with pytest.raises(sa.exc.IntegrityError), ledger.begin() as connection:
+        old = connection.execute(sa.select(t.job).where(t.job.c.id == job_id)).mappings().one()
+        jobs.create(
+            connection, campaign_id=row.id, rung_id=old["rung_id"], candidate_id=old["candidate_id"], replicate=0,
+            evidence_key="f" * 64, priority=0.0,
+        )  # fmt: skip
+
+
+def test_eight_workers_share_two_hundred_jobs(ledger: Ledger, ledger_url: str, row: CampaignRow) -> None:
+    """Each is claimed once and finished once, on connections of their own, every worker trying every job."""
+    made = make(ledger, row, 200)
+    start = threading.Barrier(8)
+
+    def work(number: int) -> list[int]:
+        own, done = Ledger(ledger_url), []
+        start.wait()
+        for i in range(len(made)):
+            job_id = made[(i + number * 3) % len(made)]
+            with own.begin() as connection:
+                one = jobs.claim(connection, job_id, f"w{number}")
+                if one is not None and jobs.finish(connection, one, JobState.DONE, "ok"):
+                    done.append(job_id)
+        own.close()
+        return done
+
+    with ThreadPoolExecutor(8) as pool:
+        done = Counter(job_id for found in pool.map(work, range(8)) for job_id in found)
+    assert set(done) == set(made) and set(done.values()) == {1}
+    with ledger.read() as connection:
+        fences = connection.execute(sa.select(t.job.c.fence, t.job.c.attempts).distinct()).all()
+        assert [tuple(f) for f in fences] == [(1, 1)]
+        assert queries.count(connection, t.attempt) == 200
+
+
+def test_of_many_who_take_over_an_expired_lease_one_gets_it(ledger: Ledger, ledger_url: str, row: CampaignRow) -> None:
+    made = make(ledger, row, 20)
+    zombies = [claim(ledger, job_id, "dead", seconds=-1) for job_id in made]
+    start = threading.Barrier(4)
+
+    def work(number: int) -> list[Claim]:
+        own = Ledger(ledger_url)
+        start.wait()
+        found = [claim(own, job_id, f"w{number}") for job_id in made]
+        own.close()
+        return [one for one in found if one is not None]
+
+    with ThreadPoolExecutor(4) as pool:
+        taken = [one for found in pool.map(work, range(4)) for one in found]
+    assert sorted(one.job_id for one in taken) == made and {one.fence for one in taken} == {2}
+    assert not any(finish(ledger, z) for z in zombies if z)
+    assert all(finish(ledger, one) for one in taken)
+
+
+def test_spend_is_summed(ledger: Ledger, row: CampaignRow) -> None:
+    with ledger.begin() as connection:
+        other = rows.campaign(connection, "other")
+        rung = campaigns.rungs(connection, row.id)[0].id
+        attempt = jobs.begin_attempt(connection, "a", campaign_id=row.id, rung_id=rung)
+        jobs.book(connection, row.id, rung, attempt, {"core_seconds": 1.5, "money": 0.0})
+        jobs.book(connection, row.id, None, None, {"core_seconds": 2.0, "llm_tokens": 100.0})
+        jobs.book(connection, other.id, None, None, {"core_seconds": 50.0})
+        jobs.book(connection, row.id, rung, attempt, {})
+        assert queries.spent(connection, row.id) == {"core_seconds": 3.5, "llm_tokens": 100.0}
+        assert queries.spent(connection, 10**6) == {"core_seconds": 0.0}
+
+
+def test_attempts_of_dead_drivers_are_orphans(ledger: Ledger, row: CampaignRow) -> None:
+    (job_id,) = make(ledger, row)
+    one = claim(ledger, job_id, "dead")
+    assert one is not None
+    with ledger.begin() as connection:
+        mine = jobs.begin_attempt(connection, "me", campaign_id=row.id, rung_id=None, n_candidates=40)
+        jobs.begin_attempt(connection, "dead", campaign_id=None, rung_id=None)  # `verify`: no campaign's orphan
+        assert [o[0] for o in jobs.orphans(connection, row.id, "me")] == [one.attempt_id]
+        jobs.end_attempt(connection, one.attempt_id, AttemptState.LOST, cost={"core_seconds": 3}, wall_seconds=3.0)
+        assert jobs.orphans(connection, row.id, "me") == []
+        jobs.end_attempt(connection, one.attempt_id, AttemptState.STALE, cost={}, wall_seconds=4.0)
+        jobs.end_attempt(connection, mine, AttemptState.DONE, cost={}, wall_seconds=1.0, detail="a\0b")
+        with pytest.raises(ValueError, match="done → lost"):
+            jobs.end_attempt(connection, mine, AttemptState.LOST, cost={}, wall_seconds=None)
+
+
+def test_cost_ratios_are_of_the_same_settings(ledger: Ledger, row: CampaignRow) -> None:
+    with ledger.begin() as connection:
+        candidate_id = rows.entered(connection, row, 1)[0]
+        attempt = jobs.begin_attempt(connection, "a", campaign_id=row.id, rung_id=None)
+        for settings, declared, actual in (("s", 2.0, 3.0), ("s", 2.0, 1.0), ("s", 0.0, 1.0), ("x", 1.0, 9.0)):
+            jobs.observe_cost(
+                connection, verifier="v", version="1", settings_hash=settings, candidate_id=candidate_id,
+                attempt_id=attempt, declared={"core_seconds": declared}, actual={"core_seconds": actual, "money": 7.0},
+            )  # fmt: skip
+        assert jobs.cost_ratios(connection, "v", "1", "s") == [0.5, 1.5]
+        assert jobs.cost_ratios(connection, "v", "1", "s", last=2) == [0.5]
+        assert jobs.cost_ratios(connection, "v", "2", "s") == []
