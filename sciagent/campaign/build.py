@@ -132,10 +132,10 @@ def create_or_open(ledger: Ledger, spec: CampaignSpec, source: str, who: str) ->
             )  # fmt: skip
         elif row.identity_hash != spec.identity_hash:
             lines = "\n  ".join(spec.diff(row.spec, identity_only=True)) or "the versions of its verifiers"
+            where = ledger.url.render_as_string(hide_password=True)
             raise UsageError(
-                f'campaign "{spec.campaign}" is in this ledger already, with another spec '
-                f"({ledger.url.render_as_string(hide_password=True)}):\n  {lines}\nBudget, goal.count and workers may change; for anything else give it a new name "
-                "(evidence is reused)."
+                f'campaign "{spec.campaign}" is in {where} already, with another spec:\n  {lines}\n'
+                "Budget, goal.count and workers may change; for anything else give it a new name (evidence is reused)."
             )
         elif row.spec_hash != spec.hash:
             amended = spec.diff(row.spec)

@@ -31,7 +31,7 @@ BAD = [
     ("C" * 5000, Reason.TOO_LONG, "proposal"),
     ("[Xx]", Reason.UNKNOWN_ELEMENT, "proposal"),
     ("[Zz]", Reason.UNKNOWN_ELEMENT, "proposal"),
-    ("[U]", Reason.RADICAL, "checks"),
+    ("[U]", Reason.ELEMENT, "checks"),
     ("C[Se]C", Reason.ELEMENT, "checks"),
     ("C(" * 120 + "C" + ")" * 120, Reason.TOO_DEEP, "proposal"),
     ("nan", Reason.UNPARSABLE, "proposal"),
