@@ -75,6 +75,8 @@ def conversion_factor(unit: str, prop: Property) -> float:
     source, target = registry.Quantity(1.0, _SPELLING.get(unit, unit)), _SPELLING.get(prop.unit, prop.unit)
     if "/mol" in unit and "/mol" not in prop.unit:  # per mole to per particle
         source = source / registry.avogadro_constant
+    elif "/mol" in prop.unit and "/mol" not in unit:  # per particle to per mole
+        source = source * registry.avogadro_constant
     return float(source.to(target).magnitude)
 
 

@@ -1,0 +1,43 @@
+"""The registry of properties, and levels."""
+
+from __future__ import annotations
+
+import pytest
+
+from sciagent.domain.properties import BUILT_IN, HOMO, Kind, Level, Property, PropertyRegistry, properties
+from sciagent.errors import UnknownNameError
+
+
+def test_every_built_in_property_is_registered_and_fits_the_ledger() -> None:
+    registry = properties()
+    assert set(BUILT_IN) <= set(registry.values()) and len(BUILT_IN) == len({p.name for p in BUILT_IN})
+    for prop in BUILT_IN:
+        assert prop.name.isidentifier() and prop.description and prop.units
+        assert len(set(prop.units)) == len(prop.units) and all(len(u) <= 40 for u in prop.units)
+        assert prop.low is None or prop.high is None or prop.low < prop.high
+        assert prop.kind is not Kind.COUNT or prop.unit == "1"
+
+
+def test_an_unknown_property_names_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match='unknown property "homo_lumo_gapp"; did you mean "homo_lumo_gap"'):
+        properties()["homo_lumo_gapp"]
+    assert "nothing" not in properties() and properties().get("dipole") is properties()["dipole"]
+
+
+def test_a_property_is_registered_once() -> None:
+    PropertyRegistry((HOMO, HOMO))
+    with pytest.raises(ValueError, match="'homo' is registered twice, differently"):
+        PropertyRegistry((HOMO, Property("homo", ("hartree",), "another")))
+
+
+def test_levels_differ_in_every_part_and_their_hash_is_pinned() -> None:
+    full = Level("PBE0", "def2-SVP", "water", "GFN2-xTB")
+    others = [
+        Level("PBE0"),
+        Level("PBE0", "def2-SVP"),
+        Level("PBE0", phase="water"),
+        Level("PBE0", geometry="GFN2-xTB"),
+    ]
+    assert len({x.hash for x in (full, *others)}) == 5
+    assert full.label == "PBE0/def2-SVP(water)//GFN2-xTB" and Level("GFN2-xTB", phase="gas").label == "GFN2-xTB"
+    assert full.hash == "815545278e02a4617b2c6f6bbbd26864c077838442dc132feaa3441e5dae7346"

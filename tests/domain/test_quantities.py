@@ -1,0 +1,82 @@
+"""Quantities: conversions against published factors, and units that a property does not take."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sciagent.domain.properties import BUILT_IN, Property, properties
+from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert
+from sciagent.errors import UnitError
+
+# CODATA 2018: 1 hartree = 27.211386245988 eV, 1 eV = 96.485332123310 kJ/mol, 1 e*angstrom = 4.80320471 D
+FACTORS = [
+    ("homo_lumo_gap", "hartree", 27.211386245988),
+    ("homo_lumo_gap", "meV", 1e-3),
+    ("solvation_free_energy", "kJ/mol", 1 / 96.48533212331),
+    ("solvation_free_energy", "kcal/mol", 4.184 / 96.48533212331),
+    ("dipole", "e*angstrom", 4.803204712570263),
+    ("molecular_weight", "Da", 1.0),
+    ("formation_energy", "meV/atom", 1e-3),
+    ("oxidation_potential", "mV", 1e-3),
+    ("yield", "1", 100.0),
+]
+
+
+@pytest.mark.parametrize(("name", "unit", "factor"), FACTORS)
+def test_known_factors(name: str, unit: str, factor: float) -> None:
+    assert conversion_factor(unit, properties()[name]) == pytest.approx(factor, rel=1e-8)
+
+
+@pytest.mark.parametrize("prop", BUILT_IN, ids=lambda p: p.name)
+def test_every_unit_of_every_property_converts(prop: Property) -> None:
+    for unit in prop.units:
+        assert 0 < conversion_factor(unit, prop) < math.inf
+    assert conversion_factor(prop.unit, prop) == 1.0
+
+
+@pytest.mark.parametrize("unit", ["pH", "", "EV", "ev", "kJ", "1", "eV; import os", "hartree "])
+def test_a_unit_outside_the_list_is_refused(unit: str) -> None:
+    with pytest.raises(UnitError, match="it takes: eV, hartree, meV"):
+        conversion_factor(unit, properties()["homo_lumo_gap"])
+
+
+def test_the_nearest_unit_is_offered() -> None:
+    with pytest.raises(UnitError, match='did you mean "hartree"'):
+        conversion_factor("hartre", properties()["homo_lumo_gap"])
+
+
+def test_all_of_a_quantity_is_converted() -> None:
+    typed = Quantity(0.20, "hartree", 0.01, Censoring.ABOVE, 3, "0.20")
+    made = convert(typed, properties()["homo_lumo_gap"])
+    assert (made.unit, made.censoring, made.n, made.as_typed) == ("eV", Censoring.ABOVE, 3, "0.20")
+    assert made.value == pytest.approx(5.4422772492) and made.uncertainty == pytest.approx(0.27211386246)
+    assert convert(made, properties()["homo_lumo_gap"]) == made
+    assert convert(Quantity(1.0, "meV"), properties()["homo_lumo_gap"]).uncertainty is None
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True), st.floats() | st.none(), st.integers(-3, 3))
+def test_only_finite_numbers_are_quantities(value: float, uncertainty: float | None, n: int) -> None:
+    good = math.isfinite(value) and n >= 1
+    good = good and (uncertainty is None or (math.isfinite(uncertainty) and uncertainty >= 0))
+    try:
+        Quantity(value, "eV", uncertainty, n=n)
+    except ValueError:
+        assert not good
+    else:
+        assert good
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        (Quantity(3.14159, "eV", 0.05), "3.142 ± 0.05 eV"),
+        (Quantity(0.1, "eV", None, Censoring.BELOW), "< 0.1 eV"),
+        (Quantity(12.0, "1", 0.0, Censoring.ABOVE), "> 12"),
+    ],
+)
+def test_as_a_person_reads_it(quantity: Quantity, text: str) -> None:
+    assert str(quantity) == text

@@ -1,0 +1,69 @@
+"""The state tables, tested whole: every pair of states is either listed here or refused."""
+
+from __future__ import annotations
+
+import itertools
+from enum import StrEnum
+
+import pytest
+
+from sciagent.domain.states import (
+    ATTEMPT_TRANSITIONS,
+    CAMPAIGN_TRANSITIONS,
+    JOB_TRANSITIONS,
+    AttemptState,
+    CampaignState,
+    JobState,
+    check_transition,
+)
+
+JOB = """
+waiting: queued cancelled
+queued: running cancelled
+running: queued done failed cancelled quarantined
+done:
+failed: queued
+cancelled:
+quarantined: queued
+"""
+ATTEMPT = """
+running: done failed lost stale cancelled cancelled_late
+done:
+failed:
+lost: stale
+stale:
+cancelled:
+cancelled_late:
+"""
+CAMPAIGN = """
+created: running
+running: interrupted finished budget_spent failed
+interrupted: running
+finished: running
+budget_spent: running
+failed: running
+"""
+TABLES = [
+    (JobState, JOB_TRANSITIONS, JOB),
+    (AttemptState, ATTEMPT_TRANSITIONS, ATTEMPT),
+    (CampaignState, CAMPAIGN_TRANSITIONS, CAMPAIGN),
+]
+
+
+@pytest.mark.parametrize(("states", "table", "text"), TABLES, ids=["job", "attempt", "campaign"])
+def test_every_transition(states: type[StrEnum], table: dict, text: str) -> None:
+    lines = dict(line.split(":") for line in text.strip().splitlines())
+    allowed = {old: set(new.split()) for old, new in lines.items()}
+    assert set(allowed) == set(states) == set(table)
+    for old, new in itertools.product(states, states):
+        if new in allowed[old]:
+            check_transition(table, old, new)
+        else:
+            with pytest.raises(ValueError, match=f"{old} → {new} is not allowed"):
+                check_transition(table, old, new)
+
+
+def test_what_is_over_stays_over() -> None:
+    for state in (JobState.DONE, JobState.CANCELLED):
+        assert not JOB_TRANSITIONS[state]
+    assert sum(bool(v) for v in ATTEMPT_TRANSITIONS.values()) == 2
