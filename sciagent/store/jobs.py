@@ -16,7 +16,6 @@ from sciagent.store.clock import db_now
 
 LEASE_SECONDS = 60.0
 MAX_KILLS = 2  # a candidate that kills two workers is quarantined
-MAX_ATTEMPTS = 20  # lost to dead drivers; nothing to do with the candidate
 
 _LIVE = (JobState.RUNNING,)
 
@@ -62,7 +61,7 @@ def claim(connection: Connection, job_id: int, owner: str, lease_seconds: float 
     free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state.in_(_LIVE), j.lease_until < now))
     row = connection.execute(
         sa.update(t.job)
-        .where(j.id == job_id, free, j.attempts < MAX_ATTEMPTS, sa.not_(j.cancel_requested))
+        .where(j.id == job_id, free, sa.not_(j.cancel_requested))
         .values(
             state=JobState.RUNNING, lease_owner=owner, lease_until=now + timedelta(seconds=lease_seconds),
             fence=j.fence + 1, attempts=j.attempts + 1, updated_at=now,
@@ -159,6 +158,16 @@ def orphans(connection: Connection, campaign_id: int, owner: str) -> list[Any]:
     return list(connection.execute(query))
 
 
+def take_back(connection: Connection, job_id: int, fence: int) -> None:
+    """The job of an attempt whose driver died waits for a worker again."""
+    j = t.job.c
+    connection.execute(
+        sa.update(t.job)
+        .where(j.id == job_id, j.fence == fence, j.state == JobState.RUNNING)
+        .values(state=JobState.QUEUED, lease_owner=None, lease_until=None, updated_at=db_now(connection))
+    )
+
+
 def queued(connection: Connection, campaign_id: int) -> list[Any]:
     """Jobs that were decided and wait for a worker: (job id, candidate id, rung id, replicate), most urgent first."""
     j = t.job.c
@@ -169,6 +178,30 @@ def queued(connection: Connection, campaign_id: int) -> list[Any]:
         .limit(1000)
     )
     return list(connection.execute(query))
+
+
+def any_queued(connection: Connection, rung_id: int) -> bool:
+    """Whether a job of this rung was decided and waits for a worker."""
+    j = t.job.c
+    query = sa.select(j.id).where(j.rung_id == rung_id, j.state == JobState.QUEUED).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Sequence[str]) -> list[int]:
+    """Failed jobs of a rung that ended in one of these outcomes wait for a worker again; returns their candidates."""
+    j = t.job.c
+    changed = connection.execute(
+        sa.update(t.job)
+        .where(
+            j.campaign_id == campaign_id,
+            j.rung_id == rung_id,
+            j.state == JobState.FAILED,
+            j.outcome.in_(outcomes),
+        )
+        .values(state=JobState.QUEUED, outcome=None, updated_at=db_now(connection))
+        .returning(j.candidate_id)
+    )
+    return [int(i) for i in changed.scalars()]
 
 
 def reserve(connection: Connection, campaign_id: int, job_id: int, amounts: Mapping[str, float]) -> None:

@@ -41,14 +41,12 @@ def hits(connection: Connection, campaign_id: int) -> int:
 def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
     """The JSON of `sciagent status NAME --json`; a documented contract, add to it but change nothing."""
     ladder = rungs(connection, row.id)
-    by_place = [
-        (position, standing, verdict, int(n))
-        for position, standing, verdict, n in connection.execute(
-            sa.select(_CC.position, _CC.standing, _CC.verdict, sa.func.count())
-            .where(_CC.campaign_id == row.id)
-            .group_by(_CC.position, _CC.standing, _CC.verdict)
-        )
-    ]
+    place = (_CC.position, _CC.standing, _CC.verdict, _CC.hit_tier)
+    counted = connection.execute(
+        sa.select(*place, sa.func.count()).where(_CC.campaign_id == row.id).group_by(*place)
+    ).all()
+    by_place = [(position, standing, verdict, int(n)) for position, standing, verdict, _, n in counted]
+    by_tier = {str(tier): sum(int(n) for *_, tier_, n in counted if tier_ == tier) for tier in Tier}
     s, d = t.spend.c, t.decision.c
     cost = {
         (rung, resource): float(amount)
@@ -58,12 +56,7 @@ def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
             .group_by(s.rung_id, s.resource)
         )
     }
-    tiers = connection.execute(
-        sa.select(_CC.hit_tier, sa.func.count())
-        .where(_CC.campaign_id == row.id, _CC.hit_tier.is_not(None))
-        .group_by(_CC.hit_tier)
-    )
-    by_tier = {str(tier): 0 for tier in Tier} | {tier: int(n) for tier, n in tiers}
+    jobs = jobs_by_rung(connection, row.id)
     return {
         "campaign": row.name,
         "state": str(row.state),
@@ -75,7 +68,10 @@ def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
         "hits": hits(connection, row.id),
         "hits_by_tier": by_tier,
         "reused": count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),
-        "rungs": [_rung_status(r, by_place, cost.get((r.id, "core_seconds"), 0.0)) for r in ladder],
+        "rungs": [
+            _rung_status(r, by_place, cost.get((r.id, "core_seconds"), 0.0)) | {"jobs": jobs.get(r.id, 0)}
+            for r in ladder
+        ],
     }
 
 

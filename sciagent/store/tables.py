@@ -197,12 +197,13 @@ campaign_candidate = Table(
     Column("in_seeds", sa.Boolean, nullable=False, default=False), _ref("proposal_id", "proposal.id", nullable=True),
     _when("updated_at"), UniqueConstraint("campaign_id", "seq"),
     Index("ix_campaign_candidate_open", "campaign_id", "standing", "position", "seq"),
-    Index("ix_campaign_candidate_best", "campaign_id", "is_hit", "depth", "score"),
-    Index("ix_campaign_candidate_parents", "campaign_id", "score"),
+    Index("ix_campaign_candidate_places", "campaign_id", "position", "standing", "verdict", "hit_tier"),
 )  # fmt: skip
 
 _cc = campaign_candidate.c
 Index("ix_campaign_candidate_score", _cc.campaign_id, _cc.standing, _cc.position, _cc.score.desc(), _cc.seq)
+Index("ix_campaign_candidate_best", _cc.campaign_id, _cc.is_hit.desc(), _cc.depth.desc(), _cc.score.desc(), _cc.seq)
+Index("ix_campaign_candidate_parents", _cc.campaign_id, _cc.score.desc(), _cc.seq)
 
 job = Table(
     "job", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("rung_id", "rung.id"),

@@ -22,7 +22,7 @@ STATUS = {
     "campaign", "state", "stop_reason", "spent", "budget", "proposals", "candidates", "hits", "hits_by_tier", "reused",
     "rungs",
 }  # fmt: skip
-RUNG = {"rung", "tier", "done", "passed", "failed", "inconclusive", "errors", "core_seconds"}
+RUNG = {"rung", "tier", "done", "passed", "failed", "inconclusive", "errors", "core_seconds", "jobs"}
 BEST = {
     "key", "smiles", "inchikey", "utility", "p_hit", "verified", "hit", "in_seeds", "score", "reason", "values",
 }  # fmt: skip

@@ -358,7 +358,16 @@ def _tables() -> None:
         sa.UniqueConstraint("campaign_id", "seq", name=op.f("uq_campaign_candidate_campaign_id_seq")),
     )
     with op.batch_alter_table("campaign_candidate", schema=None) as batch_op:
-        batch_op.create_index("ix_campaign_candidate_best", ["campaign_id", "is_hit", "depth", "score"], unique=False)
+        batch_op.create_index(
+            "ix_campaign_candidate_best",
+            ["campaign_id", sa.text("is_hit DESC"), sa.text("depth DESC"), sa.text("score DESC"), "seq"],
+            unique=False,
+        )
+        batch_op.create_index(
+            "ix_campaign_candidate_places",
+            ["campaign_id", "position", "standing", "verdict", "hit_tier"],
+            unique=False,
+        )
         batch_op.create_index(
             "ix_campaign_candidate_open", ["campaign_id", "standing", "position", "seq"], unique=False
         )
@@ -367,7 +376,9 @@ def _tables() -> None:
             ["campaign_id", "standing", "position", sa.text("score DESC"), "seq"],
             unique=False,
         )
-        batch_op.create_index("ix_campaign_candidate_parents", ["campaign_id", "score"], unique=False)
+        batch_op.create_index(
+            "ix_campaign_candidate_parents", ["campaign_id", sa.text("score DESC"), "seq"], unique=False
+        )
 
     op.create_table(
         "candidate_parent",
@@ -572,6 +583,7 @@ def downgrade() -> None:
     op.drop_table("candidate_parent")
     with op.batch_alter_table("campaign_candidate", schema=None) as batch_op:
         batch_op.drop_index("ix_campaign_candidate_parents")
+        batch_op.drop_index("ix_campaign_candidate_places")
         batch_op.drop_index("ix_campaign_candidate_score")
         batch_op.drop_index("ix_campaign_candidate_open")
         batch_op.drop_index("ix_campaign_candidate_best")

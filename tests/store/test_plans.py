@@ -1,0 +1,72 @@
+"""The questions asked at every step stand on an index, however large the campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.store import campaigns, candidates, evidence, jobs, queries, standings
+from sciagent.store.ledger import Ledger
+from tests.support import rows
+
+HOT: dict[str, Callable[[Any, int], object]] = {
+    "waiting, first come first": lambda c, i: standings.waiting(c, i, 1, by_score=False, limit=10),
+    "waiting, best first": lambda c, i: standings.waiting(c, i, 1, by_score=True, limit=10),
+    "top": lambda c, i: standings.top(c, i, 10),
+    "count_at": lambda c, i: standings.count_at(c, i, [1, 2], 10),
+    "undecided_seqs": lambda c, i: standings.undecided_seqs(c, i, 2, 10),
+    "members": lambda c, i: standings.members(c, i, [1, 2]),
+    "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], "toy", "1", rows.SETTINGS),
+    "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
+    "measured_of": lambda c, i: evidence.measured_of(c, [1, 2]),
+    "queued": lambda c, i: jobs.queued(c, i),
+    "reserved": lambda c, i: jobs.reserved(c, i),
+    "orphans": lambda c, i: jobs.orphans(c, i, "me"),
+    "cost_ratios": lambda c, i: jobs.cost_ratios(c, "toy", "1", rows.SETTINGS),
+    "best": lambda c, i: queries.best(c, campaigns.get(c, "toys"), 10),
+    "hits": lambda c, i: queries.hits(c, i),
+    "spent": lambda c, i: queries.spent(c, i),
+    "find a candidate": lambda c, i: candidates.find(c, "abcdef12"),
+    "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
+}
+IN_ORDER = {
+    "waiting, first come first",
+    "waiting, best first",
+    "undecided_seqs",
+    "top",
+    "best",
+}  # and nothing is left to sort
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("name", HOT)
+def test_nothing_is_scanned(ledger: Ledger, name: str) -> None:
+    with ledger.begin() as connection:
+        rows.campaign(connection)
+    asked: list[tuple[str, Any]] = []
+
+    def listen(connection: Any, cursor: Any, statement: str, parameters: Any, *rest: Any) -> None:
+        if statement.startswith("SELECT"):
+            asked.append((statement, parameters))
+
+    sa.event.listen(ledger.engine, "before_cursor_execute", listen)
+    with ledger.read() as connection:
+        HOT[name](connection, 1)
+        questions = list(asked)
+        assert questions
+        plan = [
+            str(row[3])
+            for statement, parameters in questions
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+        ]
+    scans = [
+        line
+        for line in plan
+        if line.startswith("SCAN") and not line.startswith(("SCAN anon", "SCAN (subquery", "SCAN CONSTANT ROW"))
+    ]
+    assert scans == [], plan
+    if name in IN_ORDER:
+        assert not any("TEMP B-TREE" in line for line in plan), plan
