@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.engine import Connection
+
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.screen import Screen
 from sciagent.campaign.judge import RungRules
@@ -14,11 +16,13 @@ from sciagent.campaign.load import parse_spec
 from sciagent.campaign.spec import CampaignSpec, EvolveSpec
 from sciagent.campaign.spec_rungs import RungSpec
 from sciagent.domain.objectives import Objective
+from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import Proposer
+from sciagent.domain.states import Standing
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError
 from sciagent.scheduling.rules import make_rule
-from sciagent.store import campaigns
+from sciagent.store import campaigns, jobs, standings
 from sciagent.store.campaigns import CampaignRow
 from sciagent.store.ledger import Ledger
 from sciagent.verification.contract import Verifier
@@ -115,12 +119,10 @@ def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list
 def create_or_open(ledger: Ledger, spec: CampaignSpec, source: str, who: str) -> tuple[Built, list[str]]:
     """Enter the campaign, or take up the one of that name if it is the same.
 
-    Only budget, goal.count, workers and description may differ from last time; such a change is logged as an amendment.
+    Only what `spec_diff.AMENDABLE` names may differ from last time; such a change is logged as an amendment.
     Returns the parts and the amendments made, as `path: old -> new`.
     Raises UsageError with a diff when anything else differs.
     """
-    from sciagent.store import jobs
-
     canonical = spec.canonical()
     amended: list[str] = []
     with ledger.begin() as connection:
@@ -135,7 +137,8 @@ def create_or_open(ledger: Ledger, spec: CampaignSpec, source: str, who: str) ->
             where = ledger.url.render_as_string(hide_password=True)
             raise UsageError(
                 f'campaign "{spec.campaign}" is in {where} already, with another spec:\n  {lines}\n'
-                "Budget, goal.count and workers may change; for anything else give it a new name (evidence is reused)."
+                "Budget, goal.count, limits and workers may change; for anything else give it a new name "
+                "(evidence is reused)."
             )
         elif row.spec_hash != spec.hash:
             amended = spec.diff(row.spec)
@@ -152,6 +155,7 @@ def create_or_open(ledger: Ledger, spec: CampaignSpec, source: str, who: str) ->
                 who=who,
                 why="run with an amended file",
             )
+            _retry_limited(connection, row, canonical)
             row = campaigns.get(connection, spec.campaign)
         rows = {r.name: r for r in campaigns.rungs(connection, row.id)}
         for rung in spec.ladder:
@@ -167,6 +171,19 @@ def create_or_open(ledger: Ledger, spec: CampaignSpec, source: str, who: str) ->
         }
     ids = {name: r.id for name, r in rows.items()}
     return Built(ledger, row, spec, _build_rungs(spec, ids, ratios)), amended
+
+
+def _retry_limited(connection: Connection, row: CampaignRow, canonical: dict[str, Any]) -> None:
+    """What ran into a limit that has been raised since is tried again; it is no evidence, so nothing is superseded."""
+    old = {one["rung"]: one.get("limits", {}) for one in row.spec["ladder"]}
+    new = {one["rung"]: one.get("limits", {}) for one in canonical["ladder"]}
+    reasons = {"wall_seconds": Outcome.TIMEOUT, "memory_mb": Outcome.OUT_OF_MEMORY}
+    for rung in campaigns.rungs(connection, row.id):
+        raised = [o for k, o in reasons.items() if new[rung.name].get(k, 0) > old[rung.name].get(k, 0)]
+        for candidate_id in jobs.requeue(connection, row.id, rung.id, raised) if raised else ():
+            standings.update(
+                connection, row.id, candidate_id, standing=Standing.PENDING, verdict=None, reason=None, detail=""
+            )
 
 
 def open_stored(ledger: Ledger, name: str, who: str) -> Built:

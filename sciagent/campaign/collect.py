@@ -89,11 +89,6 @@ def _pool_failed(ticket: Ticket, fault: str) -> HostResult:
 def reap(built: Built, lease: DriverLease) -> int:
     """Take back what dead drivers left running: attempts become lost, booked to their last heartbeat, and their jobs
     wait for a worker again. Only who holds the driver lease may call it. Returns how many jobs were taken back."""
-    from sqlalchemy import update
-
-    from sciagent.store import tables as t
-    from sciagent.store.clock import db_now
-
     with built.ledger.begin() as connection:
         campaigns.check_driver(connection, lease)
         orphans = jobs.orphans(connection, built.row.id, lease.owner)
@@ -105,10 +100,5 @@ def reap(built: Built, lease: DriverLease) -> int:
             )  # fmt: skip
             jobs.book(connection, built.row.id, rung_id, attempt_id, cost)
             if job_id is not None:
-                j = t.job.c
-                connection.execute(
-                    update(t.job)
-                    .where(j.id == job_id, j.fence == fence, j.state == JobState.RUNNING)
-                    .values(state=JobState.QUEUED, lease_owner=None, lease_until=None, updated_at=db_now(connection))
-                )
+                jobs.take_back(connection, job_id, fence)
     return len(orphans)

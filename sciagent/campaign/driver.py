@@ -19,7 +19,7 @@ from sciagent.domain.ports import Turn
 from sciagent.domain.states import CampaignState
 from sciagent.errors import StaleLeaseError
 from sciagent.execution.local import LocalPool
-from sciagent.store import campaigns, evidence, queries, standings
+from sciagent.store import campaigns, evidence, jobs, queries, standings
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 from sciagent.verification.host import Worker
@@ -138,7 +138,11 @@ class Driver:
             return CampaignState.FINISHED, f"{self._hits} hits; {goal.count} were asked for"
         if spent := self._purse.exhausted():
             return CampaignState.BUDGET_SPENT, spent
-        if built.rule.stops_when_terminal_is_spent and self._purse.remaining_jobs(built.terminal) == 0:
+        if (
+            built.rule.stops_when_terminal_is_spent
+            and self._purse.remaining_jobs(built.terminal) == 0
+            and not self._queued(built.terminal)  # places taken before a kill or a crash, and not used yet
+        ):
             label = built.rungs[built.terminal].spec.rung
             return (
                 CampaignState.BUDGET_SPENT,
@@ -156,6 +160,10 @@ class Driver:
         if waiting:
             return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {waiting} candidates still wait"
         return CampaignState.FINISHED, "nothing is left to do"
+
+    def _queued(self, position: int) -> bool:
+        with self.built.ledger.read() as connection:
+            return jobs.any_queued(connection, self.built.rungs[position].id)
 
     def _collect(self, wait: float) -> None:
         done = self._pool.next_completed(wait)

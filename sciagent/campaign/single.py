@@ -63,12 +63,13 @@ def _one_rung(
     if candidate_id in known:
         found = known[candidate_id]
         return answer_of(rung, found), _row(rung, answer_of(rung, found), found.outcome, found.measured, True, 0.0)
+    with ledger.begin() as connection:
+        attempt_id = jobs.begin_attempt(connection, new_owner(), campaign_id=None, rung_id=None)
     request = Request(v.name, v.settings.model_dump(mode="json"), (candidate,), rung.limits)
     result = worker.run(request)[0]
     files = store_files(ledger, [result])[0]
     f = result.finding
     with ledger.begin() as connection:
-        attempt_id = jobs.begin_attempt(connection, new_owner(), campaign_id=None, rung_id=None)
         state = AttemptState.DONE if f.outcome.rule.is_evidence else AttemptState.FAILED
         jobs.end_attempt(
             connection, attempt_id, state, cost=result.cost, wall_seconds=result.wall_seconds, outcome=f.outcome,

@@ -95,6 +95,12 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
     if parts.terminal is not None and parts.terminal not in labels and None not in parts.labels:
         near = did_you_mean(parts.terminal, labels)
         faults.add(("terminal",), f'no rung is labelled "{parts.terminal}"{near}', _of(labels))
+    elif parts.terminal is not None and parts.labels.count(parts.terminal) == 1:
+        for i in range(parts.labels.index(parts.terminal) + 1, len(parts.labels)):
+            rung = parts.ladder.get(i)
+            if rung is not None and rung.tier is not Tier.WORLD:
+                message = f'comes after the terminal rung "{parts.terminal}" and would never run'
+                faults.add(("ladder", i, "verifier"), message, "move it before the terminal rung, or leave it out")
 
 
 def _check_objectives(parts: Draft, faults: Faults) -> None:

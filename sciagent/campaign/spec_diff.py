@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-AMENDABLE = ("budget", "goal.count", "workers", "description")
+AMENDABLE = ("budget", "goal.count", "workers", "description", "ladder.limits")
 ABSENT = object()
 _NAMED_BY = ("rung", "property")
 _LONGEST = 120
@@ -15,6 +15,7 @@ _LONGEST = 120
 def without_amendable(canonical: Mapping[str, Any]) -> dict[str, Any]:
     """The canonical form less everything that may be amended."""
     rest = dict(canonical)
+    rest["ladder"] = [{k: v for k, v in rung.items() if k != "limits"} for rung in canonical.get("ladder", ())]
     for path in AMENDABLE:
         head, _, tail = path.partition(".")
         if tail and isinstance(rest.get(head), Mapping):

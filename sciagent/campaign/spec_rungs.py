@@ -100,6 +100,11 @@ class RungSpec(Part):
             raise fault(f'unknown verifier "{value}"{did_you_mean(value, names)}', known) from None
         except UsageError as error:
             raise fault(str(error)) from None
+        found = verifier_class(value)
+        if not found.reusable or found.subject != "candidate":
+            raise fault(
+                f'verifier "{value}" depends on the time or on the proposal; a campaign cannot run such a rung yet'
+            )
         return value
 
     @field_validator("settings")

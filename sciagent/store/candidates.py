@@ -94,7 +94,10 @@ def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]
     """(id, key, text) of candidates whose key begins with `text` (6 digits or more), or whose InChIKey or notation
     equals it; at most 20."""
     columns = (t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
-    via_alias = sa.select(t.candidate_alias.c.candidate_id).where(t.candidate_alias.c.text_hash == _digest(text))
+    alias = t.candidate_alias.c  # asked first: PostgreSQL reads all candidates when this is a subquery of the next
+    via_alias = list(
+        connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
+    )
     condition = sa.or_(t.candidate.c.inchikey == t.storable(text), t.candidate.c.id.in_(via_alias))
     if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):
         condition = sa.or_(condition, sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g"))

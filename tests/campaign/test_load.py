@@ -5,13 +5,13 @@ import os
 from pathlib import Path
 
 import pytest
-from fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sciagent.campaign.load import campaign_schema, load_spec, parse_spec
 from sciagent.campaign.spec import CampaignSpec
 from sciagent.errors import SpecError
+from tests.campaign.fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
 
 # what is replaced, by what, line:column, path, part of the message
 MISTAKES = {
@@ -43,7 +43,6 @@ MISTAKES = {
                             "21:14", "goal.kind", "hits need acceptance limits"),
     "measured by none": ("property: homo_lumo_gap\n    window: [4.0, 4.6]\n    unit: eV", "property: logp\n    max: 3",
                          "6:15", "objectives[0].property", 'no rung up to the terminal "dft" measures "logp"'),
-    "measured too late": ("terminal: dft", "terminal: checks", "6:15", "objectives[0].property", "no rung up to"),
     "verifier": ("fake.scf", "fake.scff", "16:15", "ladder[1].verifier", 'did you mean "fake.scf"?'),
     "verifier of crystals": ("verifier: fake.checks", "verifier: fake.lattice", "12:15", "ladder[0].verifier",
                              "is for a crystal, not a molecule"),
@@ -292,3 +291,11 @@ def test_a_mistake_in_the_settings_of_a_shipped_verifier(tmp_path: Path) -> None
     first, second = str(caught.value).splitlines()
     assert first == 'q.yaml:12:7: ladder[2].settings.functonal: unknown setting; did you mean "functional"?'
     assert second.startswith('  verifier "pyscf.scf" takes: functional, basis')
+
+
+def test_a_rung_after_the_terminal_one_is_refused(folder: Path) -> None:
+    (folder / "dyes.yaml").write_text(CAMPAIGN.replace("terminal: dft", "terminal: checks"))
+    with pytest.raises(SpecError) as caught:
+        load_spec(folder / "dyes.yaml")
+    assert "dyes.yaml:6:15: objectives[0].property: no rung up to" in str(caught.value)
+    assert 'dyes.yaml:16:15: ladder[1].verifier: comes after the terminal rung "checks"' in str(caught.value)

@@ -46,17 +46,7 @@ def test_a_command_with_arguments_has_an_example_that_is_understood(path: tuple[
     LEAVES[path].make_context(" ".join(path), words[1 + len(path) :])
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=pytest.mark.xfail(reason="rich takes [eV] for markup and leaves it out", strict=False))
-        if path == ("import",)
-        else path
-        for path in LEAVES
-        if LEAVES[path].epilog
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("path", [path for path in LEAVES if LEAVES[path].epilog], ids=" ".join)
 def test_the_example_is_printed_as_it_was_written(path: tuple[str, ...]) -> None:
     assert LEAVES[path].epilog.replace("\\[", "[") in shown(*path)
 
