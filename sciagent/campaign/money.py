@@ -34,7 +34,11 @@ class Purse:
         return max(0, self._jobs_limit[position] - self._jobs[position])
 
     def fits(self, reservation: Cost) -> bool:
-        """Whether spent + reserved + this stays within every limit."""
+        """Whether spent + reserved + this stays within every limit, and a job of that length within the wall time."""
+        if self._wall_limit is not None:
+            seconds = reservation.get("core_seconds", 0.0)  # engines run on one thread: about as long on the clock
+            if self._minutes() + seconds / 60 > self._wall_limit:
+                return False
         return all(
             self._spent.get(r, 0.0) + self._reserved.get(r, 0.0) + reservation.get(r, 0.0) <= limit
             for r, limit in self._limits.items()
@@ -53,12 +57,13 @@ class Purse:
         for r, amount in cost.items():
             self._spent[r] = self._spent.get(r, 0.0) + amount
 
+    def _minutes(self) -> float:
+        return (self._wall_before + time.monotonic() - self._began) / 60
+
     def exhausted(self) -> str | None:
         """Which limit leaves nothing at all, in words; None while there is something left."""
-        if self._wall_limit is not None:
-            minutes = (self._wall_before + time.monotonic() - self._began) / 60
-            if minutes >= self._wall_limit:
-                return f"wall time: {minutes:.1f} of {self._wall_limit:g} minutes"
+        if self._wall_limit is not None and self._minutes() >= self._wall_limit:
+            return f"wall time: {self._minutes():.1f} of {self._wall_limit:g} minutes"
         for r, limit in self._limits.items():
             if self._spent.get(r, 0.0) >= limit:
                 return f"{r}: {self._spent.get(r, 0.0):.0f} of {limit:g}"
