@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy.engine import make_url
 
 from sciagent.store import engine as engines
 from sciagent.store import migrate
 from sciagent.store.ledger import Ledger
-from tests.support.realservers import NoServerError, fresh_database, running_postgres
+from sciagent.store.tables import metadata
+from tests.support.realservers import NoServerError, empty, fresh_database, running_postgres
 
 BACKENDS = ("sqlite", "postgresql")
 
@@ -57,10 +57,10 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_postgres(postgres: str) -> Iterator[str]:
-    """The name of a PostgreSQL database at head, to be used as template."""
+    """The URL of a PostgreSQL database at head, which the tests share and empty: a fresh one takes 0.3 s each."""
     with fresh_database(postgres) as url:
         _migrate(url)
-        yield str(make_url(url).database)
+        yield url
 
 
 def _migrate(url: str) -> None:
@@ -71,15 +71,15 @@ def _migrate(url: str) -> None:
 
 @pytest.fixture
 def ledger_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A ledger at head with no rows, on SQLite and on PostgreSQL."""
+    """A ledger at head with no rows, on SQLite and on PostgreSQL. Whoever changes the schema takes `postgres_url`."""
     if backend == "sqlite":
         path = tmp_path / "ledger.db"
         shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
         yield str(path)
         return
-    server, template = request.getfixturevalue("postgres"), request.getfixturevalue("migrated_postgres")
-    with fresh_database(server, template) as url:
-        yield url
+    url = str(request.getfixturevalue("migrated_postgres"))
+    yield url
+    empty(url, [table.name for table in metadata.tables.values()])
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -164,12 +164,27 @@ def running_postgres() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def fresh_database(server_url: str, template: str | None = None) -> Iterator[str]:
+def fresh_database(server_url: str) -> Iterator[str]:
     """The URL of a new database, dropped at the end whoever is still connected."""
     name = f"t{uuid.uuid4().hex[:16]}"
     with psycopg.connect(_plain(server_url), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else ""))
+        admin.execute(f"CREATE DATABASE {name}")
         try:
             yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
         finally:
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def empty(url: str, tables: Sequence[str]) -> None:
+    """Throw out who is still connected, then remove every row, past the triggers that forbid it."""
+    with psycopg.connect(_plain(url), autocommit=True) as admin:
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+        with admin.transaction():
+            admin.execute("SET LOCAL session_replication_role = replica")
+            for table in tables:
+                admin.execute(f'DELETE FROM "{table}"')
+            admin.execute("INSERT INTO watermark (id, value) VALUES (1, 0)")
+            admin.execute("SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S'")
