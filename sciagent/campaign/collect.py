@@ -8,7 +8,7 @@ from sciagent.campaign.build import Built
 from sciagent.campaign.dispatch import Ticket, request_of
 from sciagent.campaign.judge import Judgement
 from sciagent.campaign.money import Purse
-from sciagent.campaign.record import error, record_result, settle, store_files
+from sciagent.campaign.record import Result, error, record_results, settle, store_files
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
@@ -50,9 +50,8 @@ def collect(built: Built, purse: Purse, lease: DriverLease, done: Completed[Tick
         )  # fmt: skip
         jobs.book(connection, built.row.id, ticket.rung.id, ticket.claim.attempt_id, result.cost)
         if mine and state is not JobState.QUEUED:
-            record_result(
-                connection, ticket.rung, ticket.candidate, ticket.candidate_id, result, files, ticket.claim.attempt_id
-            )  # fmt: skip
+            found = Result(ticket.candidate, ticket.candidate_id, result, files)
+            record_results(connection, ticket.rung, ticket.claim.attempt_id, [found])
             gave_up = _gave_up(finding, state, kills)
             settle(connection, built, ticket.candidate_id, position, failed=result, gave_up=gave_up)
     purse.spend(result.cost)

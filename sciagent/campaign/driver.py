@@ -22,7 +22,7 @@ from sciagent.execution.local import LocalPool
 from sciagent.store import campaigns, evidence, jobs, queries, standings
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
-from sciagent.verification.host import Worker
+from sciagent.verification.host import Worker, sweep
 
 BARREN_TURNS = 25  # a proposer that brings nothing new so often in a row has nothing left
 
@@ -55,6 +55,7 @@ class Driver:
             self._lease = campaigns.take_driver(connection, built.row.id, self.owner)
         try:
             self.reaped = reap(built, self._lease)
+            sweep(built.scratch())
             with built.ledger.begin() as connection:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
                 campaigns.log_event(connection, built.row.id, "driver_started", {"reaped": self.reaped})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -30,42 +31,38 @@ def store_files(ledger: Ledger, results: Sequence[HostResult]) -> list[tuple[tup
     return stored
 
 
-def record_result(
-    connection: Connection,
-    rung: BuiltRung,
-    candidate: Candidate,
-    candidate_id: int,
-    result: HostResult,
-    artifacts: tuple[tuple[str, str, int, str], ...],
-    attempt_id: int,
-    replicate: int = 0,
-    proposal_id: int | None = None,
-) -> None:
-    """Evidence, if the outcome is evidence. Who comes second under one key (another campaign was faster) is dropped:
-    the first stands, and was computed under the same settings."""
-    if not result.finding.outcome.rule.is_evidence:
-        return
-    key = rung.verifier.evidence_key(candidate, replicate)
-    if evidence.by_key(connection, key.hash) is not None:
-        return
-    new = NewEvidence(
-        result.finding, key, candidate_id, attempt_id=attempt_id, proposal_id=proposal_id, versions=result.versions,
-        artifacts=artifacts, reusable=rung.verifier.reusable,
+@dataclass(frozen=True)
+class Result:
+    """What the host brought back of one candidate, with the artifacts already in the store."""
+
+    candidate: Candidate
+    candidate_id: int
+    result: HostResult
+    artifacts: tuple[tuple[str, str, int, str], ...]
+
+
+def record_results(connection: Connection, rung: BuiltRung, attempt_id: int, found: Sequence[Result]) -> None:
+    """Evidence of those whose outcome is evidence, and what they cost. Who comes second under one key (another
+    campaign was faster) is dropped: the first stands, and was computed under the same settings."""
+    v = rung.verifier
+    good = [f for f in found if f.result.finding.outcome.rule.is_evidence]
+    evidence.record_or_keep(
+        connection,
+        [
+            NewEvidence(
+                f.result.finding, v.evidence_key(f.candidate), f.candidate_id, attempt_id=attempt_id,
+                versions=f.result.versions, artifacts=f.artifacts, reusable=v.reusable,
+            )
+            for f in good
+        ],
     )  # fmt: skip
-    evidence.record(connection, [new])
-    declared = rung.verifier.cost(candidate)
-    if not rung.is_fast:
+    for f in good if not rung.is_fast else ():
+        declared = v.cost(f.candidate)
         jobs.observe_cost(
-            connection,
-            verifier=rung.verifier.name,
-            version=rung.verifier.version,
-            settings_hash=rung.verifier.settings_hash,
-            candidate_id=candidate_id,
-            attempt_id=attempt_id,
-            declared=declared,
-            actual=result.cost,
-        )
-        rung.cost_model.observe(declared, result.cost)
+            connection, verifier=v.name, version=v.version, settings_hash=v.settings_hash, candidate_id=f.candidate_id,
+            attempt_id=attempt_id, declared=declared, actual=f.result.cost,
+        )  # fmt: skip
+        rung.cost_model.observe(declared, f.result.cost)
 
 
 def answer_of(rung: BuiltRung, found: Recorded) -> Answer:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sciagent.campaign.build import BuiltRung, built_rungs
 from sciagent.campaign.judge import Answer, judge, place
-from sciagent.campaign.record import answer_of, record_result, store_files
+from sciagent.campaign.record import Result, answer_of, record_results, store_files
 from sciagent.campaign.spec import CampaignSpec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidates import Candidate
@@ -75,7 +75,7 @@ def _one_rung(
             connection, attempt_id, state, cost=result.cost, wall_seconds=result.wall_seconds, outcome=f.outcome,
             reason=f.reason, detail=f.detail,
         )  # fmt: skip
-        record_result(connection, rung, candidate, candidate_id, result, files, attempt_id)
+        record_results(connection, rung, attempt_id, [Result(candidate, candidate_id, result, files)])
     judgement = judge(rung.rules, f.outcome, f.reason, f.detail, f.measured)
     answer = Answer(rung.rules.position, judgement, f.measured if f.outcome is Outcome.OK else ())
     return answer, _row(rung, answer, f.outcome, f.measured, False, result.cost.get("core_seconds", 0.0))

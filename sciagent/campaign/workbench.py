@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.judge import Answer, Place, judge, place
-from sciagent.campaign.record import answer_of, columns, record_result, store_files
+from sciagent.campaign.record import Result, answer_of, columns, record_results, store_files
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -240,11 +240,12 @@ class CampaignWorkbench:
         jobs.end_attempt(connection, attempt_id, AttemptState.DONE, cost=cost, wall_seconds=wall, outcome=Outcome.OK)
         jobs.book(connection, self._built.row.id, rung.id, attempt_id, cost)
         files = store_files(self._built.ledger, [result for _, result in batch])
-        for (entry, result), artifacts in zip(batch, files, strict=True):
-            assert entry.candidate is not None
-            record_result(
-                connection, rung, entry.candidate, ids[entry.candidate.key], result, artifacts, attempt_id
-            )  # fmt: skip
+        found = [
+            Result(entry.candidate, ids[entry.candidate.key], result, artifacts)
+            for (entry, result), artifacts in zip(batch, files, strict=True)
+            if entry.candidate is not None
+        ]
+        record_results(connection, rung, attempt_id, found)
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[tuple[_Entry, int]], ids: dict[str, int]) -> None:
         now, mark = db_now(connection), evidence.read_watermark(connection)

@@ -51,8 +51,9 @@ class Progress:
         now = time.monotonic()
         if self._quiet or now - self._last < (REFRESH_SECONDS if self._live else LINE_SECONDS):
             return
-        self._last = now
         status = self._status()
+        # never more than a tenth of the time goes into looking
+        self._last = now + 10 * (time.monotonic() - now)
         if self._live is not None:
             foot = Text(self._note or "Ctrl-C stops cleanly", style="dim")
             self._live.update(Group(table(status), budget_line(status), foot), refresh=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -13,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import psutil
 
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -56,6 +60,24 @@ class HostResult:
     files: tuple[StoredFile, ...] = ()
 
 
+def _prefix() -> str:
+    return f"worker-{re.sub('[^A-Za-z0-9.]', '_', socket.gethostname())}-"
+
+
+def sweep(scratch_root: Path) -> int:
+    """Remove the folders of workers of this host whose driver is gone; returns how many there were.
+
+    A worker removes its own; only when driver and zygote are killed in the same instant is one left.
+    """
+    removed = 0
+    for folder in scratch_root.glob(f"{_prefix()}*") if scratch_root.is_dir() else ():
+        pid = folder.name.removeprefix(_prefix()).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+    return removed
+
+
 class Worker:
     """One warm process and what it forks; used by one thread at a time, `cancel` from any.
 
@@ -67,7 +89,7 @@ class Worker:
         if sys.platform != "linux":
             raise UsageError(f"verifications run on Linux only, this is {sys.platform}; use a container or WSL 2")
         scratch_root.mkdir(parents=True, exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix=f"worker-{os.getpid()}-", dir=scratch_root.resolve()))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_prefix()}{os.getpid()}-", dir=scratch_root.resolve()))
         self._preload = tuple(preload)
         self._number = 0
         self._cancelled = threading.Event()
