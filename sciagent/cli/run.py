@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -67,6 +68,16 @@ def resume(
     _drive(open_stored(opened, row.name, who()), workers, report, json, quiet)
 
 
+class Interrupts:
+    """Where a signal handler's words go: to the progress display, once there is one."""
+
+    def __init__(self) -> None:
+        self.show: Callable[[str], None] = say
+
+    def __call__(self, text: str) -> None:
+        self.show(text)
+
+
 def _drive(built: Built, workers: int | None, report: Path | None, json: bool, quiet: bool) -> None:
     from sciagent.campaign.driver import Driver
     from sciagent.cli.progress import Progress
@@ -76,26 +87,28 @@ def _drive(built: Built, workers: int | None, report: Path | None, json: bool, q
 
     name = built.row.name
     target = report or Path(f"{name}.report.md")
-    with Driver(built, workers=workers) as driver, Progress(built, driver, quiet or json) as progress:
-        interrupts = 0
+    driver, interrupts, told = Driver(built, workers=workers), 0, Interrupts()
 
-        def on_signal(number: int, frame: FrameType | None) -> None:
-            nonlocal interrupts
-            interrupts += 1
-            if interrupts == 1:
-                driver.request_stop()
-                progress.note("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
-            elif interrupts == 2:
-                driver.abort()
-            else:
-                os._exit(Exit.INTERRUPTED)  # the workers see their pipe close and end what they run
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts == 1:
+            driver.request_stop()
+            told("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
+        elif interrupts == 2:
+            driver.abort()
+        else:
+            os._exit(Exit.INTERRUPTED)  # the workers see their pipe close and end what they run
 
-        previous = {s: signal.signal(s, on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
-        try:
+    # before anything is started: a Ctrl-C during the start is a clean stop too
+    previous = {s: signal.signal(s, on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with driver, Progress(built, driver, quiet or json) as progress:
+            told.show = progress.note
             ended = driver.run(progress.step)
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     with built.ledger.read() as connection:
         row = campaigns.get(connection, name)
         status = queries.status(connection, row)
