@@ -107,6 +107,8 @@ def _read(path: Path, structure: str, columns: Sequence[Column]) -> Any:
             header = reader.fieldnames or []
             for name in (structure, *(c.name for c in columns)):
                 if name not in header:
+                    if len(header) == 1 and ";" in header[0]:
+                        raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
                     known = ", ".join(header) or "nothing"
                     raise InputFileError(
                         f'{path}:1:1: no column "{name}"{did_you_mean(name, header)}; the header has: {known}'

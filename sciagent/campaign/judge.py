@@ -136,14 +136,14 @@ def _missed(objectives: Sequence[Objective], values: Mapping[str, Quantity]) -> 
 
 
 def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer]) -> float | None:
-    """In (0, 1]: how promising a candidate is. None until a paid rung has answered.
+    """In (0, 1]: how promising a candidate is. None until a paid rung, or the terminal one, has answered.
 
     An objective whose property the terminal rung has measured counts with its desirability. Below that, a value at a
     lower level is never held against the objective: it counts by how central it lies in that rung's own gate.
     """
     logs: list[float] = []
     weights: list[float] = []
-    if not any(a.measured and rules[a.position].tier != "fast" for a in answers):
+    if not any(a.measured and (rules[a.position].tier != "fast" or rules[a.position].is_terminal) for a in answers):
         return None
     for objective in objectives:
         found = None

@@ -6,6 +6,7 @@ import getpass
 import json
 import sys
 from enum import IntEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -31,11 +32,19 @@ LedgerOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
 
 
-def open_ledger(url: str | None) -> Any:
-    """The ledger at the code's revision; says so if SQLite was copied and upgraded."""
+def open_ledger(url: str | None, create: bool = False) -> Any:
+    """The ledger at the code's revision; says so if SQLite was copied and upgraded.
+
+    create: whether a SQLite file that does not exist is made. Raises UsageError if it is not.
+    """
+    from sciagent.errors import UsageError
+    from sciagent.store.engine import ledger_url
     from sciagent.store.ledger import Ledger
 
     settings = load(url)
+    found = ledger_url(settings.ledger)
+    if not create and found.get_backend_name() == "sqlite" and not Path(str(found.database)).exists():
+        raise UsageError(f"no ledger at {found.database}; name one with --ledger, or start with: sciagent run FILE")
     ledger = Ledger(settings.ledger, settings.artifacts)
     if ledger.copy_taken:
         say(f"the ledger was upgraded; a copy from before is at {ledger.copy_taken}")

@@ -51,7 +51,8 @@ def import_(
     from sciagent.domain.properties import Level
 
     report = import_file(
-        open_ledger(ledger), file, columns=_columns(value, uncertainty or []), level=Level(method, basis, phase),
+        open_ledger(ledger, create=True), file, columns=_columns(value, uncertainty or []),
+        level=Level(method, basis, phase),
         structure=column, standardise="parent" if parent else "refuse", who=who(), skip_bad=skip_bad, revise=revise,
         dry_run=dry_run,
     )  # fmt: skip
@@ -66,6 +67,7 @@ def import_(
 
 def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
     from sciagent.campaign.importing import Column
+    from sciagent.domain.properties import properties
 
     spread = {}
     for text in uncertainties:
@@ -78,7 +80,12 @@ def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
         match = _VALUE.fullmatch(text)
         if match is None:
             raise UsageError(f"--value \"{text}\": write COLUMN=PROPERTY[UNIT], such as 'gap=homo_lumo_gap[eV]'")
-        name = match["column"]
+        name, prop = match["column"], properties()[match["property"]]
+        if match["unit"] is None and prop.unit != "1":
+            raise UsageError(
+                f"--value {text}: say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]; "
+                f"it takes: {', '.join(prop.units)}"
+            )
         found.append(Column(name, match["property"], match["unit"], spread.pop(name, None)))
     if spread:
         raise UsageError(f"--uncertainty names {', '.join(spread)}, which no --value has")

@@ -51,3 +51,12 @@ def main() -> None:
         sys.exit(Exit.INTERRUPTED)
     except BrokenPipeError:
         sys.exit(Exit.OK)
+    except OSError as error:
+        say(f"sciagent: {error.filename or ''}: {error.strerror or error}".replace(": :", ":"))
+        sys.exit(Exit.FAILED)
+    except Exception as error:
+        if type(error).__module__.startswith("sqlalchemy.") or type(error).__module__ in ("sqlite3", "psycopg"):
+            reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            say(f"sciagent: the ledger does not answer: {reason}; `sciagent doctor --ledger URL` says more")
+            sys.exit(Exit.FAILED)
+        raise

@@ -44,7 +44,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         self._note = text
-        if self._live is None and not self._quiet:
+        if not self._quiet:  # above the live table, where a small terminal shows it too
             self._console.print(text, highlight=False)
 
     def step(self) -> None:
@@ -73,9 +73,10 @@ class Progress:
         hits = [r for r in rows if r["hit"]]
         if hits:
             self._console.print(best_table(hits, self._built.objectives))
-        elif self._built.spec.goal.kind == "hits":
+        elif self._built.spec.goal.kind == "hits" and status["state"] != "interrupted":
             self._console.print("no hit: see the report for why the others fell", highlight=False)
-        self._console.print(f"{status['state']}: {status['stop_reason']}", highlight=False, soft_wrap=True)
+        if status["state"] != "interrupted":
+            self._console.print(f"{status['state']}: {status['stop_reason']}", highlight=False, soft_wrap=True)
         self._console.print(f"report: {report}", highlight=False, soft_wrap=True)
 
     def _status(self) -> dict[str, Any]:
@@ -88,10 +89,18 @@ class Progress:
 def table(status: dict[str, Any]) -> Table:
     made = Table(title=f"{status['campaign']}: {status['state']}", title_justify="left")
     made.add_column("rung")
-    for name in ("done", "passed", "failed", "undecided", "errors", "CPU s"):
+    for name in ("running", "done", "passed", "failed", "undecided", "errors", "CPU s"):
         made.add_column(name, justify="right")
     for r in status["rungs"]:
-        cells = (r["done"], r["passed"], r["failed"], r["inconclusive"], r["errors"], f"{r['core_seconds']:.1f}")
+        cells = (
+            r["running"],
+            r["done"],
+            r["passed"],
+            r["failed"],
+            r["inconclusive"],
+            r["errors"],
+            f"{r['core_seconds']:.1f}",
+        )
         made.add_row(f"{r['rung']} [dim]{r['tier']}[/dim]", *(str(c) for c in cells))
     return made
 
@@ -141,6 +150,6 @@ def best_table(rows: list[dict[str, Any]], objectives: Any) -> Table:
 def show_value(value: dict[str, Any] | None) -> str:
     if value is None:
         return "–"
-    spread = f" ± {value['uncertainty']:.2g}" if value["uncertainty"] else ""
-    unit = "" if value["unit"] == "1" else f" {value['unit']}"
-    return f"{value['value']:.3g}{spread}{unit}"
+    from sciagent.domain.quantities import show
+
+    return show(value["value"], value["uncertainty"], value["unit"])

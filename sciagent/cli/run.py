@@ -43,7 +43,7 @@ def run(
 
     spec = load_spec(file)
     source = file.read_text(encoding="utf-8")
-    opened = open_ledger(ledger)
+    opened = open_ledger(ledger, create=True)
     built, amended = create_or_open(opened, spec, source, who())
     for line in amended:
         say(f"amended: {line}")
@@ -82,11 +82,14 @@ def _drive(built: Built, workers: int | None, report: Path | None, json: bool, q
     from sciagent.campaign.driver import Driver
     from sciagent.cli.progress import Progress
     from sciagent.domain.states import CampaignState
+    from sciagent.errors import UsageError
     from sciagent.report.markdown import write_report
     from sciagent.store import campaigns, queries
 
     name = built.row.name
     target = report or Path(f"{name}.report.md")
+    if not target.parent.is_dir():
+        raise UsageError(f"--report {target}: the folder {target.parent} does not exist")
     driver, interrupts, told = Driver(built, workers=workers), 0, Interrupts()
 
     def on_signal(number: int, frame: FrameType | None) -> None:

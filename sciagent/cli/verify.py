@@ -26,19 +26,20 @@ def verify(
     """
     from sciagent.campaign.load import load_spec
     from sciagent.campaign.single import verify_one
+    from sciagent.cli.progress import show_value
 
     spec = load_spec(campaign)
-    found = verify_one(open_ledger(ledger), spec, smiles)
+    found = verify_one(open_ledger(ledger, create=True), spec, smiles)
     if json:
         put_json(found)
     else:
         put(f"{found['smiles'] or smiles}: {found['verdict']}" + (f" ({found['reason']})" if found["reason"] else ""))
+        if not found["rungs"]:
+            put(f"  {found['detail']}")
         for rung in found["rungs"]:
             why = f" ({rung['reason']}: {rung['detail']})" if rung["reason"] else ""
             put(f"  {rung['rung']}: {rung['verdict']}{why}" + (", known" if rung["reused"] else ""))
             for prop, value in rung["values"].items():
-                spread = f" ± {value['uncertainty']:.2g}" if value["uncertainty"] else ""
-                unit = "" if value["unit"] == "1" else f" {value['unit']}"
-                put(f"    {prop} = {value['value']:.4g}{spread}{unit}  [{value['level']}]")
+                put(f"    {prop} = {show_value(value)}  [{value['level']}]")
     codes = {"pass": Exit.OK, "fail": Exit.FAILED}
     raise typer.Exit(codes.get(found["verdict"], Exit.UNDECIDED))

@@ -45,9 +45,20 @@ class Quantity:
 
     def __str__(self) -> str:
         sign = {Censoring.NONE: "", Censoring.BELOW: "< ", Censoring.ABOVE: "> "}[self.censoring]
-        spread = f" ± {self.uncertainty:.2g}" if self.uncertainty else ""
-        unit = "" if self.unit == "1" else f" {self.unit}"
-        return f"{sign}{self.value:.4g}{spread}{unit}"
+        return sign + show(self.value, self.uncertainty, self.unit)
+
+
+def show(value: float, uncertainty: float | None, unit: str) -> str:
+    """`10.043 ± 0.001 eV`: the uncertainty to one digit, the value to the same place; four digits without one."""
+    tail = "" if unit == "1" else f" {unit}"
+    if not uncertainty:
+        return f"{value:.4g}{tail}"
+    places = -math.floor(math.log10(uncertainty))
+    if places <= 0:
+        return f"{round(value, places):.0f} ± {round(uncertainty, places):.0f}{tail}"
+    return f"{value:.{places}f} ± {uncertainty:.{places}f}{tail}".replace(
+        "-0." + "0" * places + " ", "0." + "0" * places + " "
+    )
 
 
 def convert(quantity: Quantity, prop: Property) -> Quantity:

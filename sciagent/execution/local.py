@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -33,13 +34,9 @@ class LocalPool(Generic[T]):
         self.completed: queue.Queue[Completed[T]] = queue.Queue()
         self._inbox: queue.Queue[tuple[T, Request] | None] = queue.Queue()
         self._running = 0
-        self._workers = [Worker(scratch_root, preload=preload) for _ in range(slots)]
-        self._threads = [
-            threading.Thread(target=self._serve, args=(w,), name=f"slot-{i}", daemon=True)
-            for i, w in enumerate(self._workers)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._make_worker = partial(Worker, scratch_root, preload=preload)
+        self._workers: list[Worker] = []
+        self._threads: list[threading.Thread] = []
 
     @property
     def free(self) -> int:
@@ -51,6 +48,9 @@ class LocalPool(Generic[T]):
 
     def submit(self, token: T, request: Request) -> None:
         self._running += 1
+        if self._running > len(self._threads):  # processes are started when there is work for them
+            self._threads.append(threading.Thread(target=self._serve, name=f"slot-{len(self._threads)}", daemon=True))
+            self._threads[-1].start()
         self._inbox.put((token, request))
 
     def next_completed(self, timeout: float) -> Completed[T] | None:
@@ -64,7 +64,7 @@ class LocalPool(Generic[T]):
 
     def cancel(self) -> None:
         """Kill what runs; the jobs come back as lost."""
-        for worker in self._workers:
+        for worker in list(self._workers):
             worker.cancel()
 
     def close(self) -> None:
@@ -78,10 +78,14 @@ class LocalPool(Generic[T]):
         for worker in self._workers:
             worker.close()
 
-    def _serve(self, worker: Worker) -> None:
+    def _serve(self) -> None:
+        worker: Worker | None = None
         while (item := self._inbox.get()) is not None:
             token, request = item
             try:
+                if worker is None:
+                    worker = self._make_worker()
+                    self._workers.append(worker)
                 self.completed.put(Completed(token, worker.run(request)))
             except Exception as error:  # noqa: BLE001 - the driver must hear of it, whatever it is
                 self.completed.put(Completed(token, [], f"{type(error).__name__}: {error}"))

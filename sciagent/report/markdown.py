@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.quantities import show
 from sciagent.store import campaigns, queries
 from sciagent.store import tables as t
 from sciagent.store.campaigns import CampaignRow
@@ -28,16 +29,24 @@ def write_report(ledger: Ledger, name: str, path: Path) -> None:
 
 def report(connection: Connection, row: CampaignRow) -> str:
     status = queries.status(connection, row)
-    parts = [f"# {row.name}", row.spec.get("description", ""), _outcome(status), _goal(row), _funnel(status)]
+    parts = [
+        f"# {row.name}",
+        row.spec.get("description", ""),
+        _outcome(status, row.spec["goal"]["kind"]),
+        _goal(row),
+        _funnel(status),
+    ]
     parts += [_best(connection, row), _reasons(connection, row), _provenance(connection, row)]
     return "\n\n".join(p.strip() for p in parts if p.strip()) + "\n"
 
 
-def _outcome(status: dict[str, Any]) -> str:
+def _outcome(status: dict[str, Any], kind: str) -> str:
     spent = status["spent"]
+    found = f"**{status['hits']} {'hit' if status['hits'] == 1 else 'hits'}** among {status['candidates']} candidates"
+    if kind != "hits":
+        found = f"**{status['rungs'][-1]['done']} verified** of {status['candidates']} candidates"
     lines = [
-        f"**{status['hits']} {'hit' if status['hits'] == 1 else 'hits'}** among {status['candidates']} candidates "
-        f"from {status['proposals']} proposals, for {spent['core_seconds']:.0f} core-seconds "
+        f"{found} from {status['proposals']} proposals, for {spent['core_seconds']:.0f} core-seconds "
         f"and {spent['wall_minutes']:.1f} minutes on the clock.",
         f"State: {status['state']}" + (f" ({status['stop_reason']})." if status["stop_reason"] else "."),
     ]
@@ -51,7 +60,10 @@ def _goal(row: CampaignRow) -> str:
     for o in row.spec["objectives"]:
         accept = o.get("accept")
         unit = "" if o["unit"] == "1" else f" {o['unit']}"
-        wish = o["direction"] if not accept else f"{_edges(accept, o['property'])}{unit}"
+        ramp = o.get("ramp")
+        wish = f"{o['direction']} {o['property']}, from {ramp[0]:g} (worst) to {ramp[1]:g} (best){unit}" if ramp else ""
+        limits = f"{_edges(accept, o['property'])}{unit}" if accept else ""
+        wish = "; ".join(part for part in (wish, limits) if part)
         lines.append(f"- {wish}, decided by the rung `{row.spec['terminal']}`")
     if any(o["property"] == "homo_lumo_gap" for o in row.spec["objectives"]):
         lines.append("\nThe gap is an **orbital gap, not optical**: LUMO minus HOMO energy of the stated method.")
@@ -89,7 +101,10 @@ def _best(connection: Connection, row: CampaignRow) -> str:
     for r in rows:
         values = [r["values"].get(n) for n in names]
         level = "; ".join(dict.fromkeys(v["level"] for v in values if v))
-        verdict = "**hit**" if r["hit"] else (r["reason"] or ("verified" if r["verified"] else "not verified yet"))
+        verdict = "**hit**" if r["hit"] else ("verified" if r["verified"] else "not verified yet")
+        if r["reason"]:  # a gate's or objective's detail opens with the property
+            what = (r["detail"] or "").partition(" = ")
+            verdict = f"{what[0]} {r['reason']}" if what[1] else r["reason"]
         verdict += ", a seed" if r["in_seeds"] else ""
         lines.append(f"| `{r['smiles']}` | " + " | ".join(_value(v) for v in values) + f" | {level} | {verdict} |")
     lines.append(
@@ -102,8 +117,7 @@ def _best(connection: Connection, row: CampaignRow) -> str:
 def _value(v: dict[str, Any] | None) -> str:
     if v is None:
         return "–"
-    spread = f" ± {v['uncertainty']:.2g}" if v["uncertainty"] else ""
-    return f"{v['value']:.3f}{spread}{'' if v['unit'] == '1' else ' ' + v['unit']}"
+    return show(v["value"], v["uncertainty"], v["unit"])
 
 
 def _reasons(connection: Connection, row: CampaignRow) -> str:
@@ -117,7 +131,7 @@ def _reasons(connection: Connection, row: CampaignRow) -> str:
         .limit(MAX_REASONS)
     ).all()
     refused = connection.execute(
-        sa.select(p.status, p.reason, sa.func.count())
+        sa.select(p.status, p.reason, sa.func.count(), sa.func.min(p.text))
         .where(p.campaign_id == row.id, p.status != "new")
         .group_by(p.status, p.reason)
         .order_by(sa.func.count().desc())
@@ -126,15 +140,15 @@ def _reasons(connection: Connection, row: CampaignRow) -> str:
     if not fell and not refused:
         return ""
     lines = ["## Why the others fell", "| where | reason | n | for example |", "|---|---|--:|---|"]
-    for status, reason, n in refused:
-        lines.append(f"| proposal | {reason or 'a duplicate'} | {n} | |" if status else "")
+    for _, reason, n, example in refused:
+        lines.append(f"| proposal | {reason or 'a duplicate'} | {n} | `{_cell(example)[:80]}` |")
     for position, reason, n, example in fell:
         lines.append(f"| {labels[position]} | {reason} | {n} | {_cell(example)} |")
     return "\n".join(lines)
 
 
 def _cell(text: str | None) -> str:
-    return (text or "").replace("|", "\\|").replace("\n", " ")[:160]
+    return (text or "").replace("|", "\\|").replace("\n", " ")[:1000]
 
 
 def _provenance(connection: Connection, row: CampaignRow) -> str:

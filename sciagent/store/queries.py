@@ -76,10 +76,12 @@ def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
 
 
 def _rung_status(rung: RungRow, places: list[tuple[int, str, str | None, int]], core_seconds: float) -> dict[str, Any]:
-    passed = failed = inconclusive = errors = 0
+    passed = failed = inconclusive = errors = running = 0
     for position, standing, verdict, n in places:
         if position > rung.position or (position == rung.position and verdict == Verdict.PASS):
             passed += n
+        elif position == rung.position and standing == Standing.PENDING:
+            running += n
         elif position == rung.position and standing in (Standing.DROPPED, Standing.SETTLED):
             failed += n if verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE) else 0
             inconclusive += n if verdict == Verdict.INCONCLUSIVE else 0
@@ -87,6 +89,7 @@ def _rung_status(rung: RungRow, places: list[tuple[int, str, str | None, int]], 
     return {
         "rung": rung.name, "tier": rung.tier, "done": passed + failed + inconclusive + errors, "passed": passed,
         "failed": failed, "inconclusive": inconclusive, "errors": errors, "core_seconds": round(core_seconds, 3),
+        "running": running,
     }  # fmt: skip
 
 
@@ -112,7 +115,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[dict[str, Any
     query = (
         sa.select(
             _CC.candidate_id, t.candidate.c.key, t.candidate.c.text, _CC.utility, _CC.is_hit, _CC.in_seeds, _CC.depth,
-            _CC.standing, _CC.score, _CC.reason, t.candidate.c.inchikey,
+            _CC.standing, _CC.score, _CC.reason, t.candidate.c.inchikey, _CC.detail,
         )
         .join(t.candidate, t.candidate.c.id == _CC.candidate_id)
         .where(_CC.campaign_id == row.id)
@@ -141,7 +144,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[dict[str, Any
                 "key": r[1], "smiles": r[2], "inchikey": r[10], "utility": r[3],
                 "p_hit": (1.0 if r[4] else 0.0) if settled or r[7] == Standing.DROPPED else None,
                 "verified": settled, "hit": bool(r[4]), "in_seeds": bool(r[5]), "score": r[8], "reason": r[9],
-                "values": shown,
+                "detail": r[11], "values": shown,
             }
         )  # fmt: skip
     return found

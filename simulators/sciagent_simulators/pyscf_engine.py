@@ -21,6 +21,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
+AUFBAU_TOLERANCE = 1e-4  # hartree
 ECP_ABOVE = 36  # the def2 sets replace cores by potentials beyond krypton
 SPIN_TOLERANCE = 0.1  # of <S^2> above S(S+1)
 
@@ -215,6 +216,7 @@ def _check_contamination(mf: Any, geometry: Geometry) -> float:
 
 def _read(mf: Any, geometry: Geometry, diagnostics: dict[str, Any]) -> DftResult:
     energies, occupations = np.asarray(mf.mo_energy), np.asarray(mf.mo_occ)
+    _check_aufbau(energies, occupations, diagnostics)
     virtual = energies[occupations == 0]
     dipole = np.asarray(mf.dip_moment(unit="au", verbose=0)) - geometry.charge * geometry.centre_of_mass / BOHR
     return DftResult(
@@ -224,3 +226,19 @@ def _read(mf: Any, geometry: Geometry, diagnostics: dict[str, Any]) -> DftResult
         dipole=float(np.linalg.norm(dipole)) * DEBYE,
         diagnostics=diagnostics,
     )
+
+
+def _check_aufbau(energies: Any, occupations: Any, diagnostics: dict[str, Any]) -> None:
+    """In the ground state no empty orbital lies below an occupied one of the same spin.
+
+    The second-order solver converges to such states where DIIS oscillates (singlet O2, O=C=C=O): saddle points.
+    """
+    for channel, filled in zip(np.atleast_2d(energies), np.atleast_2d(occupations), strict=True):
+        occupied, empty = channel[filled > 0], channel[filled == 0]
+        if occupied.size and empty.size and empty.min() < occupied.max() - AUFBAU_TOLERANCE:
+            raise failure(
+                Outcome.UNSTABLE, Reason.SCF_UNSTABLE,
+                f"an empty orbital lies {(occupied.max() - empty.min()) * HARTREE:.3f} eV below an occupied one: "
+                "not the ground state of the method",
+                **diagnostics,
+            )  # fmt: skip

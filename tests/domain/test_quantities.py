@@ -73,7 +73,10 @@ def test_only_finite_numbers_are_quantities(value: float, uncertainty: float | N
 @pytest.mark.parametrize(
     ("quantity", "text"),
     [
-        (Quantity(3.14159, "eV", 0.05), "3.142 ± 0.05 eV"),
+        (Quantity(3.14159, "eV", 0.05), "3.14 ± 0.05 eV"),
+        (Quantity(10.0432, "eV", 0.001), "10.043 ± 0.001 eV"),
+        (Quantity(-1e-9, "D", 0.6), "0.0 ± 0.6 D"),
+        (Quantity(1234.5, "eV", 20.0), "1230 ± 20 eV"),
         (Quantity(0.1, "eV", None, Censoring.BELOW), "< 0.1 eV"),
         (Quantity(12.0, "1", 0.0, Censoring.ABOVE), "> 12"),
     ],

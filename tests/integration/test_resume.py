@@ -34,7 +34,7 @@ def test_the_last_places_of_a_budget_by_count_survive_an_interruption(tmp_path: 
     built = opened(tmp_path, file)
     assert last_rung(built) | {"core_seconds": 0} == {
         "rung": "dft", "tier": "high_fidelity", "done": 0, "passed": 0, "failed": 0, "inconclusive": 0, "errors": 0,
-        "core_seconds": 0, "jobs": 2,
+        "core_seconds": 0, "jobs": 2, "running": 2,
     }  # fmt: skip
     with Driver(built) as driver:
         assert driver.run() is CampaignState.BUDGET_SPENT

@@ -146,3 +146,11 @@ def test_dispersion_lowers_the_energy_and_leaves_the_orbitals(structure):
     with_it = single_point(structure("water"), replace(PLAIN, dispersion="d3bj"))
     assert -0.01 < with_it.energy - plain.energy < 0
     assert with_it.gap == pytest.approx(plain.gap, abs=1e-9)
+
+
+def test_a_solution_that_is_not_aufbau_is_unstable(structure) -> None:
+    settings = DftSettings(functional="pbe", grid_level=0, spin_check="off")
+    with pytest.raises(SimulatorError) as caught:
+        single_point(structure("oxygen"), settings)
+    assert caught.value.outcome in ("unstable", "not_converged")
+    assert caught.value.reason in ("scf_unstable", "scf_not_converged")

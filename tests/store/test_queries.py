@@ -22,9 +22,10 @@ STATUS = {
     "campaign", "state", "stop_reason", "spent", "budget", "proposals", "candidates", "hits", "hits_by_tier", "reused",
     "rungs",
 }  # fmt: skip
-RUNG = {"rung", "tier", "done", "passed", "failed", "inconclusive", "errors", "core_seconds", "jobs"}
+RUNG = {"rung", "tier", "done", "passed", "failed", "inconclusive", "errors", "core_seconds", "jobs", "running"}
 BEST = {
-    "key", "smiles", "inchikey", "utility", "p_hit", "verified", "hit", "in_seeds", "score", "reason", "values",
+    "key", "smiles", "inchikey", "utility", "p_hit", "verified", "hit", "in_seeds", "score", "reason", "detail",
+    "values",
 }  # fmt: skip
 
 

@@ -61,6 +61,8 @@ def _csv(path: Path, column: str) -> Iterator[Record]:
     reader = csv.DictReader(_lines(path))
     header = reader.fieldnames or []
     if column not in header:
+        if len(header) == 1 and ";" in header[0]:
+            raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
         raise InputFileError(
             f'{path}:1:1: no column "{column}"{did_you_mean(column, header)}; '
             f"the header has: {', '.join(header) or 'nothing'}"

@@ -1,0 +1,54 @@
+"""What goes wrong on the way is one line, not a traceback, and a reading command makes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.campaigns import sciagent, write_campaign
+
+
+def test_a_ledger_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> None:
+    for command in (["status"], ["best"], ["export"], ["resume"]):
+        done = sciagent(*command, "--ledger", "absent.db", cwd=tmp_path, expect=2)
+        assert "no ledger at" in done.stderr and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "broken.db").write_text("this is no database, and never was one" * 50)
+    done = sciagent("status", "--ledger", "broken.db", cwd=tmp_path, expect=1)
+    assert "not a database" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    done = sciagent("status", "--ledger", "postgresql://nobody@127.0.0.1:1/none", cwd=tmp_path, expect=1)
+    assert "does not answer" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_report_that_cannot_be_written_is_said_before_the_start(tmp_path: Path) -> None:
+    file = write_campaign(tmp_path, molecules=("C",), dft=0)
+    done = sciagent("run", str(file), "--report", str(tmp_path / "nowhere" / "r.md"), cwd=tmp_path, expect=2)
+    assert "does not exist" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["export"])
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
+    file = write_campaign(tmp_path, molecules=("C",), dft=0)
+    sciagent("run", str(file), "--quiet", cwd=tmp_path, expect=3)
+    done = sciagent(name, "-o", str(tmp_path / "nowhere" / "x.csv"), cwd=tmp_path, expect=1)
+    assert "nowhere" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_import_without_a_unit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("smiles,gap\nC,10.1\n")
+    done = sciagent("import", "g.csv", "--value", "gap=homo_lumo_gap", "--method", "PBE0", cwd=tmp_path, expect=2)
+    assert "say the unit" in done.stderr
+
+
+def test_a_table_with_semicolons_is_named(tmp_path: Path) -> None:
+    file = write_campaign(tmp_path, molecules=("C",), dft=0)
+    (tmp_path / "molecules.csv").write_text("name;smiles\nmethane;C\n")
+    done = sciagent("run", str(file), cwd=tmp_path, expect=2)
+    assert "semicolons" in done.stderr
