@@ -547,91 +547,26 @@ def downgrade() -> None:
     op.execute("DROP VIEW current_evidence")
     if op.get_bind().dialect.name == "postgresql":
         op.execute("DROP FUNCTION sciagent_append_only() CASCADE")
-    with op.batch_alter_table("quantity", schema=None) as batch_op:
-        batch_op.drop_index("ix_quantity_property_value")
-        batch_op.drop_index(batch_op.f("ix_quantity_evidence_id"))
-
     op.drop_table("quantity")
-    with op.batch_alter_table("decision", schema=None) as batch_op:
-        batch_op.drop_index("ix_decision_rung_action")
-        batch_op.drop_index("ix_decision_campaign_candidate")
-        batch_op.drop_index("ix_decision_campaign_action")
-
     op.drop_table("decision")
-    with op.batch_alter_table("artifact", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_artifact_sha256"))
-        batch_op.drop_index(batch_op.f("ix_artifact_evidence_id"))
-
     op.drop_table("artifact")
-    with op.batch_alter_table("spend", schema=None) as batch_op:
-        batch_op.drop_index("ix_spend_campaign_rung")
-
     op.drop_table("spend")
-    with op.batch_alter_table("evidence", schema=None) as batch_op:
-        batch_op.drop_index("ix_evidence_lookup")
-        batch_op.drop_index(batch_op.f("ix_evidence_attempt_id"))
-
     op.drop_table("evidence")
-    with op.batch_alter_table("cost_observation", schema=None) as batch_op:
-        batch_op.drop_index("ix_cost_observation_rung")
-
     op.drop_table("cost_observation")
-    with op.batch_alter_table("candidate_parent", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_candidate_parent_parent_id"))
-        batch_op.drop_index(batch_op.f("ix_candidate_parent_candidate_id"))
-
     op.drop_table("candidate_parent")
-    with op.batch_alter_table("campaign_candidate", schema=None) as batch_op:
-        batch_op.drop_index("ix_campaign_candidate_parents")
-        batch_op.drop_index("ix_campaign_candidate_places")
-        batch_op.drop_index("ix_campaign_candidate_score")
-        batch_op.drop_index("ix_campaign_candidate_open")
-        batch_op.drop_index("ix_campaign_candidate_best")
-
     op.drop_table("campaign_candidate")
-    with op.batch_alter_table("reservation", schema=None) as batch_op:
-        batch_op.drop_index("ix_reservation_live")
-        batch_op.drop_index(batch_op.f("ix_reservation_job_id"))
-
     op.drop_table("reservation")
-    with op.batch_alter_table("proposal", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_proposal_turn_id"))
-        batch_op.drop_index(batch_op.f("ix_proposal_candidate_id"))
-        batch_op.drop_index("ix_proposal_campaign_status")
-
     op.drop_table("proposal")
-    with op.batch_alter_table("attempt", schema=None) as batch_op:
-        batch_op.drop_index("ix_attempt_rung_outcome")
-        batch_op.drop_index(batch_op.f("ix_attempt_job_id"))
-        batch_op.drop_index("ix_attempt_campaign_state")
-
     op.drop_table("attempt")
     op.drop_table("turn")
-    with op.batch_alter_table("job", schema=None) as batch_op:
-        batch_op.drop_index("ix_job_rung_state")
-        batch_op.drop_index(batch_op.f("ix_job_evidence_key"))
-        batch_op.drop_index("ix_job_campaign_state")
-
     op.drop_table("job")
     op.drop_table("trajectory")
     op.drop_table("rung")
-    with op.batch_alter_table("event", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_event_campaign_id"))
-
     op.drop_table("event")
-    with op.batch_alter_table("candidate_alias", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_candidate_alias_candidate_id"))
-
     op.drop_table("candidate_alias")
-    with op.batch_alter_table("campaign_amendment", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_campaign_amendment_campaign_id"))
-
     op.drop_table("campaign_amendment")
     op.drop_table("watermark")
     op.drop_table("property")
     op.drop_table("level")
-    with op.batch_alter_table("candidate", schema=None) as batch_op:
-        batch_op.drop_index(batch_op.f("ix_candidate_inchikey"))
-
     op.drop_table("candidate")
     op.drop_table("campaign")
