@@ -22,6 +22,8 @@ from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
 AUFBAU_TOLERANCE = 1e-4  # hartree
+# PySCF's default, the root of conv_tol, leaves orbital energies 5e-4 eV and dipoles 9e-4 D apart by where it starts
+GRADIENT_TOLERANCE = 1e-5
 ECP_ABOVE = 36  # the def2 sets replace cores by potentials beyond krypton
 SPIN_TOLERANCE = 0.1  # of <S^2> above S(S+1)
 
@@ -128,6 +130,7 @@ def mean_field(mol: Any, settings: DftSettings) -> Any:
     mf.xc = settings.functional
     mf.grids.level = settings.grid_level
     mf.conv_tol = settings.conv_tol
+    mf.conv_tol_grad = GRADIENT_TOLERANCE
     mf.max_cycle = settings.max_cycles
     if settings.dispersion:
         mf.disp = settings.dispersion

@@ -140,8 +140,8 @@ def test_screen_and_exhaustive_end_with_the_same_evidence(
     assert found.keys() == undisturbed.keys()
     for key, (outcome, values) in undisturbed.items():
         assert found[key][0] == outcome
-        # a DFT that went on from its checkpoint converges from the other side: 1e-6 eV seen, 1e-3 is its repeatability
-        assert found[key][1] == pytest.approx(values, rel=1e-6, abs=1e-4)
+        # a DFT that goes on from its checkpoint starts elsewhere; its values repeat within 5e-5 eV and 1e-4 D
+        assert found[key][1] == pytest.approx(values, rel=1e-6, abs=2e-4)
     check_books(books(ledger, "small"), kills)
     assert len(undisturbed) >= 40 and kills == KILLS
     ledger.close()
