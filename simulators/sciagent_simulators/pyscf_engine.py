@@ -196,13 +196,23 @@ def atomic_energies(mol: Any) -> dict[str, float]:
 
 
 def _resume(mf: Any, checkpoint: Path | None) -> Any:
-    """The density of an earlier attempt, or None where there is none or its file was cut short."""
+    """The density of an earlier attempt, or None where there is none or its file was cut short.
+
+    The file is removed: one that was cut short may still be read and then fail to be written.
+    """
     if checkpoint is None or not checkpoint.exists():
         return None
-    with contextlib.suppress(OSError, KeyError, ValueError):
-        return mf.from_chk(str(checkpoint))
+    from pyscf import lib
+
+    density = None
+    # the orbitals alone: PySCF's own reader would also evaluate the molecule's text from the file
+    with contextlib.suppress(OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError):
+        orbitals, filled = (lib.chkfile.load(str(checkpoint), f"scf/{name}") for name in ("mo_coeff", "mo_occ"))
+        density = np.asarray(mf.make_rdm1(orbitals, filled))
     checkpoint.unlink()
-    return None
+    n = mf.mol.nao
+    shapes = ((n, n), (2, n, n))
+    return density if density is not None and density.shape in shapes and np.isfinite(density).all() else None
 
 
 def _check_contamination(mf: Any, geometry: Geometry) -> float:

@@ -154,3 +154,18 @@ def test_a_solution_that_is_not_aufbau_is_unstable(structure) -> None:
         single_point(structure("oxygen"), settings)
     assert caught.value.outcome in ("unstable", "not_converged")
     assert caught.value.reason in ("scf_unstable", "scf_not_converged")
+
+
+def test_a_checkpoint_that_was_cut_short_does_no_harm(structure, tmp_path):
+    settings = DftSettings(functional="pbe", grid_level=0, spin_check="off")
+    whole = tmp_path / "whole.chk"
+    expected = single_point(structure("water"), settings, whole)
+    content = whole.read_bytes()
+    for kept in (0, 100, 1000, len(content) // 2, len(content) - 1):
+        cut = tmp_path / f"cut{kept}.chk"
+        cut.write_bytes(content[:kept])
+        assert single_point(structure("water"), settings, cut).energy == pytest.approx(expected.energy, abs=1e-5)
+    for place in range(0, len(content), len(content) // 8):
+        broken = tmp_path / f"broken{place}.chk"
+        broken.write_bytes(content[:place] + b"\xff" * 64 + content[place + 64 :])
+        assert single_point(structure("water"), settings, broken).energy == pytest.approx(expected.energy, abs=1e-5)
