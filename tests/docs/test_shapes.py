@@ -17,8 +17,6 @@ from tests.docs.pages import ROOT, blocks, campaigns
 README, CLI = ROOT / "README.md", ROOT / "docs" / "cli.md"
 BY_DATA = ("spent", "budget", "values")  # mappings whose keys depend on the campaign
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the host needs Linux")
-
 
 def sciagent(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SCIAGENT_")} | {"OMP_NUM_THREADS": "1"}

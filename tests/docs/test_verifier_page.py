@@ -21,8 +21,6 @@ from tests.support.plugins import forget_registry, install
 
 PAGE = ROOT / "docs" / "verifiers.md"
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the host needs Linux")
-
 
 @pytest.fixture(scope="module")
 def acme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

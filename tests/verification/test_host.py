@@ -24,8 +24,6 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UsageError
 from sciagent.verification.host import HostResult, Limits, Request, Worker
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the host needs Linux")
-
 ETHANOL, *_ = ABC = tuple(
     Molecule.from_payload({"smiles": smiles, "multiplicity": 1}) for smiles in ("CCO", "CCN", "CCC", "CCF")
 )
