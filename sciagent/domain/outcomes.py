@@ -87,6 +87,14 @@ class Reason(StrEnum):
     MULTIPLICITY = "multiplicity"  # spin and electron count do not fit
     STRUCTURAL_ALERT = "structural_alert"
     ISOTOPE = "isotope"
+    RING = "ring"  # a ring too small, too large or too strained
+    FORBIDDEN_PATTERN = "forbidden_pattern"
+    EXPLOSIVE = "explosive"
+    ACUTE_HAZARD = "acute_hazard"  # toxic or violently reactive in small amounts
+    CHEMICAL_WEAPON = "chemical_weapon"  # a scheduled class
+    NOT_NOVEL = "not_novel"  # in a reference set, or too like it
+    NO_ROUTE = "no_route"  # no synthesis was found
+    SOLVENT = "solvent"  # the method has no parameters for it
     WRONG_KIND = "wrong_kind"  # a crystal for a molecular method, or the reverse
     # gates and objectives
     BELOW_WINDOW = "below_window"
@@ -102,6 +110,11 @@ class Reason(StrEnum):
     TRIPLET_GROUND_STATE = "triplet_ground_state"
     SPIN_CONTAMINATED = "spin_contaminated"
     ANION_UNBOUND = "anion_unbound"
+    CATION_DISSOCIATED = "cation_dissociated"
+    ANION_DISSOCIATED = "anion_dissociated"
+    NEAR_DEGENERATE = "near_degenerate"  # one determinant does not describe the state
+    CHARGE_TRANSFER = "charge_transfer"  # an excitation that the functional is known to place far too low
+    NO_EXCITED_STATE = "no_excited_state"
     MISSING_BASIS = "missing_basis"
     MISSING_ECP = "missing_ecp"
     IMPLAUSIBLE_ENERGY = "implausible_energy"

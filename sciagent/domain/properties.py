@@ -97,10 +97,56 @@ HEAVY_ATOMS = Property("heavy_atoms", _RATIO, "number of atoms other than hydrog
 NET_CHARGE = Property("net_charge", _RATIO, "net charge in elementary charges", Kind.COUNT)
 RINGS = Property("rings", _RATIO, "number of rings (SSSR)", Kind.COUNT, low=0)
 ROTATABLE_BONDS = Property("rotatable_bonds", _RATIO, "number of rotatable bonds", Kind.COUNT, low=0)
+HBD = Property("hydrogen_bond_donors", _RATIO, "number of hydrogen-bond donors (Lipinski)", Kind.COUNT, low=0)
+HBA = Property("hydrogen_bond_acceptors", _RATIO, "number of hydrogen-bond acceptors (Lipinski)", Kind.COUNT, low=0)
+AROMATIC_RINGS = Property("aromatic_rings", _RATIO, "number of aromatic rings", Kind.COUNT, low=0)
+LARGEST_RING = Property("largest_ring", _RATIO, "atoms in the largest SSSR ring, 0 without rings", Kind.COUNT, low=0)
+STEREOCENTRES = Property("stereocentres", _RATIO, "tetrahedral stereocentres, defined or not", Kind.COUNT, low=0)
+FRACTION_SP3 = Property("fraction_sp3", _RATIO, "sp3 carbons per carbon", low=0, high=1)
+SAFETY_ALERTS = Property("safety_alerts", _RATIO, "number of hazard patterns matched", Kind.COUNT, low=0)
+NEAREST_SIMILARITY = Property(
+    "nearest_similarity", _RATIO, "Tanimoto similarity to the nearest reference structure", low=0, high=1
+)
+PURCHASABLE = Property("purchasable", _RATIO, "1 if among the purchasable building blocks, else 0", Kind.COUNT, low=0)
+SYNTHESIS_STEPS = Property("synthesis_steps", _RATIO, "steps of the shortest route found", Kind.COUNT, low=0)
 STRUCTURAL_ALERTS = Property("structural_alerts", _RATIO, "number of structural alerts matched", Kind.COUNT, low=0)
 FORMATION_ENERGY = Property("formation_energy", ("eV/atom", "meV/atom"), "formation energy per atom")
 E_ABOVE_HULL = Property("energy_above_hull", ("eV/atom", "meV/atom"), "energy above the convex hull", low=-1)
 SOLVATION_ENERGY = Property("solvation_free_energy", ("eV", "kJ/mol", "kcal/mol"), "solvation free energy, 1 M to 1 M")
+_EV = ("eV", "hartree", "kJ/mol", "kcal/mol")
+VERTICAL_IP = Property(
+    "vertical_ionization_energy", _EV, "E(cation) - E, both at the neutral's geometry", low=-5, high=60
+)
+ADIABATIC_IP = Property(
+    "adiabatic_ionization_energy", _EV, "E(cation) - E, each at its own geometry, electronic", low=-5, high=60
+)
+VERTICAL_EA = Property("vertical_electron_affinity", _EV, "E - E(anion) at the neutral's geometry", low=-20, high=20)
+ADIABATIC_EA = Property(
+    "adiabatic_electron_affinity", _EV, "E - E(anion), each at its own geometry, electronic", low=-20, high=20
+)
+S1_ENERGY = Property("s1_energy", ("eV", "hartree"), "lowest singlet excitation, vertical", low=-1, high=30)
+S1_WAVELENGTH = Property("s1_wavelength", ("nm",), "wavelength of the lowest singlet excitation, vertical", low=1)
+S1_OSCILLATOR_STRENGTH = Property(
+    "s1_oscillator_strength",
+    _RATIO,
+    "oscillator strength of the lowest singlet excitation, length gauge",
+    low=0,
+    high=30,
+)
+T1_ENERGY = Property("t1_energy", ("eV", "hartree"), "lowest triplet excitation, vertical", low=-10, high=30)
+CONFORMERS = Property(
+    "conformers", _RATIO, "distinct conformers within the energy window of the ensemble", Kind.COUNT, low=1
+)
+CONFORMER_WEIGHT = Property(
+    "lowest_conformer_weight", _RATIO, "Boltzmann weight of the lowest conformer", low=0, high=1
+)
+CONFORMATIONAL_FREE_ENERGY = Property(
+    "conformational_free_energy",
+    _EV,
+    "-kT ln of the sum of Boltzmann factors above the lowest conformer",
+    low=-5,
+    high=0,
+)
 OXIDATION_POTENTIAL = Property("oxidation_potential", ("V", "mV"), "oxidation potential against the named reference")
 REDUCTION_POTENTIAL = Property("reduction_potential", ("V", "mV"), "reduction potential against the named reference")
 YIELD = Property("yield", ("%", "1"), "isolated yield", low=0, high=100)

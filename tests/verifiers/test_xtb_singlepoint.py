@@ -10,7 +10,8 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Outcome, Reason
-from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSinglepoint, measured
+from sciagent_verifiers.calculation import measured
+from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSinglepoint
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_the_geometry_is_left_as_an_artifact(context):
 
 def test_the_same_candidate_gives_the_same_numbers_and_another_replicate_another_seed(context, tmp_path):
     first, again = finding("OCCO", context), finding("OCCO", context)
-    assert values(first) == values(again)
+    assert values(first) == pytest.approx(values(again), rel=1e-9)  # the order of sums in BLAS may differ
     other = finding("OCCO", Context(scratch=tmp_path, checkpoint=tmp_path, replicate=1))
     assert other.diagnostics["seed"] != first.diagnostics["seed"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -19,14 +18,12 @@ from sciagent.verification.contract import (
     Reason,
     Refusal,
     Settings,
-    SimulatorError,
     Tier,
-    Verifier,
     at,
 )
 from sciagent_simulators.geometry import GeometryProtocol, prepare
 from sciagent_simulators.pyscf_engine import DftSettings, single_point
-from sciagent_verifiers.simulation.xtb_singlepoint import geometry_artifact, measured, refusal
+from sciagent_verifiers.calculation import MoleculeCalculation, geometry_artifact, measured, refusal
 
 HEAVIEST = 86
 NO_BASIS = range(58, 72)  # def2 has no lanthanides in PySCF
@@ -62,7 +59,7 @@ class PyscfSettings(Settings):
         return self
 
 
-class PyscfScf(Verifier[Molecule]):
+class PyscfScf(MoleculeCalculation):
     """Kohn-Sham orbitals, dipole and total energy by PySCF, density fitted, in the gas phase.
 
     By default PBE0/def2-SVP on the GFN2-xTB geometry that `xtb.singlepoint` has too. The gap is that of the Kohn-Sham
@@ -123,14 +120,7 @@ class PyscfScf(Verifier[Molecule]):
         unrestricted = 1.8 if candidate.multiplicity > 1 else 1.0
         return Cost(core_seconds=0.5 + seconds * share * unrestricted)
 
-    def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
-        for molecule in batch:
-            try:
-                yield self._one(molecule, context)
-            except SimulatorError as error:
-                yield self.failed(molecule, error)
-
-    def _one(self, molecule: Molecule, context: Context) -> Finding:
+    def one(self, molecule: Molecule, context: Context) -> Finding:
         protocol = self.settings.geometry
         seed = protocol.seed(molecule.key, context.replicate)
         geometry, diagnostics = prepare(molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed)
