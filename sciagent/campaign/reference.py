@@ -1,0 +1,142 @@
+"""The reference of every key of a campaign file and of every verifier's settings, from the models themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sciagent.campaign.load import campaign_schema
+from sciagent.domain.properties import properties
+from sciagent.verification.contract import Verifier
+from sciagent.verification.registry import verifier_class, verifier_names
+
+Schema = dict[str, Any]
+
+HEAD = """# Every key
+
+Made from the models by `sciagent schema --markdown`: [the campaign file](#the-campaign-file), [the settings of each
+verifier](#verifiers), [properties and their units](#properties). Required keys are in bold.
+"""
+
+
+def reference(package: str | None = None) -> str:
+    """Markdown. package: only verifiers whose module starts with it, by default all that are installed."""
+    schema = campaign_schema()
+    found = [verifier_class(name) for name in verifier_names()]
+    parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec"), "## Verifiers\n"]
+    for one in sorted(found, key=lambda v: (v.tier.order, v.name)):
+        if package is None or one.__module__.startswith(package):
+            parts += _verifier(one)
+    parts += ["## Properties\n", _properties()]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _verifier(one: type[Verifier[Any]]) -> Iterator[str]:
+    yield f"### `{one.name}`\n"
+    yield f"{_first_paragraph(one.__doc__)}\n"
+    measured = sorted({p.property.name for p in one().measures})
+    yield f"Tier `{one.tier}`, version {one.version}. With its default settings it measures {_codes(measured)}.\n"
+    schema = one.Settings.model_json_schema()
+    yield from _models(schema, schema, one.name)
+
+
+def _models(root: Schema, top: Schema, name: str) -> Iterator[str]:
+    """A table for `top`, then one for each model that it leads to, in the order of first use."""
+    queue, seen = [(name, top)], {name}
+    while queue:
+        title, model = queue.pop(0)
+        if model is not top:
+            yield f"#### {title}\n"
+            if text := model.get("description"):
+                yield f"{_first_paragraph(text)}\n"
+        if model.get("properties"):
+            yield _table(model)
+        else:
+            yield "No settings.\n"
+        for key in _references(model.get("properties", {})):
+            if key not in seen:
+                seen.add(key)
+                queue.append((key, root["$defs"][key]))
+
+
+def _table(model: Schema) -> str:
+    required = set(model.get("required", ()))
+    lines = ["| key | takes | default | meaning |", "|---|---|---|---|"]
+    for key, field in model["properties"].items():
+        shown = f"**`{key}`**" if key in required else f"`{key}`"
+        default = f"`{_plain(field['default'])}`" if "default" in field else ""
+        lines.append(f"| {shown} | {_takes(field)} | {default} | {_cell(field.get('description', ''))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _takes(field: Schema) -> str:
+    """A field's type in a few words, its bounds with it."""
+    if "$ref" in field:
+        return _link(field["$ref"])
+    for several in ("anyOf", "oneOf", "allOf"):
+        if several in field:
+            return " or ".join(dict.fromkeys(_takes(one) for one in field[several]))
+    if "enum" in field:
+        return ", ".join(f"`{_plain(one)}`" for one in field["enum"])
+    if "const" in field:
+        return f"`{_plain(field['const'])}`"
+    kind = field.get("type", "anything")
+    if kind == "array":
+        inside = field.get("items") or (field.get("prefixItems") or [{}])[0]
+        return f"list of {_takes(inside)}"
+    if kind == "object":
+        inside = field.get("additionalProperties")
+        return f"mapping to {_takes(inside)}" if isinstance(inside, dict) and inside else "mapping"
+    names = {"string": "text", "null": "nothing", "boolean": "true or false"}
+    bounds = [
+        f"{sign} {field[key]:g}"
+        for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))
+        if key in field
+    ]
+    return " ".join([names.get(kind, kind), *bounds])
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if "$ref" in value:
+            yield value["$ref"].rpartition("/")[2]
+        for one in value.values():
+            yield from _references(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _references(one)
+
+
+def _properties() -> str:
+    lines = ["| property | units, canonical first | what it is |", "|---|---|---|"]
+    for one in sorted(properties().values(), key=lambda p: p.name):
+        lines.append(f"| `{one.name}` | {_codes(list(one.units))} | {_cell(one.description)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _link(reference: str) -> str:
+    name = reference.rpartition("/")[2]
+    return f"[{name}](#{name.lower()})"
+
+
+def _codes(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "nothing"
+
+
+def _plain(value: Any) -> str:
+    """A default as YAML would have it."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {_plain(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_plain(one) for one in value) + "]"
+    return str(value)
+
+
+def _first_paragraph(text: str | None) -> str:
+    return " ".join((text or "").strip().split("\n\n")[0].split())
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
