@@ -100,6 +100,8 @@ class Reason(StrEnum):
     BELOW_WINDOW = "below_window"
     ABOVE_WINDOW = "above_window"
     NOT_MEASURED = "not_measured"
+    # people
+    VETOED = "vetoed"
     # engines
     EMBEDDING_FAILED = "embedding_failed"
     OVERLAPPING_ATOMS = "overlapping_atoms"
@@ -128,5 +130,6 @@ class Reason(StrEnum):
     BAD_RESULT = "bad_result"  # what it said is not a finding
     IMPORT_FAILED = "import_failed"
     WORKER_DIED = "worker_died"
+    REFERENCE_FILE = "reference_file"  # a file that the settings name is gone, changed or unreadable
     LEASE_EXPIRED = "lease_expired"
     KILLS_WORKERS = "kills_workers"

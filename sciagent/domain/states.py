@@ -29,6 +29,7 @@ class AttemptState(StrEnum):
 class CampaignState(StrEnum):
     CREATED = "created"
     RUNNING = "running"
+    PAUSED = "paused"  # a person's word: the driver stays and starts nothing
     INTERRUPTED = "interrupted"
     FINISHED = "finished"  # goal reached or nothing left to do
     BUDGET_SPENT = "budget_spent"
@@ -42,6 +43,8 @@ class Standing(StrEnum):
     PENDING = "pending"  # a job is out
     DROPPED = "dropped"  # a gate failed, a rung could not decide, or it is out of reach
     SETTLED = "settled"  # has its terminal evidence
+    HELD = "held"  # would be open; a person holds it
+    VETOED = "vetoed"  # a person took it out
 
 
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
@@ -52,7 +55,7 @@ JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     ),
     JobState.DONE: frozenset(),
     JobState.FAILED: frozenset({JobState.QUEUED}),  # `retry`, on purpose
-    JobState.CANCELLED: frozenset(),
+    JobState.CANCELLED: frozenset({JobState.QUEUED}),  # decided anew, after a release or a promotion
     JobState.QUARANTINED: frozenset({JobState.QUEUED}),
 }
 
@@ -65,6 +68,7 @@ ATTEMPT_TRANSITIONS: dict[AttemptState, frozenset[AttemptState]] = {
 CAMPAIGN_TRANSITIONS: dict[CampaignState, frozenset[CampaignState]] = {
     CampaignState.CREATED: frozenset({CampaignState.RUNNING}),
     CampaignState.RUNNING: frozenset(set(CampaignState) - {CampaignState.CREATED, CampaignState.RUNNING}),
+    CampaignState.PAUSED: frozenset(set(CampaignState) - {CampaignState.CREATED, CampaignState.PAUSED}),
     CampaignState.INTERRUPTED: frozenset({CampaignState.RUNNING}),
     CampaignState.FAILED: frozenset({CampaignState.RUNNING}),
     CampaignState.FINISHED: frozenset({CampaignState.RUNNING}),  # after an amendment

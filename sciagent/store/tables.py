@@ -23,7 +23,10 @@ metadata = MetaData(
     }
 )
 
-APPEND_ONLY = ("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment")
+APPEND_ONLY = (
+    "evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive",
+    "artifact_removal",
+)  # fmt: skip
 Id = sa.BigInteger().with_variant(Integer(), "sqlite")
 Key = String(64)
 _UNSTORABLE = re.compile("[\\x00\\ud800-\\udfff]")
@@ -266,6 +269,21 @@ decision = Table(
     Column("propensity", sa.Float, nullable=False), _ref("evidence_id", "evidence.id", nullable=True), _when("at"),
     Index("ix_decision_campaign_candidate", "campaign_id", "candidate_id"),
     Index("ix_decision_campaign_action", "campaign_id", "action"), Index("ix_decision_rung_action", "rung_id", "action"),
+)  # fmt: skip
+
+# what a person told a campaign to do; written under the lock of the campaign's row, so that ids come in commit order
+directive = Table(
+    "directive", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("candidate_id", "candidate.id", nullable=True),
+    _ref("rung_id", "rung.id", nullable=True), Column("verb", String(20), nullable=False),
+    Column("payload", Json, nullable=False), Column("who", String(200), nullable=False), Column("why", Text, nullable=False),
+    _when("at"), Index("ix_directive_campaign", "campaign_id", "id"),
+    Index("ix_directive_candidate", "campaign_id", "candidate_id", "id"),
+)  # fmt: skip
+
+# a file that is gone on purpose: its artifact row stays, and this says who removed it, when and why
+artifact_removal = Table(
+    "artifact_removal", metadata, _id(), Column("sha256", Key, nullable=False, index=True), Column("size", Id, nullable=False),
+    Column("who", String(200), nullable=False), Column("why", Text, nullable=False), _when("at"),
 )  # fmt: skip
 
 reservation = Table(

@@ -18,12 +18,13 @@ from sciagent.store.engine import connect, ledger_url, read_only
 from sciagent.store.ledger import Ledger
 from tests.support import rows
 
+HEAD = migrate.head()
 LATER = '''
 """A later version: one new column on a table that others refer to, rebuilt on SQLite, with its rows."""
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+revision, down_revision, branch_labels, depends_on = "later", "HEAD", None, None
 
 
 def upgrade():
@@ -35,7 +36,7 @@ def upgrade():
 def downgrade():
     with op.batch_alter_table("candidate") as batch:
         batch.drop_column("remark")
-'''
+'''.replace("HEAD", HEAD)
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def later_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The code of tomorrow: one migration more."""
     folder = tmp_path / "later"
     folder.mkdir()
-    (folder / "0002_later.py").write_text(LATER)
+    (folder / "later.py").write_text(LATER)
     today = migrate._config
 
     def tomorrow() -> Config:
@@ -106,7 +107,7 @@ def test_an_upgrade_keeps_the_rows(engine: sa.Engine, request: pytest.FixtureReq
     n = with_rows(engine)
     request.getfixturevalue("later_version")
     copy = migrate.upgrade(engine)
-    assert migrate.current(engine) == "0002"
+    assert migrate.current(engine) == "later"
     with engine.begin() as connection:
         remarks = connection.exec_driver_sql("SELECT remark FROM candidate").scalars().all()
         assert remarks == ["none"] * n
@@ -119,6 +120,16 @@ def test_an_upgrade_keeps_the_rows(engine: sa.Engine, request: pytest.FixtureReq
     assert (copy is None) == (engine.dialect.name == "postgresql")
 
 
+def test_a_ledger_of_the_first_version_keeps_its_rows(engine: sa.Engine) -> None:
+    migrate.upgrade(engine, "0001")
+    n = with_rows(engine)
+    migrate.upgrade(engine)
+    assert migrate.differences(engine) == []
+    with engine.connect() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(t.current_evidence)).scalar() == n
+        assert connection.execute(sa.select(sa.func.count()).select_from(t.directive)).scalar() == 0
+
+
 def test_sqlite_is_copied_before_it_upgrades_itself(tmp_path: Path, migrated_sqlite: Path, later_version: None) -> None:
     path = tmp_path / "ledger.db"
     path.write_bytes(migrated_sqlite.read_bytes())
@@ -126,11 +137,11 @@ def test_sqlite_is_copied_before_it_upgrades_itself(tmp_path: Path, migrated_sql
     with_rows(today)
     today.dispose()
     opened = Ledger(str(path))
-    assert migrate.current(opened.engine) == "0002"
+    assert migrate.current(opened.engine) == "later"
     opened.close()
-    assert opened.copy_taken == tmp_path / "ledger.db.before-0001"
+    assert opened.copy_taken == tmp_path / f"ledger.db.before-{HEAD}"
     with closing(sqlite3.connect(opened.copy_taken)) as copy:
-        assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [(HEAD,)]
         assert copy.execute("SELECT count(*) FROM evidence").fetchall() == [(3,)]
     again = Ledger(str(path))
     assert again.copy_taken is None
@@ -139,24 +150,24 @@ def test_sqlite_is_copied_before_it_upgrades_itself(tmp_path: Path, migrated_sql
 
 def test_an_earlier_copy_is_never_overwritten(tmp_path: Path, migrated_sqlite: Path, later_version: None) -> None:
     path = tmp_path / "ledger.db"
-    (tmp_path / "ledger.db.before-0001").write_text("precious")
+    (tmp_path / f"ledger.db.before-{HEAD}").write_text("precious")
     path.write_bytes(migrated_sqlite.read_bytes())
     opened = Ledger(str(path))
     opened.close()
-    assert opened.copy_taken == tmp_path / "ledger.db.before-0001.1"
-    assert (tmp_path / "ledger.db.before-0001").read_text() == "precious"
+    assert opened.copy_taken == tmp_path / f"ledger.db.before-{HEAD}.1"
+    assert (tmp_path / f"ledger.db.before-{HEAD}").read_text() == "precious"
 
 
 def test_a_failed_upgrade_leaves_everything_as_it_was(
     engine: sa.Engine, later_version: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    migrate.upgrade(engine, "0001")
+    migrate.upgrade(engine, HEAD)
     n = with_rows(engine)
-    script = tmp_path / "later" / "0002_later.py"
+    script = tmp_path / "later" / "later.py"
     script.write_text(LATER.replace("\n\n\ndef downgrade", "\n    raise RuntimeError('half way')\n\n\ndef downgrade"))
     with pytest.raises(RuntimeError, match="half way"):
         migrate.upgrade(engine)
-    assert migrate.current(engine) == "0001"
+    assert migrate.current(engine) == HEAD
     assert migrate.differences(engine) == []
     with engine.connect() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(t.evidence)).scalar() == n
@@ -174,7 +185,7 @@ def test_postgresql_refuses_until_told(postgres_url: str) -> None:
 
 def test_an_older_postgresql_is_refused(ledger_url: str, backend: str, later_version: None) -> None:
     if backend == "postgresql":
-        with pytest.raises(SchemaVersionError, match="at revision 0001, this sciagent needs 0002"):
+        with pytest.raises(SchemaVersionError, match=f"at revision {HEAD}, this sciagent needs later"):
             Ledger(ledger_url)
     else:
         Ledger(ledger_url).close()
