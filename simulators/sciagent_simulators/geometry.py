@@ -1,8 +1,8 @@
 """From a molecular graph to a three-dimensional geometry, with what must hold before and after.
 
 The protocol: ETKDGv3 conformers from one seed, each relaxed with MMFF94 (UFF where MMFF94 lacks parameters), the lowest
-of them by the protocol's method, then, for GFN2-xTB, a relaxation. Two engines given the same molecule, protocol
-and seed get the same geometry.
+of them by the protocol's method, then, for GFN2-xTB, a relaxation, in vacuum or in a solvent. Two engines given the
+same molecule, protocol and seed get the same geometry.
 
 Sources: ETKDGv3: Wang, Witek, Landrum, Riniker, J. Chem. Inf. Model. 60, 2044 (2020). MMFF94: Halgren, J. Comput. Chem.
 17, 490 (1996). Covalent radii: Cordero et al., Dalton Trans. 2832 (2008).
@@ -17,11 +17,12 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
+from sciagent_simulators.implicit_solvent import Solvation, Solvent
 
 Positions = NDArray[np.float64]
 
@@ -33,17 +34,29 @@ FORMED_ACROSS_ANGLE = 1.04  # atoms with a common neighbour: Si...Si in cyclodis
 
 
 class GeometryProtocol(BaseModel):
-    """How a geometry is made. conformers: how many are embedded; the lowest by `method` is kept."""
+    """How a geometry is made. conformers: how many are embedded; the lowest by `method` is kept.
+
+    solvent: GFN2-xTB ranks and relaxes in this solvent (ALPB) instead of in vacuum, where zwitterions do not exist.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     method: Literal["gfn2", "mmff94"] = "gfn2"
     conformers: int = Field(default=10, ge=1, le=1000)
+    # left out of every hash while unset, so that evidence from before it existed keeps its keys and its seeds
+    solvent: Solvent | None = Field(default=None, exclude_if=lambda value: value is None)
+
+    @model_validator(mode="after")
+    def _force_fields_have_no_solvent(self) -> GeometryProtocol:
+        if self.solvent and self.method != "gfn2":
+            raise ValueError(f"{self.method} relaxes in vacuum; with a solvent use method: gfn2")
+        return self
 
     @property
     def label(self) -> str:
-        """For `Level.geometry`, such as `GFN2-xTB//ETKDGv3x10`."""
-        return f"{'GFN2-xTB' if self.method == 'gfn2' else 'MMFF94'}//ETKDGv3x{self.conformers}"
+        """For `Level.geometry`, such as `GFN2-xTB//ETKDGv3x10` or `GFN2-xTB(water)//ETKDGv3x10`."""
+        solvent = f"({self.solvent})" if self.solvent else ""
+        return f"{'GFN2-xTB' if self.method == 'gfn2' else 'MMFF94'}{solvent}//ETKDGv3x{self.conformers}"
 
     def seed(self, candidate_key: str, replicate: int = 0) -> int:
         """31 bits from candidate, protocol and replicate only, so that every verifier gets the same geometry."""
@@ -208,7 +221,8 @@ def prepare(
     if protocol.method == "gfn2":
         from sciagent_simulators.tblite_engine import lowest, relax
 
-        geometry, result = relax(geometries[lowest(geometries)])
+        solvation = Solvation(protocol.solvent) if protocol.solvent else None
+        geometry, result = relax(geometries[lowest(geometries, solvation=solvation)], solvation=solvation)
         diagnostics |= {"relax_steps": result.steps, "relax_fmax": result.fmax, "relax_recovery": result.recovery}
     check_bonds(geometry, bonds_of(mol))
     return geometry, diagnostics

@@ -1,10 +1,10 @@
-"""GFN2-xTB and GFN1-xTB by tblite: single points and relaxations of molecules in the gas phase.
+"""GFN2-xTB, GFN1-xTB and IPEA1-xTB by tblite: single points and relaxations, in the gas phase or in a solvent.
 
 Energies in eV, dipole in debye, lengths in angstrom. tblite runs as many threads as OMP_NUM_THREADS says; set it to 1
 and scale by processes (2 threads under contention were 5 times slower).
 
 Sources: GFN2: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019). GFN1: Grimme, Bannwarth, Shushkov,
-J. Chem. Theory Comput. 13, 1989 (2017).
+J. Chem. Theory Comput. 13, 1989 (2017). IPEA1: Ásgeirsson, Bauer, Grimme, Chem. Sci. 8, 4879 (2017).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check, failure
+from sciagent_simulators.implicit_solvent import Solvation, unparametrised
 
-Method = Literal["GFN2-xTB", "GFN1-xTB"]
+Method = Literal["GFN2-xTB", "GFN1-xTB", "IPEA1-xTB"]
 
 HARTREE = 27.211386245988  # eV, CODATA 2018
 BOHR = 0.529177210903  # angstrom
@@ -40,6 +41,7 @@ RECOVERY: dict[str, dict[str, Any]] = {
 class XtbResult:
     """energy, homo, lumo, gap: eV; homo or lumo is None where no orbital is occupied or none is left empty.
 
+    In a solvent the energy holds the free energy of solvation.
     dipole: debye, its norm; of an ion, about its centre of mass. fmax: eV/angstrom, the largest force on an atom.
     steps: of the relaxation, 0 for a single point. recovery: the key of RECOVERY that converged.
     """
@@ -58,35 +60,51 @@ class XtbResult:
         return None if self.homo is None or self.lumo is None else self.lumo - self.homo
 
 
-def single_point(geometry: Geometry, method: Method = "GFN2-xTB", max_cycles: int = 250) -> XtbResult:
+def single_point(
+    geometry: Geometry, method: Method = "GFN2-xTB", max_cycles: int = 250, solvation: Solvation | None = None
+) -> XtbResult:
     """One SCC from a fresh guess, with the recovery ladder.
 
-    Raises SimulatorError: refused (element, multiplicity), implausible (overlapping_atoms, implausible_energy),
-    not_converged (scf_not_converged).
+    Raises SimulatorError: refused (element, multiplicity, solvent), implausible (overlapping_atoms,
+    implausible_energy), not_converged (scf_not_converged).
     """
-    _check(geometry)
-    return _converge(geometry, method, max_cycles)[0]
+    _check(geometry, method, solvation)
+    return _converge(geometry, method, max_cycles, solvation)[0]
 
 
-def lowest(geometries: Sequence[Geometry], method: Method = "GFN2-xTB") -> int:
+def lowest(geometries: Sequence[Geometry], method: Method = "GFN2-xTB", solvation: Solvation | None = None) -> int:
     """Index of the geometry with the lowest energy; those that do not converge are passed over.
 
     Raises the first one's SimulatorError when none converges.
     """
-    energies = np.full(len(geometries), np.inf)
+    return int(energies(geometries, method, solvation).argmin()) if len(geometries) > 1 else 0
+
+
+def energies(
+    geometries: Sequence[Geometry], method: Method = "GFN2-xTB", solvation: Solvation | None = None
+) -> NDArray[np.float64]:
+    """(n,), eV: single points, infinite where one did not converge.
+
+    Raises the first one's SimulatorError when none converges.
+    """
+    found = np.full(len(geometries), np.inf)
     problem: SimulatorError | None = None
-    for i, geometry in enumerate(geometries if len(geometries) > 1 else ()):
+    for i, geometry in enumerate(geometries):
         try:
-            energies[i] = single_point(geometry, method).energy
+            found[i] = single_point(geometry, method, solvation=solvation).energy
         except SimulatorError as error:
             problem = problem or error
-    if problem is not None and not np.isfinite(energies).any():
+    if problem is not None and not np.isfinite(found).any():
         raise problem
-    return int(energies.argmin())
+    return found
 
 
 def relax(
-    geometry: Geometry, method: Method = "GFN2-xTB", fmax: float = 0.05, max_steps: int = 500
+    geometry: Geometry,
+    method: Method = "GFN2-xTB",
+    fmax: float = 0.05,
+    max_steps: int = 500,
+    solvation: Solvation | None = None,
 ) -> tuple[Geometry, XtbResult]:
     """LBFGS until the largest force is below fmax (eV/angstrom), then a fresh single point there.
 
@@ -97,15 +115,15 @@ def relax(
     from ase.optimize import LBFGS
     from tblite.ase import TBLite
 
-    _check(geometry)
-    first, recovery = _converge(geometry, method, 250)
+    _check(geometry, method, solvation)
+    first, recovery = _converge(geometry, method, 250, solvation)
     if len(geometry.numbers) == 1:
         return geometry, first
     damping = RECOVERY[recovery].get("mixer-damping", 0.4)
     atoms = Atoms(numbers=geometry.numbers, positions=geometry.positions)
     atoms.calc = TBLite(
         method=method, charge=geometry.charge, multiplicity=geometry.multiplicity, verbosity=0,
-        max_iterations=1000, mixer_damping=damping,
+        max_iterations=1000, mixer_damping=damping, solvation=_for_ase(solvation, method),
     )  # fmt: skip
     optimiser = LBFGS(atoms, logfile=None)
     try:
@@ -120,7 +138,7 @@ def relax(
             f"largest force {force:.3f} eV/angstrom after {max_steps} steps; asked for {fmax}", fmax=force,
         )  # fmt: skip
     check(moved)
-    last, recovery = _converge(moved, method, 250)
+    last, recovery = _converge(moved, method, 250, solvation)
     return moved, XtbResult(
         last.energy, last.homo, last.lumo, last.dipole, last.fmax, int(optimiser.nsteps), True, recovery
     )
@@ -141,14 +159,26 @@ def frontier(
     return homo, lumo
 
 
-def _check(geometry: Geometry) -> None:
+def _check(geometry: Geometry, method: Method, solvation: Solvation | None) -> None:
     check(geometry)
+    fault = solvation and unparametrised(method, solvation.model, solvation.solvent)
+    if fault:
+        raise failure(Outcome.REFUSED, Reason.SOLVENT, fault)
     heaviest = max(geometry.numbers)
     if heaviest > HEAVIEST:
         raise failure(Outcome.REFUSED, Reason.ELEMENT, f"atomic number {heaviest}; parameters end at {HEAVIEST}")
 
 
-def _converge(geometry: Geometry, method: Method, max_cycles: int) -> tuple[XtbResult, str]:
+def _for_ase(solvation: Solvation | None, method: Method) -> tuple[str, ...] | None:
+    """`("alpb", "water", "gsolv")`, as tblite's ASE calculator takes it."""
+    if solvation is None:
+        return None
+    return (solvation.model, *solvation.arguments(method)[1:])
+
+
+def _converge(
+    geometry: Geometry, method: Method, max_cycles: int, solvation: Solvation | None
+) -> tuple[XtbResult, str]:
     """The single point and the name of the recovery step that made it converge."""
     from tblite.exceptions import TBLiteRuntimeError
     from tblite.interface import Calculator
@@ -161,6 +191,8 @@ def _converge(geometry: Geometry, method: Method, max_cycles: int) -> tuple[XtbR
                 charge=float(geometry.charge), uhf=geometry.unpaired,
             )  # fmt: skip
             calculator.set("verbosity", 0)
+            if solvation is not None:
+                calculator.add(*solvation.arguments(method))
             for key, value in ({"max-iter": max_cycles} | settings).items():
                 calculator.set(key, value)
             raw = calculator.singlepoint()

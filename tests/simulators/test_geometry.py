@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import (
@@ -109,6 +110,20 @@ def test_seed_comes_from_candidate_protocol_and_replicate_alone():
         == 4
     )
     assert protocol.label == "GFN2-xTB//ETKDGv3x10"
+
+
+def test_a_protocol_that_names_no_solvent_keeps_the_seed_it_had_before_there_were_any():
+    """Seeds and settings hashes stand behind evidence in ledgers."""
+    assert GeometryProtocol().seed("a") == 1101469696
+    assert GeometryProtocol().model_dump(mode="json") == {"method": "gfn2", "conformers": 10}
+    in_water = GeometryProtocol(solvent="water")
+    assert in_water.seed("a") != GeometryProtocol().seed("a")
+    assert in_water.label == "GFN2-xTB(water)//ETKDGv3x10"
+
+
+def test_a_force_field_has_no_solvent():
+    with pytest.raises(ValidationError, match="with a solvent use method: gfn2"):
+        GeometryProtocol(method="mmff94", solvent="water")
 
 
 def test_xyz_reads_back_in_ase(structure, tmp_path):
