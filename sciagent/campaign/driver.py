@@ -13,6 +13,7 @@ from sciagent.campaign.collect import collect, reap
 from sciagent.campaign.dispatch import Ticket, choose, promote, request_of, take_queued
 from sciagent.campaign.heartbeat import Heartbeat
 from sciagent.campaign.money import Purse
+from sciagent.campaign.prepare import prepare
 from sciagent.campaign.workbench import CampaignWorkbench
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.ports import Turn
@@ -64,6 +65,7 @@ class Driver:
                 self._turn_number, self._cursor = self._last_turn(connection)
                 self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == built.row.id)
                 self._hits = queries.hits(connection, built.row.id)
+            prepare(built.rungs)
             fast = [r.verifier.name for r in built.fast]
             paid = [r.verifier.name for r in built.paid]
             self._worker = Worker(built.scratch(), preload=fast)

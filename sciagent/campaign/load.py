@@ -44,7 +44,7 @@ def parse_spec(text: str, name: str = "campaign.yaml", base: Path | None = None)
     try:
         spec = CampaignSpec.model_validate(document.data, context=context)
     except ValidationError as error:
-        faults += _explain_all(error, document)
+        faults += _explain_all(error, document, context["base"])
     if spec is None or faults:
         raise SpecError(_report(name, faults))
     return spec
@@ -56,10 +56,10 @@ def campaign_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "sciagent campaign"}
 
 
-def _explain_all(error: ValidationError, document: Document) -> list[Fault]:
+def _explain_all(error: ValidationError, document: Document, base: Path) -> list[Fault]:
     errors: list[Any] = list(error.errors(include_url=False))
     together = Faults()
-    check_together(draft(document.data), together)  # did not run if a part is wrong by itself
+    check_together(draft(document.data, base), together)  # did not run if a part is wrong by itself
     try:
         together.raise_any()
     except ValidationError as more:

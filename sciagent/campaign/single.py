@@ -6,6 +6,7 @@ from typing import Any
 
 from sciagent.campaign.build import BuiltRung, built_rungs
 from sciagent.campaign.judge import Answer, judge, place
+from sciagent.campaign.prepare import prepare
 from sciagent.campaign.record import Result, answer_of, record_results, store_files
 from sciagent.campaign.spec import CampaignSpec
 from sciagent.chemistry.molecule import parse_molecule
@@ -32,6 +33,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str) -> dict[str, Any
     with ledger.begin() as connection:
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
     ladder = built_rungs(spec)
+    prepare(ladder)
     rules, objectives = tuple(r.rules for r in ladder), spec.domain_objectives()
     scratch = ledger.artifacts.root.with_name(f"{ledger.artifacts.root.name.removesuffix('-artifacts')}-scratch")
     answers: list[Answer] = []
@@ -65,7 +67,7 @@ def _one_rung(
         return answer_of(rung, found), _row(rung, answer_of(rung, found), found.outcome, found.measured, True, 0.0)
     with ledger.begin() as connection:
         attempt_id = jobs.begin_attempt(connection, new_owner(), campaign_id=None, rung_id=None)
-    request = Request(v.name, v.settings.model_dump(mode="json"), (candidate,), rung.limits)
+    request = Request(v.name, v.request_settings, (candidate,), rung.limits)
     result = worker.run(request)[0]
     files = store_files(ledger, [result])[0]
     f = result.finding

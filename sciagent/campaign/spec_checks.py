@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -33,11 +34,11 @@ class Draft:
     all_rungs: bool
 
 
-def draft(data: Mapping[str, Any]) -> Draft:
-    """What can be saved of data that did not validate as a whole."""
+def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
+    """What can be saved of data that did not validate as a whole. base: the folder of the campaign file."""
     objectives, ladder = _items(data, "objectives"), _items(data, "ladder")
     good_objectives = {i: part for i, item in enumerate(objectives) if (part := _try(ObjectiveSpec, item))}
-    good_rungs = {i: part for i, item in enumerate(ladder) if (part := _try(RungSpec, item))}
+    good_rungs = {i: part for i, item in enumerate(ladder) if (part := _try(RungSpec, item, base))}
     subject, terminal = data.get("subject"), data.get("terminal")
     return Draft(
         subject=subject if subject in ("molecule", "crystal") else None,
@@ -147,8 +148,8 @@ def _items(data: Mapping[str, Any], key: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _try(part: Any, value: Any) -> Any:
+def _try(part: Any, value: Any, base: Path | None = None) -> Any:
     try:
-        return TypeAdapter(part).validate_python(value)
+        return TypeAdapter(part).validate_python(value, context=None if base is None else {"base": base})
     except ValidationError:
         return None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from sciagent.campaign.faults import Faults, fault
@@ -47,6 +48,12 @@ def find_verifier(name: object) -> type[Verifier[Any]] | None:
         return None
 
 
+def _base(info: ValidationInfo) -> Path | None:
+    """The folder of the campaign file, where it is known."""
+    found = (info.context or {}).get("base")
+    return None if found is None else Path(found)
+
+
 class LimitsSpec(Part):
     """What one verification may use at most; the defaults go by tier."""
 
@@ -76,6 +83,8 @@ class RungSpec(Part):
         default_factory=lambda: "skip",
         description="A candidate the verifier refuses: drop it, or skip the rung; default: drop if fast, else skip.",
     )
+
+    _base: Path | None = PrivateAttr(None)
 
     @model_validator(mode="before")
     @classmethod
@@ -113,7 +122,7 @@ class RungSpec(Part):
         if (found := find_verifier(info.data.get("verifier"))) is None:
             return value
         try:
-            instance = found(value)
+            instance = found(value, _base(info))
             canonical_json(instance.settings.model_dump(mode="json"))
             _ = instance.measures
         except ValidationError:
@@ -128,7 +137,7 @@ class RungSpec(Part):
         found, settings = find_verifier(info.data.get("verifier")), info.data.get("settings")
         if found is None or settings is None:
             return value
-        measured = sorted({one.property.name for one in found(settings).measures})
+        measured = sorted({one.property.name for one in found(settings, _base(info)).measures})
         faults = Faults()
         for name, gate in value.items():
             if name not in measured:
@@ -146,6 +155,11 @@ class RungSpec(Part):
         faults.raise_any()
         return value
 
+    @model_validator(mode="after")
+    def _keep_base(self, info: ValidationInfo) -> RungSpec:
+        self._base = _base(info)
+        return self
+
     @property
     def label(self) -> str:
         return self.rung
@@ -156,7 +170,7 @@ class RungSpec(Part):
 
     def make(self) -> Verifier[Any]:
         """A verifier with these settings."""
-        return verifier_class(self.verifier)(self.settings)
+        return verifier_class(self.verifier)(self.settings, self._base)
 
     def window_gates(self) -> Mapping[str, Window]:
         """Gates by property, in canonical units."""

@@ -151,7 +151,7 @@ class CampaignWorkbench:
         if not todo:
             return
         batch = tuple(e.candidate for e in todo if e.candidate is not None)
-        settings = v.settings.model_dump(mode="json")
+        settings = v.request_settings
         for entry, result in zip(todo, self._worker.run(Request(v.name, settings, batch, rung.limits)), strict=True):
             f = result.finding
             judgement = judge(rung.rules, f.outcome, f.reason, f.detail, f.measured)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -18,10 +19,12 @@ from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError
+from sciagent.verification.files import WITH_PATHS, ReferenceFile, StructureFile
 
 __all__ = [
     "ArtifactFile", "Context", "Cost", "Finding", "Level", "Measured", "Outcome", "Prior", "Property",
-    "PropertyAtLevel", "Quantity", "Reason", "Refusal", "Settings", "SimulatorError", "Tier", "Verifier", "at",
+    "PropertyAtLevel", "Quantity", "Reason", "ReferenceFile", "Refusal", "Settings", "SimulatorError", "StructureFile",
+    "Tier", "Verifier", "at",
 ]  # fmt: skip
 
 C = TypeVar("C", bound=Candidate)
@@ -91,12 +94,24 @@ class Verifier(ABC, Generic[C]):
     engines: ClassVar[tuple[str, ...]] = ()
     priors: ClassVar[tuple[Prior, ...]] = ()
 
-    def __init__(self, settings: Any = None) -> None:
-        self.settings = self.Settings.model_validate({} if settings is None else settings)
+    def __init__(self, settings: Any = None, base: Path | None = None) -> None:
+        """base: the folder that relative paths among the settings start from; default: the working directory."""
+        context = None if base is None else {"base": base}
+        self.settings = self.Settings.model_validate({} if settings is None else settings, context=context)
 
     @classmethod
     def warm(cls) -> None:
         """Called once in the process that forks the jobs; nothing by default."""
+        return None
+
+    def prepare(self) -> None:
+        """Called by whoever drives, before the first candidate: the place for what takes minutes once and is kept on
+        disk, such as an index of a reference file. Raise SimulatorError if it cannot be; nothing by default."""
+        return None
+
+    def attach(self) -> None:
+        """Called once for these settings in the process that forks the jobs: open what `prepare` has made, so that
+        all jobs share it. What is raised here is ignored; the job will say it. Nothing by default."""
         return None
 
     @property
@@ -117,10 +132,15 @@ class Verifier(ABC, Generic[C]):
         """One finding for each candidate, in order. Raise SimulatorError inside `one()` style helpers or yield
         findings with their outcome; an exception that leaves this method is recorded as `crashed`."""
 
-    @property
+    @cached_property
     def settings_hash(self) -> str:
-        """Over all settings after defaults were filled in."""
+        """Over all settings after defaults were filled in; of files, over name and content."""
         return content_hash(self.settings.model_dump(mode="json"))
+
+    @property
+    def request_settings(self) -> dict[str, Any]:
+        """The settings for a `Request`: as JSON, files with their paths."""
+        return self.settings.model_dump(mode="json", context=WITH_PATHS)
 
     def evidence_key(self, candidate: C, replicate: int = 0) -> EvidenceKey:
         return EvidenceKey(candidate.key, self.name, self.version, self.settings_hash, replicate=replicate)

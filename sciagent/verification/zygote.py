@@ -16,7 +16,7 @@ import select
 import shutil
 import signal
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,17 @@ def load(name: str) -> type[Verifier[Any]]:
     return kind
 
 
+@lru_cache(maxsize=32)
+def attach(name: str, settings: str) -> None:
+    """Open what the verifier shares among the jobs under these settings; what fails here the job will say."""
+    signal.alarm(IMPORT_SECONDS)
+    try:
+        with contextlib.suppress(Exception, SystemExit):
+            load(name)(json.loads(settings)).attach()
+    finally:
+        signal.alarm(0)
+
+
 def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
     """Versions of Python, sciagent, the verifier's package, RDKit and the engines that the verifier lists."""
     package, _, version = provider(kind.name).rpartition(" ")
@@ -125,6 +136,8 @@ def serve(control: Control, folder: Path) -> None:
                 wrong = failure(job.candidates[0].key, Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED, detail)
                 control.say("end", failure=wrong, whole=True, ready=True, cpu=0.0, wall=0.0, index=0)
                 continue
+            if kind.attach is not Verifier.attach:
+                attach(job.verifier, json.dumps(job.settings, sort_keys=True))
             if job.verifier not in known:
                 known[job.verifier] = versions(kind)
                 gc.collect()

@@ -1,0 +1,119 @@
+"""Files that settings of verifiers name: given as a path, identified by content.
+
+In YAML a file is a path, or a mapping with `path` and, if wished, the `sha256` it must have. Relative paths start at
+the folder of the campaign file. What enters hashes and ledgers is the file's name and the SHA-256 of its content, never
+its folder or its date: a file that was moved or copied is the same, one that was edited is another. The absolute path
+travels beside it to the process that opens it (`Verifier.request_settings`), and whoever opens it checks the content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import SimulatorError
+
+WITH_PATHS = {"paths": True}  # the context under which a path is written too
+CHUNK = 1 << 20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class ReferenceFile(BaseModel):
+    """A file by content. path: absolute, or as given where no folder is known. name: what people call it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = Field(min_length=1, description="Relative to the campaign file.")
+    name: str = Field("", max_length=200, description="What results call it; default: the file's name.")
+    sha256: str = Field("", description="SHA-256 of the content; refused if the file has another one.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _identified(cls, data: Any, info: ValidationInfo) -> Any:
+        given = {"path": data} if isinstance(data, str) else data
+        if not isinstance(given, Mapping) or not isinstance(given.get("path"), str) or not given["path"]:
+            return given
+        base, wanted = (info.context or {}).get("base"), given.get("sha256") or ""
+        if wanted and not (isinstance(wanted, str) and _SHA256.fullmatch(wanted)):
+            raise ValueError("sha256 is 64 hexadecimal digits, in small letters")
+        if wanted and base is None:  # it was looked at before; whoever opens it looks again
+            return {**given, "name": given.get("name") or Path(given["path"]).name}
+        path = (Path(base) if base is not None else Path.cwd()) / given["path"]
+        found = content_of(path, given["path"])
+        if wanted and wanted != found:
+            raise ValueError(f'"{given["path"]}" has the SHA-256 {found}, not {wanted}')
+        name = given.get("name") or Path(given["path"]).name
+        return {**given, "path": str(path.resolve()), "name": name, "sha256": found}
+
+    @model_serializer(mode="wrap")
+    def _without_path(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        whole: dict[str, Any] = write(self)
+        return whole if (info.context or {}).get("paths") else {k: v for k, v in whole.items() if k != "path"}
+
+    def changed(self) -> SimulatorError:
+        """The error of one who opened the file and found another content, or none."""
+        detail = f"{self.name} is gone or is not what it was when the campaign was read (SHA-256 {self.sha256[:12]}…)"
+        return SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail)
+
+    def check(self) -> Path:
+        """The path, after the content was hashed again. Raises SimulatorError if it is another one."""
+        path = Path(self.path)
+        try:
+            found = content_of(path, self.path)
+        except ValueError as error:
+            raise self.changed() from error
+        if found != self.sha256:
+            raise self.changed()
+        return path
+
+
+class StructureFile(ReferenceFile):
+    """A table of molecules: csv, smi or sdf, also .gz."""
+
+    column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
+
+    @model_validator(mode="after")
+    def _known_format(self) -> StructureFile:
+        ending = self.path.lower().removesuffix(".gz")
+        if not ending.endswith((".csv", ".smi", ".smiles", ".txt", ".sdf")):
+            raise ValueError(f'"{self.name}" is no table of molecules; use .csv, .smi or .sdf, each also with .gz')
+        return self
+
+
+def content_of(path: Path, shown: str) -> str:
+    """SHA-256 of a regular file. Raises ValueError, with the name as `shown`, if it cannot be read."""
+    try:
+        if not path.is_file():
+            what = "is not a regular file" if path.exists() else "does not exist"
+            raise ValueError(f'"{shown}" {what}; relative paths start at the folder of the campaign file')
+        stat = path.stat()
+        return _hashed(str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+    except OSError as error:
+        raise ValueError(f'"{shown}" cannot be read: {os.strerror(error.errno or 0)}') from None
+
+
+@lru_cache(maxsize=256)
+def _hashed(path: str, size: int, mtime_ns: int, ctime_ns: int, inode: int) -> str:
+    """Hashed once for as long as the file looks untouched; settings are validated many times."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as stream:
+        while piece := stream.read(CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()
