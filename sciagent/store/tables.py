@@ -125,6 +125,8 @@ candidate = Table(
     Column("multiplicity", Integer, nullable=False), Column("n_atoms", Integer, nullable=False),
     Column("payload", Json, nullable=False), Column("standardiser", String(20), nullable=False),
     Column("library", String(60), nullable=False), _when("created_at"),
+    Column("scaffold_hash", Key),  # None: not worked out yet, or no molecule
+    Index("ix_candidate_scaffold_hash", "scaffold_hash", "id"),
 )  # fmt: skip
 
 candidate_alias = Table(
@@ -179,6 +181,7 @@ proposal = Table(
     Column("text", Text, nullable=False), _ref("candidate_id", "candidate.id", nullable=True, index=True),
     Column("status", String(20), nullable=False), Column("reason", String(60)), Column("detail", Text),
     Column("operation", String(100)), Column("rationale", Text), Column("predicted", Json), _when("at"),
+    Column("novelty", Json),  # how new it was to the ledger when it was made
     Index("ix_proposal_campaign_status", "campaign_id", "status"),
 )  # fmt: skip
 
