@@ -80,7 +80,7 @@ def _takes(field: Schema) -> str:
         return ", ".join(f"`{_plain(one)}`" for one in field["enum"])
     if "const" in field:
         return f"`{_plain(field['const'])}`"
-    kind = field.get("type", "anything")
+    kind = str(field.get("type", "anything"))
     if kind == "array":
         inside = field.get("items") or (field.get("prefixItems") or [{}])[0]
         return f"list of {_takes(inside)}"
