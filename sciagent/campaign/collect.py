@@ -58,8 +58,7 @@ def collect(built: Built, purse: Purse, lease: DriverLease, done: Completed[Tick
     if mine and state is not JobState.QUEUED:
         purse.release(ticket.reservation)
     if mine and (state is not JobState.QUEUED or finding.outcome is Outcome.CRASHED):  # it may be why it crashed
-        checkpoint = request_of(built, ticket).checkpoint
-        if checkpoint is not None:
+        for checkpoint in request_of(built, ticket).checkpoints:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
 

@@ -109,7 +109,7 @@ def take_queued(connection: Connection, built: Built, owner: str, slots: int) ->
 def request_of(built: Built, ticket: Ticket) -> Request:
     v = ticket.rung.verifier
     checkpoint = built.scratch() / "checkpoints" / v.evidence_key(ticket.candidate).hash
-    return Request(v.name, v.request_settings, (ticket.candidate,), ticket.rung.limits, checkpoint=checkpoint)
+    return Request(v.name, v.request_settings, (ticket.candidate,), ticket.rung.limits, checkpoints=(checkpoint,))
 
 
 def _decide(

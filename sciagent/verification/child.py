@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sciagent.chemistry.payload import candidate_from_record
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
@@ -79,8 +80,8 @@ def _settle(job: Job, around: Surroundings) -> None:
 
 
 def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
-    """Say `ready` once every candidate stands, then a finding each, then `done`. After a finding the zygote answers
-    with a byte; until then nothing goes on, so that each candidate has its own time and its files are taken first."""
+    """Say `ready` once every candidate of several stands, then a finding each, then `done`. After a finding the zygote
+    answers with a byte; until then nothing goes on: each candidate has its own time, and its files are taken first."""
     say = _Speaker(around)
     try:
         verifier = kind(job.settings)
@@ -88,17 +89,20 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
         stands = [_prepare(verifier, sent) for sent in job.candidates]
     except BaseException as error:  # noqa: BLE001  whatever a verifier raises is recorded
         return say.last(_fault(job.candidates[0].key, error))
-    say.message({"ready": True})
+    if len(job.candidates) > 1:  # whom to blame for what happens before it; of one candidate there is no doubt
+        say.message({"ready": True})
     accepted = [one for one in stands if not isinstance(one, Finding)]
     findings: Iterator[Finding] | None = None
-    for sent, one in zip(job.candidates, stands, strict=True):
+    for index, (sent, one) in enumerate(zip(job.candidates, stands, strict=True)):
         if isinstance(one, Finding):
             say.finding(one)
             continue
         try:
-            findings = (
-                iter(verifier.verify(accepted, _context(job, verifier, around))) if findings is None else findings
-            )
+            if findings is None or job.apart:
+                together = [one] if job.apart else accepted
+                findings = iter(
+                    verifier.verify(together, _context(job, verifier, job.folder(around.work, index), sent))
+                )
             finding: object = next(findings, None)
             if finding is None:
                 return say.last(_bad(sent.key, "verify ended before it had a finding for each candidate"))
@@ -120,22 +124,24 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
     say.message({"done": True})
 
 
-def _context(job: Job, verifier: Verifier[Any], around: Surroundings) -> Context:
-    checkpoint = Path(job.checkpoint) if job.checkpoint else around.work / "checkpoint"
+def _context(job: Job, verifier: Verifier[Any], work: Path, sent: Sent) -> Context:
+    """The candidate's folders, made; the working directory is `work`."""
+    if job.apart:
+        work.mkdir()
+        os.chdir(work)
+    checkpoint = Path(sent.checkpoint) if sent.checkpoint else work / "checkpoint"
     checkpoint.mkdir(parents=True, exist_ok=True)
-    return Context(around.work, checkpoint, job.replicate, verifier.settings_hash, job.limits.threads)
+    return Context(work, checkpoint, job.replicate, verifier.settings_hash, job.limits.threads)
 
 
 def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
-    """The candidate, built again and accepted, or the finding that says why it is not."""
-    from sciagent.chemistry.payload import candidate_from_payload
-
+    """The candidate, accepted, or the finding that says why it is not."""
     try:
         if sent.kind != verifier.kind:
             return _refused(sent.key, Reason.WRONG_KIND, f"a {sent.kind}; {verifier.name} takes a {verifier.kind}")
-        candidate: Candidate = candidate_from_payload(sent.kind, sent.payload)
+        candidate: Candidate = candidate_from_record(sent.kind, sent.record)
         if candidate.key != sent.key:
-            detail = f"built again, the candidate has the key {candidate.key}: the chemistry libraries differ"
+            detail = f"what was sent has the key {candidate.key}: it was damaged, or the chemistry libraries differ"
             return Finding(sent.key, Outcome.BAD_ENVIRONMENT, reason=Reason.BAD_RESULT, detail=detail)
         refusal = verifier.accepts(candidate)
     except Exception as error:  # noqa: BLE001

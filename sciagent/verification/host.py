@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 
+from sciagent.chemistry.payload import record_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Finding
@@ -36,14 +37,17 @@ CANCEL_SECONDS = 1.5  # then the zygote itself is killed
 
 @dataclass(frozen=True)
 class Request:
-    """settings: of the verifier, as its model takes them. checkpoint: a folder that outlives the attempt."""
+    """settings: of the verifier, as its model takes them. checkpoints: for each candidate a folder that outlives the
+    attempt; none by default. apart: each candidate is verified by a call and in a folder of its own, as if it were
+    alone; otherwise the verifier gets them as one batch."""
 
     verifier: str
     settings: dict[str, Any]
     candidates: tuple[Candidate, ...]
     limits: Limits = field(default_factory=Limits)
     replicate: int = 0
-    checkpoint: Path | None = None
+    checkpoints: tuple[Path, ...] = ()
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,9 @@ class HostResult:
     wall_seconds: float
     versions: dict[str, str] = field(default_factory=dict)
     files: tuple[StoredFile, ...] = ()
+
+
+_DOUBTFUL = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT)
 
 
 def _prefix() -> str:
@@ -94,6 +101,7 @@ class Worker:
         self._number = 0
         self._cancelled = threading.Event()
         self._running = False
+        self._wasted = Cost()
         self._versions: dict[str, str] = {}
         self._link = Link(self.folder, self._preload)
 
@@ -111,12 +119,14 @@ class Worker:
     def run(self, request: Request) -> list[HostResult]:
         """One result for each candidate, in order, whatever the verifier does.
 
-        A candidate whose process ends badly takes the blame alone; those after it run in a fresh process. When the
-        zygote itself dies, all that have no finding yet are lost.
+        A candidate whose process ends badly takes the blame alone, and only if it came first in that process: otherwise
+        it is tried again in a fresh one, at the head of what is left, for others may have left the process as it was.
+        When the zygote itself dies, all that have no finding yet are lost.
         """
         self._cancelled.clear()
         self._running = True
         results: list[HostResult] = []
+        self._wasted = Cost()
         try:
             while len(results) < len(request.candidates):
                 results += self._attempt(request, request.candidates[len(results) :])
@@ -153,14 +163,22 @@ class Worker:
             return heard + lost + [self._lost(one, 0.0, why) for one in candidates[len(heard) + 1 :]]
         cpu, failure, index = end["cpu"], end["failure"], end["index"]
         if failure is None:
-            return _share(cpu, heard)
+            return self._undoubted(_share(cpu, heard))
         if end["whole"]:  # it would be the same for each
             return [self._failed(one, failure, 0.0) for one in candidates]
         if not end["ready"] and len(candidates) > 1 and not self._cancelled.is_set():
             alone = [result for one in candidates for result in self._attempt(request, (one,))]
             first = replace(alone[0], cost=alone[0].cost + Cost(core_seconds=cpu))
             return [first, *alone[1:]]  # nobody can say who is to blame; each on its own will show it
-        return _share(cpu, heard[:index], self._failed(candidates[index], failure, end["wall"]))
+        return self._undoubted(_share(cpu, heard[:index], self._failed(candidates[index], failure, end["wall"])))
+
+    def _undoubted(self, results: list[HostResult]) -> list[HostResult]:
+        """Without a last one that ended badly in a process others had used; what it cost goes to its next try."""
+        results[0] = replace(results[0], cost=results[0].cost + self._wasted)
+        self._wasted = Cost()
+        if len(results) > 1 and results[-1].finding.outcome in _DOUBTFUL:
+            self._wasted = results.pop().cost
+        return results
 
     def _converse(self, request: Request, candidates: tuple[Candidate, ...], heard: list[HostResult]) -> dict[str, Any]:
         """Adds findings to `heard` as they come, with the CPU time the child claims. Returns the last event."""
@@ -169,10 +187,13 @@ class Worker:
             self._link = Link(self.folder, self._preload)
         self._number += 1
         self._versions = {}
-        sent = tuple(Sent(one.key, one.kind, one.payload()) for one in candidates)
-        checkpoint = str(request.checkpoint.resolve()) if request.checkpoint else None
-        limits = request.limits
-        job = Job(self._number, request.verifier, request.settings, sent, limits, request.replicate, checkpoint)
+        folders = request.checkpoints[-len(candidates) :] or (None,) * len(candidates)
+        sent = tuple(
+            Sent(one.key, one.kind, record_of(one), str(folder.resolve()) if folder else None)
+            for one, folder in zip(candidates, folders, strict=True)
+        )
+        limits, apart = request.limits, request.apart
+        job = Job(self._number, request.verifier, request.settings, sent, limits, request.replicate, apart)
         self._link.send(job.to_wire())
         patience = START_SECONDS
         while True:

@@ -34,16 +34,21 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Sent:
-    """A candidate on its way to the process that builds it again."""
+    """A candidate on its way to the process that verifies it. record: as `chemistry.payload.record_of` writes it.
+    checkpoint: a folder of its own that outlives the attempt."""
 
     key: str
     kind: str
-    payload: dict[str, Any]
+    record: dict[str, Any]
+    checkpoint: str | None = None
 
 
 @dataclass(frozen=True)
 class Job:
-    """What the driver asks of the zygote: one child process for these candidates."""
+    """What the driver asks of the zygote: one child process for these candidates.
+
+    apart: each is verified by a call of its own, in a folder of its own, as if it were alone.
+    """
 
     number: int
     verifier: str
@@ -51,10 +56,18 @@ class Job:
     candidates: tuple[Sent, ...]
     limits: Limits
     replicate: int = 0
-    checkpoint: str | None = None
+    apart: bool = False
+
+    def folder(self, work: Path, index: int) -> Path:
+        """Where candidate `index` is verified."""
+        return work / str(index) if self.apart else work
 
     def to_wire(self) -> dict[str, Any]:
-        return asdict(self)
+        sent = [dict(vars(one)) for one in self.candidates]
+        return {
+            "number": self.number, "verifier": self.verifier, "settings": self.settings, "candidates": sent,
+            "limits": asdict(self.limits), "replicate": self.replicate, "apart": self.apart,
+        }  # fmt: skip
 
     @classmethod
     def from_wire(cls, data: dict[str, Any]) -> Job:

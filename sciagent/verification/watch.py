@@ -30,6 +30,7 @@ from sciagent.verification.wire import (
 
 POLL_SECONDS = 0.08
 FAREWELL_SECONDS = 5.0  # between the last finding and `done`
+LEAVE_SECONDS = 0.05  # between `done` and the end of the process; then it is killed
 MAX_OUTPUT = 16 << 20  # bytes of stdout and stderr; beyond it the file starts again
 TAIL = 2000
 
@@ -65,7 +66,7 @@ class Watch:
         self._fds = [self._results, self._said, self._heard, self._acks]
         self._pid = self._pidfd = -1
         self._buffer = b""
-        self._deaf = self._finished = False
+        self._deaf = self._finished = self._done = False
         self._turn = self._looked = time.monotonic()
 
     def start(self, kind: type[Verifier[Any]]) -> None:
@@ -87,6 +88,16 @@ class Watch:
         os.set_blocking(self._results, False)
         self._pidfd = os.pidfd_open(self._pid)
         self._fds.append(self._pidfd)
+
+    def let_leave(self) -> None:
+        """Give a child that has said `done` the time to end by itself: looking for it among the processes, to kill it,
+        takes longer."""
+        if self._done:
+            select.select([self._pidfd], [], [], LEAVE_SECONDS)
+
+    def remove_output(self) -> None:
+        with contextlib.suppress(OSError):
+            self._output.unlink()
 
     def close(self) -> None:
         while self._fds:
@@ -164,15 +175,15 @@ class Watch:
         if message == {"ready": True} and not self.ready:
             self.ready = True
         elif message == {"done": True} and self.index == len(self._job.candidates):
-            self._finished = True
+            self._finished = self._done = True
         elif self.index == len(self._job.candidates):
             raise WireError("more findings than candidates")
         else:
             finding = finding_from_wire(message.get("finding"), self._job.candidates[self.index].key)
             cpu = message.get("cpu")
-            files = store(finding.artifacts, self._work, self._spool / str(self.index))
+            files = store(finding.artifacts, self._job.folder(self._work, self.index), self._spool / str(self.index))
             self._driver.say(
-                "finding", finding=finding_to_wire(finding), files=files, wall=time.monotonic() - self._turn,
+                "finding", finding=message["finding"], files=files, wall=time.monotonic() - self._turn,
                 cpu=float(cpu) if isinstance(cpu, int | float) and 0 <= cpu < 1e9 else 0.0,
             )  # fmt: skip
             self.index += 1

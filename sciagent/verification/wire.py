@@ -80,7 +80,8 @@ def finding_to_wire(finding: Finding) -> dict[str, Any]:
         "detail": clean(str(finding.detail)),
         "diagnostics": finding.diagnostics,
         "measured": [
-            {"property": m.property, "level": asdict(m.level), "quantity": asdict(m.quantity)} for m in finding.measured
+            {"property": m.property, "level": dict(vars(m.level)), "quantity": dict(vars(m.quantity))}
+            for m in finding.measured
         ],
         "artifacts": [asdict(a) for a in finding.artifacts],
     }

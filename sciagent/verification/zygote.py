@@ -149,12 +149,14 @@ def serve(control: Control, folder: Path) -> None:
 def _run(job: Job, kind: type[Verifier[Any]], control: Control, folder: Path) -> None:
     before = processes.reaped_cpu()
     home, spool, temporary = folder / f"job-{job.number}", folder / "spool" / str(job.number), folder / "tmp"
-    (home / "work").mkdir(mode=0o700, parents=True)
+    for new in (home, home / "work"):
+        new.mkdir(mode=0o700)
     temporary.mkdir(exist_ok=True)
     watch = Watch(job, home, spool, control)
     try:
         watch.start(kind)
         watch.until_end()
+        watch.let_leave()
     except Cancelled:
         watch.fail(Outcome.LOST, Reason.WORKER_DIED, "cancelled")
     finally:
@@ -162,11 +164,20 @@ def _run(job: Job, kind: type[Verifier[Any]], control: Control, folder: Path) ->
         watch.close()
     cpu = processes.reaped_cpu() - before
     watch.add_output()
-    shutil.rmtree(home, ignore_errors=True)
-    shutil.rmtree(temporary, ignore_errors=True)
+    watch.remove_output()
+    for old in (home / "work", home, temporary):
+        _remove(old)
     control.say(
         "end", failure=watch.failure, whole=False, ready=watch.ready, cpu=cpu, wall=watch.wall, index=watch.index
     )
+
+
+def _remove(folder: Path) -> None:
+    """Most jobs leave nothing, and walking a tree takes longer than they do."""
+    try:
+        folder.rmdir()
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(folder: Path, driver: int, warm: list[str]) -> None:

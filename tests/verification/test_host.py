@@ -240,9 +240,28 @@ def test_no_artifact_comes_from_outside_the_scratch_folder(worker: Worker, setti
 
 
 def test_a_checkpoint_folder_outlives_the_attempt(worker: Worker, tmp_path: Path) -> None:
-    request = Request("bad.noop", {}, (ETHANOL,), AMPLE, checkpoint=tmp_path / "kept")
+    request = Request("bad.noop", {}, (ETHANOL,), AMPLE, checkpoints=(tmp_path / "kept",))
     assert worker.run(request)[0].finding.diagnostics["cwd"] == []
     assert (tmp_path / "kept").is_dir()
+
+
+def test_candidates_apart_have_folders_and_checkpoints_of_their_own(worker: Worker, tmp_path: Path) -> None:
+    folders = tuple(tmp_path / one.key for one in ABC)
+    results = worker.run(Request("bad.noop", {"refuse": "CCN"}, ABC, AMPLE, checkpoints=folders, apart=True))
+    assert said(results) == ["ok", "refused/too_large", "ok", "ok"]
+    assert [r.finding.diagnostics.get("cwd") for r in results] == [[], None, [], []]
+    assert [folder.exists() for folder in folders] == [True, False, True, True]
+    files = worker.run(Request("bad.files", {}, ABC, AMPLE, apart=True))
+    assert [r.files[0].path.read_text() for r in files] == ["CCO", "CCN", "CCC", "CCF"]
+    assert all(r.cost["core_seconds"] > 0 for r in files)
+
+
+def test_who_fails_in_a_process_that_others_used_is_tried_again_alone(worker: Worker) -> None:
+    results = worker.run(Request("bad.once", {}, ABC, AMPLE, apart=True))
+    assert said(results) == ["ok"] * 4, "each but the first was blamed for what its predecessor left"
+    assert len({r.finding.diagnostics["pid"] for r in results}) == 4
+    spoilt = worker.run(Request("bad.raises", {}, ABC[:2], AMPLE, apart=True))
+    assert said(spoilt) == ["crashed/exception"] * 2
 
 
 def test_threads_reach_the_engine(worker: Worker) -> None:

@@ -83,6 +83,19 @@ class Noop(Base):
         )
 
 
+class Once(Base):
+    """Works once in a process: whoever comes second finds what the first has left, and dies of it."""
+
+    name = "bad.once"
+    used: ClassVar[bool] = False
+
+    def one(self, candidate: Any, context: Context) -> Finding:
+        if Once.used:
+            ctypes.string_at(0)
+        Once.used = True
+        return self.good(candidate, diagnostics={"pid": os.getpid()})
+
+
 class Hang(Base):
     """Sleeps, in `accepts` if told so, for ever or only at one SMILES."""
 
