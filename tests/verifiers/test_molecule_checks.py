@@ -62,7 +62,10 @@ def test_findings_are_as_declared_and_exact(check):
         ("c1ccccc1", {"min_heavy_atoms": 7}, Reason.TOO_SMALL),
         ("c1ccccc1", {"max_heavy_atoms": 5}, Reason.TOO_LARGE),
         ("c1ccc2ccccc2c1", {"max_rings": 1}, Reason.TOO_LARGE),
-        ("C1CCCCCCCC1", {"max_ring_size": 8}, Reason.TOO_LARGE),
+        ("C1CCCCCCCC1", {"max_ring_size": 8}, Reason.RING),
+        ("C1CC1", {"min_ring_size": 4}, Reason.RING),
+        ("C1CC2=CC1CC2", {}, Reason.RING),
+        ("c1ccccc1N=Nc1ccccc1", {"refuse_alerts": ["PAINS", "BRENK"]}, Reason.STRUCTURAL_ALERT),
         ("[NH4+]", {}, Reason.CHARGE),
         ("C", {"charges": [1]}, Reason.CHARGE),
         ("[CH3]", {}, Reason.RADICAL),
@@ -70,7 +73,7 @@ def test_findings_are_as_declared_and_exact(check):
         ("[2H]C", {}, Reason.ISOTOPE),
         ("CC(F)Cl", {"undefined_stereo": "refuse"}, Reason.UNDEFINED_STEREO),
         ("CC=CC", {"undefined_stereo": "refuse"}, Reason.UNDEFINED_STEREO),
-        ("CC=O", {"forbid_smarts": ["[CX3H1]=O"]}, Reason.STRUCTURAL_ALERT),
+        ("CC=O", {"forbid_smarts": ["[CX3H1]=O"]}, Reason.FORBIDDEN_PATTERN),
     ],
 )
 def test_refusals_name_their_reason_and_come_first(check, smiles, settings, reason):
@@ -90,6 +93,8 @@ def test_refusals_name_their_reason_and_come_first(check, smiles, settings, reas
         ("CC=CC", {}),
         ("C/C=C/C", {"undefined_stereo": "refuse"}),
         ("C[C@H](F)Cl", {"undefined_stereo": "refuse"}),
+        ("C1CC2=CC1CC2", {"strained_rings": "allow"}),
+        ("CC(C)Cc1ccc(C(C)C(=O)O)cc1", {"refuse_alerts": ["PAINS", "BRENK"]}),
         ("CC(=O)C", {"forbid_smarts": ["[CX3H1]=O"]}),
     ],
 )
@@ -101,8 +106,23 @@ def test_a_refused_molecule_costs_no_descriptor(check, monkeypatch):
     def never(mol):
         raise AssertionError("a descriptor of a refused molecule")
 
-    monkeypatch.setattr("sciagent_verifiers.fast.molecule_checks._functions", never)
+    monkeypatch.setattr("sciagent_verifiers.fast.molecule_checks.functions", never)
     assert check("[NH4+]").outcome is Outcome.REFUSED
+
+
+def test_a_refusal_by_catalogue_names_the_catalogue_and_the_alert(check):
+    assert check("c1ccccc1N=Nc1ccccc1", refuse_alerts=["PAINS", "BRENK"]).detail == "PAINS: azo_A(324)"
+    assert check("CCC=O", refuse_alerts=["PAINS", "BRENK"]).detail == "BRENK: Aldehyde"
+
+
+def test_atorvastatin_has_the_counts_that_pubchem_gives(check):
+    smiles = "CC(C)c1c(C(=O)Nc2ccccc2)c(-c2ccccc2)c(-c2ccc(F)cc2)n1CC[C@@H](O)C[C@@H](O)CC(=O)O"
+    found = values(check(smiles))
+    names = ("hydrogen_bond_donors", "aromatic_rings", "rings", "largest_ring", "stereocentres", "heavy_atoms")
+    assert [found[name] for name in names] == [4, 4, 4, 6, 2, 41]  # PubChem CID 60823
+    assert found["hydrogen_bond_acceptors"] == 7  # Lipinski's: five O and two N
+    assert found["fraction_sp3"] == pytest.approx(9 / 33)
+    assert found["molecular_weight"] == pytest.approx(558.6, abs=0.1)
 
 
 def test_alerts_are_counted_at_a_level_that_names_the_catalogue(check):
@@ -130,6 +150,8 @@ def test_odd_molecules_have_finite_numbers(check, smiles):
         ({"elements": ["C", "Xx"]}, "not an element: Xx"),
         ({"min_heavy_atoms": 9, "max_heavy_atoms": 3}, "exceeds max_heavy_atoms"),
         ({"alerts": ["PAIN"]}, "PAINS"),
+        ({"refuse_alerts": ["BRENKS"]}, "BRENK"),
+        ({"min_ring_size": 7, "max_ring_size": 5}, "exceeds max_ring_size"),
         ({"descriptors": ["mass"]}, "molecular_weight"),
         ({"max_heavy_atom": 3}, "Extra inputs"),
     ],

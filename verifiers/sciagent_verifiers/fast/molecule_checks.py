@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import (
+    AROMATIC_RINGS,
+    FRACTION_SP3,
+    HBA,
+    HBD,
     HEAVY_ATOMS,
+    LARGEST_RING,
     LOGP,
     MOLECULAR_WEIGHT,
     NET_CHARGE,
@@ -18,6 +24,7 @@ from sciagent.domain.properties import (
     RINGS,
     ROTATABLE_BONDS,
     SA_SCORE,
+    STEREOCENTRES,
     STRUCTURAL_ALERTS,
     TPSA,
 )
@@ -39,19 +46,22 @@ from sciagent.verification.contract import (
     Verifier,
     at,
 )
-from sciagent_verifiers.fast.sa_score import sa_score
+from sciagent_verifiers.fast.descriptors import functions
+from sciagent_verifiers.fast.ring_strain import impossible
 
 Catalogue = Literal[
     "PAINS", "PAINS_A", "PAINS_B", "PAINS_C", "BRENK", "NIH", "ZINC", "CHEMBL", "CHEMBL_Glaxo", "CHEMBL_Dundee",
     "CHEMBL_BMS", "CHEMBL_SureChEMBL", "CHEMBL_MLSMR", "CHEMBL_Inpharmatica", "CHEMBL_LINT",
 ]  # fmt: skip
 Descriptor = Literal[
-    "molecular_weight", "logp", "tpsa", "qed", "sa_score", "heavy_atoms", "net_charge", "rings", "rotatable_bonds"
-]
+    "molecular_weight", "logp", "tpsa", "hydrogen_bond_donors", "hydrogen_bond_acceptors", "rotatable_bonds", "rings",
+    "aromatic_rings", "largest_ring", "stereocentres", "fraction_sp3", "heavy_atoms", "net_charge", "qed", "sa_score",
+]  # fmt: skip
 RDKIT = Level(method="RDKit")
 
 _PROPERTIES: tuple[Property, ...] = (
-    MOLECULAR_WEIGHT, LOGP, TPSA, QED, SA_SCORE, HEAVY_ATOMS, NET_CHARGE, RINGS, ROTATABLE_BONDS,
+    MOLECULAR_WEIGHT, LOGP, TPSA, HBD, HBA, ROTATABLE_BONDS, RINGS, AROMATIC_RINGS, LARGEST_RING, STEREOCENTRES,
+    FRACTION_SP3, HEAVY_ATOMS, NET_CHARGE, QED, SA_SCORE,
 )  # fmt: skip
 
 
@@ -62,13 +72,20 @@ class MoleculeChecksSettings(Settings):
     min_heavy_atoms: int = Field(1, ge=0)
     max_heavy_atoms: int = Field(100, ge=1)
     max_rings: int | None = Field(None, ge=0, description="SSSR")
+    min_ring_size: int = Field(3, ge=3)
     max_ring_size: int | None = Field(None, ge=3)
+    strained_rings: Literal["refuse", "allow"] = Field(
+        "refuse",
+        description="Rings that no isolable compound has: double bonds at small bridgeheads (Bredt's rule), alkynes "
+        "and allenes in small rings, cyclobutadienes, antiaromatic or heaped three-membered rings.",
+    )
     charges: tuple[int, ...] = (0,)
     allow_radicals: bool = False
     allow_isotopes: bool = False
     undefined_stereo: Literal["allow", "refuse"] = "allow"
     forbid_smarts: tuple[str, ...] = Field((), description="a match is refused")
     alerts: tuple[Catalogue, ...] = Field((), description="RDKit filter catalogues; matches are counted, not refused")
+    refuse_alerts: tuple[Catalogue, ...] = Field((), description="RDKit filter catalogues; a match is refused")
     descriptors: tuple[Descriptor, ...] = get_args(Descriptor)
 
     @field_validator("elements")
@@ -91,6 +108,8 @@ class MoleculeChecksSettings(Settings):
 
     @model_validator(mode="after")
     def _window(self) -> MoleculeChecksSettings:
+        if self.max_ring_size is not None and self.min_ring_size > self.max_ring_size:
+            raise ValueError(f"min_ring_size {self.min_ring_size} exceeds max_ring_size {self.max_ring_size}")
         if self.min_heavy_atoms > self.max_heavy_atoms:
             raise ValueError(f"min_heavy_atoms {self.min_heavy_atoms} exceeds max_heavy_atoms {self.max_heavy_atoms}")
         return self
@@ -104,11 +123,15 @@ class MoleculeChecks(Verifier[Molecule]):
     """
 
     name = "molecule.checks"
-    version = "1"
+    version = "2"
     tier = Tier.FAST
     Settings = MoleculeChecksSettings
     settings: MoleculeChecksSettings
     preload = ("rdkit.Chem", "rdkit.Chem.QED", "rdkit.Chem.Crippen", "rdkit.Chem.rdMolDescriptors")
+
+    def __init__(self, settings: Any = None, base: Path | None = None) -> None:
+        super().__init__(settings, base)
+        self._refusal = lru_cache(maxsize=1024)(self._look)  # the host asks `accepts`, and `verify` asks again
 
     @classmethod
     def warm(cls) -> None:
@@ -116,10 +139,10 @@ class MoleculeChecks(Verifier[Molecule]):
         from rdkit import Chem
 
         molecule = Chem.MolFromSmiles("c1ccccc1O")
-        for function in _functions().values():
+        for function in functions().values():
             function(molecule)
 
-    @property
+    @cached_property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         wanted = at(RDKIT, *(p for p in _PROPERTIES if p.name in self.settings.descriptors))
         return wanted + (at(self._alert_level, STRUCTURAL_ALERTS) if self.settings.alerts else ())
@@ -129,6 +152,9 @@ class MoleculeChecks(Verifier[Molecule]):
         return Level(method=f"RDKit {'+'.join(sorted(set(self.settings.alerts)))}")
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
+        return self._refusal(candidate)
+
+    def _look(self, candidate: Molecule) -> Refusal | None:
         if candidate.kind != "molecule":
             return Refusal(Reason.WRONG_KIND, f"a {candidate.kind}, not a molecule")
         return self._by_counts(candidate) or self._by_atoms(candidate.mol) or self._by_graph(candidate.mol)
@@ -161,9 +187,10 @@ class MoleculeChecks(Verifier[Molecule]):
 
     def _by_atoms(self, mol: Any) -> Refusal | None:
         s = self.settings
+        hydrogen = "H" in s.elements
         for atom in mol.GetAtoms():
             symbol = atom.GetSymbol()
-            if symbol not in s.elements or (atom.GetTotalNumHs() and "H" not in s.elements):
+            if symbol not in s.elements or (not hydrogen and atom.GetTotalNumHs()):
                 other = symbol if symbol not in s.elements else "H"
                 return Refusal(Reason.ELEMENT, f"{other}; allowed: {_listed(s.elements)}")
             if not s.allow_radicals and atom.GetNumRadicalElectrons():
@@ -177,14 +204,21 @@ class MoleculeChecks(Verifier[Molecule]):
         rings = mol.GetRingInfo().AtomRings()
         if s.max_rings is not None and len(rings) > s.max_rings:
             return Refusal(Reason.TOO_LARGE, f"{len(rings)} rings; the limit is {s.max_rings}")
-        largest = max(map(len, rings), default=0)
-        if s.max_ring_size is not None and largest > s.max_ring_size:
-            return Refusal(Reason.TOO_LARGE, f"a ring of {largest} atoms; the limit is {s.max_ring_size}")
+        sizes = [len(ring) for ring in rings]
+        if s.max_ring_size is not None and max(sizes, default=0) > s.max_ring_size:
+            return Refusal(Reason.RING, f"a ring of {max(sizes)} atoms; the limit is {s.max_ring_size}")
+        if min(sizes, default=s.min_ring_size) < s.min_ring_size:
+            return Refusal(Reason.RING, f"a ring of {min(sizes)} atoms; at least {s.min_ring_size}")
+        if s.strained_rings == "refuse" and (why := impossible(mol)):
+            return Refusal(Reason.RING, why)
         if s.undefined_stereo == "refuse" and (places := _undefined_stereo(mol)):
             return Refusal(Reason.UNDEFINED_STEREO, f"not defined: {', '.join(places)}")
         for smarts in s.forbid_smarts:
             if mol.HasSubstructMatch(_pattern(smarts)):
-                return Refusal(Reason.STRUCTURAL_ALERT, f"matches {smarts}")
+                return Refusal(Reason.FORBIDDEN_PATTERN, f"matches {smarts}")
+        for name in s.refuse_alerts:
+            if entry := _catalogue((name,)).GetFirstMatch(mol):
+                return Refusal(Reason.STRUCTURAL_ALERT, f"{name}: {entry.GetDescription()}")
         return None
 
     def _measured(self, molecule: Molecule) -> tuple[Measured, ...]:
@@ -193,28 +227,9 @@ class MoleculeChecks(Verifier[Molecule]):
             if one.property is STRUCTURAL_ALERTS:
                 value = float(len(_catalogue(tuple(sorted(set(self.settings.alerts)))).GetMatches(molecule.mol)))
             else:
-                value = float(_functions()[one.property.name](molecule.mol))
+                value = float(functions()[one.property.name](molecule.mol))
             found.append(Measured(one.property.name, one.level, Quantity(value, one.property.unit, uncertainty=0.0)))
         return tuple(found)
-
-
-@cache
-def _functions() -> dict[str, Callable[[Any], float]]:
-    from rdkit import Chem
-    from rdkit.Chem import QED as qed
-    from rdkit.Chem import rdMolDescriptors as rd
-
-    return {
-        "molecular_weight": rd._CalcMolWt,
-        "logp": lambda mol: rd.CalcCrippenDescriptors(mol)[0],
-        "tpsa": rd.CalcTPSA,
-        "qed": qed.qed,
-        "sa_score": sa_score,
-        "heavy_atoms": lambda mol: mol.GetNumHeavyAtoms(),
-        "net_charge": Chem.GetFormalCharge,
-        "rings": rd.CalcNumRings,
-        "rotatable_bonds": rd.CalcNumRotatableBonds,
-    }
 
 
 @cache

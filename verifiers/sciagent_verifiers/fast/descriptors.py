@@ -1,0 +1,61 @@
+"""Descriptors of the molecular graph with RDKit, by the name of their property.
+
+Each is exact for its definition. What several of them need (Crippen's contributions, the polar surface) RDKit keeps
+with the molecule, so QED, which is built from eight descriptors, works on the same molecule as the rest instead of on a
+copy; the number is that of `rdkit.Chem.QED.qed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from sciagent_verifiers.fast.sa_score import sa_score
+
+
+@cache
+def functions() -> dict[str, Callable[[Any], float]]:
+    from rdkit import Chem
+    from rdkit.Chem import rdMolDescriptors as rd
+
+    return {
+        "molecular_weight": rd._CalcMolWt,
+        "logp": lambda mol: rd.CalcCrippenDescriptors(mol)[0],
+        "tpsa": rd.CalcTPSA,
+        "qed": qed,
+        "sa_score": sa_score,
+        "heavy_atoms": lambda mol: mol.GetNumHeavyAtoms(),
+        "net_charge": Chem.GetFormalCharge,
+        "rings": rd.CalcNumRings,
+        "rotatable_bonds": rd.CalcNumRotatableBonds,
+        "hydrogen_bond_donors": rd.CalcNumLipinskiHBD,
+        "hydrogen_bond_acceptors": rd.CalcNumLipinskiHBA,
+        "aromatic_rings": rd.CalcNumAromaticRings,
+        "largest_ring": lambda mol: max(map(len, mol.GetRingInfo().AtomRings()), default=0),
+        "stereocentres": rd.CalcNumAtomStereoCenters,
+        "fraction_sp3": rd.CalcFractionCSP3,
+    }
+
+
+def qed(mol: Any) -> float:
+    """Drug-likeness, 0 to 1, weighted by the mean. mol: an RDKit molecule without explicit hydrogens.
+
+    Source: Bickerton et al., Nature Chem. 4, 90 (2012), doi 10.1038/nchem.1243.
+    """
+    from rdkit import Chem
+    from rdkit.Chem import QED as module
+    from rdkit.Chem import rdMolDescriptors as rd
+
+    theirs: Any = module
+    properties = theirs.QEDproperties(
+        MW=rd._CalcMolWt(mol),
+        ALOGP=rd.CalcCrippenDescriptors(mol)[0],
+        HBA=sum(len(mol.GetSubstructMatches(pattern)) for pattern in theirs.Acceptors),
+        HBD=rd.CalcNumHBD(mol),
+        PSA=rd.CalcTPSA(mol),
+        ROTB=rd.CalcNumRotatableBonds(mol, rd.NumRotatableBondsOptions.Strict),
+        AROM=len(Chem.GetSSSR(Chem.DeleteSubstructs(Chem.Mol(mol), theirs.AliphaticRings))),
+        ALERTS=sum(map(mol.HasSubstructMatch, theirs.StructuralAlerts)),
+    )
+    return float(theirs.qed(mol, qedProperties=properties))
