@@ -112,7 +112,7 @@ def test_a_refused_molecule_costs_no_descriptor(check, monkeypatch):
 
 def test_a_refusal_by_catalogue_names_the_catalogue_and_the_alert(check):
     assert check("c1ccccc1N=Nc1ccccc1", refuse_alerts=["PAINS", "BRENK"]).detail == "PAINS: azo_A(324)"
-    assert check("CCC=O", refuse_alerts=["PAINS", "BRENK"]).detail == "BRENK: Aldehyde"
+    assert check("CCC=O", refuse_alerts=["PAINS", "BRENK"]).detail == "BRENK: aldehyde"
 
 
 def test_atorvastatin_has_the_counts_that_pubchem_gives(check):
