@@ -1,0 +1,185 @@
+"""The charts of a report: what became of the candidates, where the cost went, what it bought, rung against rung."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sciagent.report.agreement import Pairs
+from sciagent.report.drawing import COLOURS, contexted, cost_unit, figure, shorten, svg
+from sciagent.store.report_queries import Passage, Step
+
+DRAWN = 1500  # points of a scatter
+WITH_BARS = 150  # up to so many points have their uncertainties drawn
+# hatches tell the parts apart where colours do not: in grey print, to a colour-blind reader
+FATES = (
+    ("passed", "passed", ""), ("failed", "failed", "////"), ("refused", "refused", "...."),
+    ("inconclusive", "inconclusive", "xxxx"), ("errors", "error", "++++"), ("waiting", "waiting", "----"),
+)  # fmt: skip
+COSTS = (
+    ("passed", "passed", "passed", ""), ("failed", "failed", "failed", "////"),
+    ("refused", "refused", "refused", "...."),
+    ("inconclusive", "inconclusive", "inconclusive", "xxxx"),
+    ("no_answer", "no answer", "errors", "++++"),
+    ("batch", "fast batches, all verdicts", "batch", ""),
+)  # fmt: skip
+
+
+@contexted
+def funnel(passages: Sequence[Passage]) -> str:
+    """One bar a rung, all of the same length: the shares of what came; the numbers stand on them."""
+    made, axes = figure(7.4, 0.95 + 0.58 * len(passages))
+    parts = [_parts(p) for p in passages]
+    for i, (passage, shares) in enumerate(zip(passages, parts, strict=True)):
+        left = 0.0
+        for name, _, hatch in FATES:
+            width = shares[name] / passage.came if passage.came else 0.0
+            if width:
+                _bar(axes, i, left, width, name, hatch)
+                if width > 0.016 + 0.014 * len(str(shares[name])):
+                    _label(axes, left + width / 2, i, f"{shares[name]}")
+            left += width
+        if not passage.came:
+            axes.text(0.01, i, "nothing came here yet", va="center", color=COLOURS["muted"], style="italic")
+    _rung_axis(axes, [f"{shorten(p.rung.name, 22)}\nn = {p.came}" for p in passages])
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
+    used = [(name, label, name, hatch) for name, label, hatch in FATES if any(s[name] for s in parts)]
+    _legend(made, used)
+    return svg(made, "What became of the candidates at each rung", "funnel")
+
+
+def _parts(p: Passage) -> dict[str, int]:
+    return {
+        "passed": p.passed, "failed": p.failed, "refused": p.refused, "inconclusive": p.inconclusive,
+        "errors": p.errors, "waiting": p.waiting + p.running + p.set_aside,
+    }  # fmt: skip
+
+
+@contexted
+def costs(rows: Sequence[tuple[str, dict[str, float]]]) -> str:
+    """rows: (rung, fate -> core-seconds). One bar a rung, its length is the cost."""
+    total = sum(sum(parts.values()) for _, parts in rows)
+    unit, factor = cost_unit(total)
+    made, axes = figure(6.0, 1.25 + 0.56 * len(rows))
+    longest = max([sum(parts.values()) for _, parts in rows] or [0.0]) / factor or 1.0
+    for i, (_, parts) in enumerate(rows):
+        left = 0.0
+        for name, _, colour, hatch in COSTS:
+            width = parts.get(name, 0.0) / factor
+            if width:
+                _bar(axes, i, left, width, colour, hatch)
+            left += width
+        share = sum(parts.values()) / total if total else 0.0
+        axes.text(left + longest * 0.012, i, f"{left:.3g} · {share:.0%}", va="center", fontsize=9.5)
+    _rung_axis(axes, [shorten(name, 22) for name, _ in rows])
+    axes.set_xlim(0, longest * 1.24)
+    axes.set_xlabel(f"{unit} booked")
+    axes.grid(axis="x")
+    used = [one for one in COSTS if any(parts.get(one[0]) for _, parts in rows)]
+    _legend(made, used, columns=3)
+    return svg(made, f"Where the cost went, in {unit}, by rung and by what came of it", "costs")
+
+
+def _bar(axes: Any, y: float, left: float, width: float, colour: str, hatch: str) -> None:
+    axes.barh(
+        y, width, left=left, height=0.62, color=COLOURS[colour], edgecolor=COLOURS["surface"], hatch=hatch,
+        linewidth=0.8,
+    )  # fmt: skip
+
+
+def _label(axes: Any, x: float, y: float, text: str) -> None:
+    axes.text(
+        x, y, text, ha="center", va="center", fontsize=10, color=COLOURS["ink"], fontweight="bold",
+        bbox={"boxstyle": "round,pad=0.18", "facecolor": COLOURS["surface"], "edgecolor": "none"},
+    )  # fmt: skip
+
+
+def _rung_axis(axes: Any, labels: Sequence[str]) -> None:
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.45, -0.55)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+
+
+def _legend(made: Any, used: Sequence[tuple[str, str, str, str]], columns: int = 6) -> None:
+    from matplotlib.patches import Patch
+
+    patches = [
+        Patch(facecolor=COLOURS[colour], edgecolor=COLOURS["surface"], hatch=hatch, label=label)
+        for _, label, colour, hatch in used
+    ]
+    if patches:
+        made.legend(
+            handles=patches, loc="outside upper left", ncols=min(len(patches), columns), fontsize=9.5, handlelength=1.4,
+            handleheight=1.1, columnspacing=1.2,
+        )  # fmt: skip
+
+
+@contexted
+def progress(steps: Sequence[Step], counts_hits: bool) -> str:
+    """Hits found, or the best utility so far, against the cost that was booked by then."""
+    unit, factor = cost_unit(steps[-1].core_seconds)
+    made, axes = figure(6.0, 3.0)
+    shown = [s for s in steps if counts_hits or s.utility is not None]
+    x = [s.core_seconds / factor for s in shown]
+    y = [s.hits if counts_hits else s.utility for s in shown]
+    axes.step(x, y, where="post", color=COLOURS["hit"], linewidth=2.2)
+    if len(x) < 80:
+        marked = [i for i in range(len(y)) if i and y[i] != y[i - 1]] or ([0] if x and not counts_hits else [])
+        axes.plot(
+            [x[i] for i in marked], [y[i] for i in marked], "^", color=COLOURS["hit"], markersize=7,
+            markeredgecolor=COLOURS["surface"],
+        )  # fmt: skip
+    axes.set_xlim(0, steps[-1].core_seconds / factor * 1.02 or 1.0)
+    axes.set_xlabel(f"{unit} booked, all rungs")
+    axes.set_ylabel("hits" if counts_hits else "best utility so far")
+    if counts_hits:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylim(0, max([*(v for v in y if v is not None), 1 if counts_hits else 0.01]) * 1.12)
+    axes.grid(axis="y")
+    return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}", "progress")
+
+
+Window = tuple[float | None, float | None] | None
+
+
+@contexted
+def scatter(pairs: Pairs, x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str) -> str:
+    """One property at two levels, a point a molecule; triangles are hits, shaded is what gate and objective pass."""
+    made, axes = figure(4.3, 3.9)
+    rows = pairs.drawn(DRAWN)
+    for hit, marker, size, colour, label in (
+        (False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit"),
+    ):  # fmt: skip
+        some = [r for r in rows if r[4] is hit]
+        if not some:
+            continue
+        x, ux, y, uy, _ = zip(*some, strict=True)
+        if len(rows) <= WITH_BARS:
+            bars = [[0.0 if u != u else u for u in us] for us in (ux, uy)]
+            axes.errorbar(x, y, xerr=bars[0], yerr=bars[1], fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
+        edge = COLOURS["surface"] if len(rows) < 400 else "none"
+        axes.plot(
+            x, y, marker, color=COLOURS[colour], markersize=size, markeredgecolor=edge, markeredgewidth=0.7, label=label
+        )
+    _band(axes.axvspan, x_window, axes.get_xlim())
+    _band(axes.axhspan, y_window, axes.get_ylim())
+    axes.set_xlabel(shorten(x_label, 52), fontsize=9.5)
+    axes.set_ylabel(shorten(y_label, 52), fontsize=9.5)
+    axes.grid(True)
+    if any(r[4] for r in rows):
+        axes.legend(fontsize=9, loc="best", handletextpad=0.2)
+    return svg(made, f"{y_label} against {x_label}", salt)
+
+
+def _band(span: Any, window: Window, limits: tuple[float, float]) -> None:
+    """Shade a window without moving the axes beyond it where it is open."""
+    if window is None or window == (None, None):
+        return
+    low = limits[0] if window[0] is None else window[0]
+    high = limits[1] if window[1] is None else window[1]
+    if low < high:
+        span(max(low, limits[0]), min(high, limits[1]), color=COLOURS["band"], linewidth=0, zorder=0)
