@@ -23,6 +23,8 @@ class Heartbeat:
         self._ledger, self._lease, self._claims = ledger, lease, claims
         self._stop = threading.Event()
         self._last = time.monotonic()
+        self._counts = True
+        self._one_at_a_time = threading.Lock()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -34,15 +36,25 @@ class Heartbeat:
         self._thread.join(timeout=30)
         self._once()
 
+    def count(self, counts: bool) -> None:
+        """Whether the time from now on is booked as wall time: not while the campaign is paused."""
+        self._once()
+        self._counts = counts
+
     def _beat(self) -> None:
         while not self._stop.wait(DRIVER_LEASE_SECONDS / 4):
             self._once()
 
     def _once(self) -> None:
+        with self._one_at_a_time:
+            self._renew()
+
+    def _renew(self) -> None:
         now = time.monotonic()
         try:
             with self._ledger.begin() as connection:
-                campaigns.renew_driver(connection, self._lease, wall_seconds=now - self._last)
+                wall = now - self._last if self._counts else 0.0
+                campaigns.renew_driver(connection, self._lease, wall_seconds=wall)
                 jobs.heartbeat(connection, list(self._claims()))
             self._last = now
         except StaleLeaseError:

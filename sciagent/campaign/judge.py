@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sciagent.domain.directives import Word
 from sciagent.domain.evidence import Measured
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
@@ -87,14 +88,21 @@ class Place:
     hit_tier: str | None
 
 
-def place(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer]) -> Place:
-    """A pure function of the answers so far, in ladder order: run again, it says the same."""
+def place(
+    rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer], word: Word | None = None
+) -> Place:
+    """A pure function of the answers so far, in ladder order, and of what people said: run again, it says the same.
+
+    word: a promotion waives what rungs below its own have said; a hold or a veto comes on top of it all.
+    """
+    word = word or Word()
     standing, position, last = Standing.OPEN, 0, Judgement(Verdict.PASS)
     terminal_passed = False
     for answer in answers:
         rule, last = rules[answer.position], answer.judgement
         position = answer.position
         skipped = last.verdict is Verdict.NOT_APPLICABLE and not rule.drop_on_refusal and not rule.is_terminal
+        skipped |= answer.position < word.promoted_to  # a person waived it
         terminal_passed |= rule.is_terminal and last.verdict is Verdict.PASS
         if rule.is_terminal and last.verdict in (Verdict.PASS, Verdict.FAIL):
             standing = Standing.SETTLED
@@ -103,6 +111,8 @@ def place(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: 
             standing = Standing.DROPPED
             break
         position += 1
+    if standing is Standing.OPEN:
+        position = max(position, word.promoted_to)
     answered = [a for a in answers if a.measured]
     depth = max((a.position for a in answered), default=-1)
     values = {m.property: m.quantity for a in answered for m in a.measured}  # later rungs overwrite earlier ones
@@ -111,7 +121,7 @@ def place(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: 
     has_limits = any(o.accept is not None for o in objectives)
     is_hit = terminal_passed and has_limits
     at_end = standing is not Standing.OPEN
-    return Place(
+    found = Place(
         standing,
         position,
         last.verdict if at_end else None,
@@ -123,6 +133,24 @@ def place(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: 
         is_hit,
         rules[depth].tier if is_hit else None,
     )
+    return under(found, word)
+
+
+def under(where: Place, word: Word) -> Place:
+    """Where a candidate stands once people's word is heard. A vetoed one is no hit and no parent, whatever was
+    measured; a held one waits; both keep their evidence, and a release brings back what that says."""
+    if word.vetoed:
+        return replace(
+            where, standing=Standing.VETOED, reason=str(Reason.VETOED), detail=_said(word), score=None, is_hit=False,
+            hit_tier=None,
+        )  # fmt: skip
+    if word.held and where.standing is Standing.OPEN:
+        return replace(where, standing=Standing.HELD, detail=_said(word))
+    return where
+
+
+def _said(word: Word) -> str:
+    return f"by {word.who}: {word.why}"
 
 
 def _missed(objectives: Sequence[Objective], values: Mapping[str, Quantity]) -> Judgement | None:

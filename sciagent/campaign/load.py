@@ -33,18 +33,22 @@ def load_spec(path: Path) -> CampaignSpec:
     return parse_spec(text, str(path), path.resolve().parent)
 
 
-def parse_spec(text: str, name: str = "campaign.yaml", base: Path | None = None) -> CampaignSpec:
+def parse_spec(
+    text: str, name: str = "campaign.yaml", base: Path | None = None, *, candidates: bool = True
+) -> CampaignSpec:
     """The campaign in a YAML text. name: what messages call it. base: where relative paths start, by default the
-    working directory. Raises SpecError."""
+    working directory. candidates: False where no proposer will run, and its files need not be there; such a spec has
+    another hash. Raises SpecError."""
     document = read(text)
     if not isinstance(document.data, dict):
         raise SpecError(_report(name, document.faults))
-    context = {"base": Path.cwd() if base is None else base}
+    folder = Path.cwd() if base is None else base
+    context = {"base": folder, "candidates": candidates}
     spec, faults = None, list(document.faults)
     try:
         spec = CampaignSpec.model_validate(document.data, context=context)
     except ValidationError as error:
-        faults += _explain_all(error, document, context["base"])
+        faults += _explain_all(error, document, folder)
     if spec is None or faults:
         raise SpecError(_report(name, faults))
     return spec

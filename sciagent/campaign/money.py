@@ -16,22 +16,39 @@ class Purse:
     """Read from the ledger once, then kept in step with what this driver writes there."""
 
     def __init__(self, built: Built, connection: Connection) -> None:
+        self._wall_before = built.row.wall_seconds
+        self._began = time.monotonic()
+        self.refresh(built, connection)
+
+    def refresh(self, built: Built, connection: Connection) -> None:
+        """Read it all again: somebody else has written there, or amended the limits. The clock goes on."""
         campaign_id = built.row.id
         self._limits = dict(built.spec.budget.resources())
         self._spent = queries.spent(connection, campaign_id)
         self._reserved = jobs.reserved(connection, campaign_id)
         by_id = queries.jobs_by_rung(connection, campaign_id)
         self._jobs = {r.rules.position: by_id.get(r.id, 0) for r in built.rungs}
+        reused = queries.reuses_by_rung(connection, campaign_id)
+        self._reused = {r.rules.position: reused.get(r.id, 0) for r in built.paid}
         self._jobs_limit = built.limit_by_rung
         self._wall_limit = built.spec.budget.wall_minutes
-        self._wall_before = built.row.wall_seconds
-        self._began = time.monotonic()
+
+    def rest(self, seconds: float) -> None:
+        """Time in which nothing was to be done does not count."""
+        self._began += seconds
 
     def remaining_jobs(self, position: int) -> int | None:
         """How many more jobs the rung may start; None without a limit by count."""
         if position not in self._jobs_limit:
             return None
         return max(0, self._jobs_limit[position] - self._jobs[position])
+
+    def started(self, position: int) -> int:
+        """How many candidates the rung was started on, or answered from what was known."""
+        return self._jobs[position] + self._reused.get(position, 0)
+
+    def reuse(self, position: int) -> None:
+        self._reused[position] += 1
 
     def fits(self, reservation: Cost) -> bool:
         """Whether spent + reserved + this stays within every limit, and a job of that length within the wall time."""

@@ -30,6 +30,9 @@ LedgerOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
+WhoOption = Annotated[
+    str | None, typer.Option("--who", metavar="NAME", help="Who says so; default: the user of this machine.")
+]
 
 
 def open_ledger(url: str | None, create: bool = False) -> Any:

@@ -7,7 +7,7 @@ import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import psutil
@@ -161,6 +161,29 @@ def owner_is_dead(owner: str) -> bool:
         return True
     except ValueError:
         return False
+
+
+@dataclass(frozen=True)
+class DriverState:
+    """Who holds a campaign, or held it last. alive: the lease runs, and its process is not known to be gone."""
+
+    host: str
+    pid: str
+    until: datetime
+    alive: bool
+
+
+def driver_of(connection: Connection, campaign_id: int) -> DriverState | None:
+    """None where nobody drives it and nobody died driving it."""
+    c = t.campaign.c
+    row = connection.execute(sa.select(c.driver, c.driver_until).where(c.id == campaign_id)).one()
+    owner, until = row.driver, row.driver_until
+    if not owner or until is None:
+        return None
+    parts = owner.rsplit(":", 3)
+    host, pid = parts[0], parts[1] if len(parts) > 1 else "?"
+    alive = until > db_now(connection) and not owner_is_dead(owner)
+    return DriverState(host, pid, until, alive)
 
 
 def take_driver(

@@ -27,6 +27,7 @@ cancelled: queued
 quarantined: queued
 """
 ATTEMPT = """
+claimed: running done failed lost stale cancelled cancelled_late
 running: done failed lost stale cancelled cancelled_late
 done:
 failed:
@@ -66,4 +67,4 @@ def test_every_transition(states: type[StrEnum], table: dict, text: str) -> None
 
 def test_what_is_over_stays_over() -> None:
     assert not JOB_TRANSITIONS[JobState.DONE]
-    assert sum(bool(v) for v in ATTEMPT_TRANSITIONS.values()) == 2
+    assert sum(bool(v) for v in ATTEMPT_TRANSITIONS.values()) == 3
