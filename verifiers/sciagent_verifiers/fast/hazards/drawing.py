@@ -1,0 +1,126 @@
+"""One drawing for all that is the same hazard: no isotopes, no protons too many or too few."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, cached_property
+from typing import Any
+
+_MASS = {"C": 12.011, "H": 1.008, "N": 14.007, "O": 15.999}  # g/mol
+_ORGANIC = ("C", "N", "O", "F", "P", "S", "Cl", "Br", "I", "B", "Si", "Se")
+_TAKE_PROTONS = {"C", "N", "O", "F", "P", "S", "Cl", "As", "Se", "Br", "I"}  # as anions
+
+_MOVABLE = "[$([+1,+2,+3,+4;!H0]),$([-1,-2,-3,-4;!$(*~[+1,+2,+3,+4])])]"  # charges that a proton may undo
+_ATOMS = re.compile(r"([A-Z][a-z]?)\]?(\d*)")
+
+
+@cache
+def _pattern(smarts: str) -> Any:
+    from rdkit import Chem
+
+    return Chem.MolFromSmarts(smarts)
+
+
+class Drawing:
+    """A molecule as the rules see it. mol: an RDKit molecule; it is copied before anything is changed.
+
+    Isotope labels are dropped (with explicit hydrogens), charges that a proton makes or takes are neutralised; charges
+    that belong to the drawing (nitro, azide, quaternary nitrogen) stay. Several fragments may stand side by side.
+
+    counts: atoms by symbol, hydrogen left out; "X" is all halogens, "M"
+    all that is not of the elements of organic chemistry. formula: heavy atoms in alphabetical order.
+    """
+
+    def __init__(self, mol: Any) -> None:
+        from rdkit.Chem.rdMolDescriptors import CalcMolFormula
+
+        text = CalcMolFormula(mol, True, False)
+        counts: dict[str, int] = {}
+        for symbol, n in _ATOMS.findall(text):
+            counts[symbol] = counts.get(symbol, 0) + (int(n) if n else 1)
+        counts.pop("H", None)
+        self.formula = "".join([f"{symbol}{n if n > 1 else ''}" for symbol, n in sorted(counts.items())])
+        self.heavy = sum(counts.values())
+        self.counts = counts
+        if metals := self.heavy - sum([counts.get(symbol, 0) for symbol in _ORGANIC]):
+            counts["M"] = metals
+        if halogens := sum([counts.get(symbol, 0) for symbol in ("F", "Cl", "Br", "I")]):
+            counts["X"] = halogens
+        labelled = "[" in text or mol.GetNumAtoms() != self.heavy
+        self.mol = _plain(mol, labelled) if labelled or mol.HasSubstructMatch(_pattern(_MOVABLE)) else mol
+        self._seen: dict[str, bool] = {}
+
+    def has(self, smarts: str) -> bool:
+        """Whether a pattern matches; remembered."""
+        if smarts not in self._seen:
+            self._seen[smarts] = self.mol.HasSubstructMatch(_pattern(smarts))
+        return self._seen[smarts]
+
+    def count(self, smarts: str) -> int:
+        """How many sets of atoms match."""
+        return len(self.mol.GetSubstructMatches(_pattern(smarts)))
+
+    def atoms(self, smarts: str) -> int:
+        """How many atoms take part in matches."""
+        return len({i for match in self.mol.GetSubstructMatches(_pattern(smarts)) for i in match})
+
+    @cached_property
+    def hydrogens(self) -> int:
+        return sum(atom.GetTotalNumHs(includeNeighbors=True) for atom in self.mol.GetAtoms())
+
+    @cached_property
+    def exact_mass(self) -> float:
+        """Monoisotopic, g/mol."""
+        from rdkit.Chem.rdMolDescriptors import CalcExactMolWt
+
+        return float(CalcExactMolWt(self.mol))
+
+    @cached_property
+    def key(self) -> str:
+        """First block of the standard InChIKey; empty where InChI has none."""
+        from rdkit.Chem import rdinchi
+
+        inchi = rdinchi.MolToInchi(self.mol)[0]
+        return str(rdinchi.InchiToInchiKey(inchi))[:14] if inchi else ""
+
+    @cached_property
+    def oxygen_balance(self) -> float | None:
+        """Percent by mass, to carbon dioxide and water; None outside CHNO, for which the scale was made.
+
+        Source: Lothrop, Handrick, Chem. Rev. 44, 419 (1949): OB = -1600 (2 C + H/2 - O) / M.
+        """
+        (c, n, o), h = (self.counts.get(symbol, 0) for symbol in ("C", "N", "O")), self.hydrogens
+        if self.heavy != c + n + o:
+            return None
+        mass = c * _MASS["C"] + n * _MASS["N"] + o * _MASS["O"] + h * _MASS["H"]
+        return -1600 * (2 * c + h / 2 - o) / mass if mass else None
+
+
+def _plain(mol: Any, labelled: bool) -> Any:
+    from rdkit import Chem
+
+    from sciagent.chemistry.messages import rdkit_messages
+
+    changed = Chem.RWMol(mol)
+    if labelled:
+        for atom in changed.GetAtoms():
+            atom.SetIsotope(0)
+        with rdkit_messages():
+            changed = Chem.RWMol(Chem.RemoveHs(changed))
+    for (index,) in changed.GetSubstructMatches(_pattern(_MOVABLE)):
+        _neutralise(changed.GetAtomWithIdx(index))
+    changed.UpdatePropertyCache(strict=False)
+    return changed.GetMol()
+
+
+def _neutralise(atom: Any) -> None:
+    """Take or give protons, unless a neighbour carries the opposite charge: then the charges are the drawing's."""
+    charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
+    if any(charge * other.GetFormalCharge() < 0 for other in atom.GetNeighbors()):
+        return
+    if charge < 0 and atom.GetSymbol() not in _TAKE_PROTONS:
+        return
+    moved = min(charge, hydrogens) if charge > 0 else charge
+    atom.SetNumExplicitHs(hydrogens - moved)
+    atom.SetFormalCharge(charge - moved)
+    atom.SetNoImplicit(True)

@@ -1,0 +1,119 @@
+"""Which hazard rules a molecule matches. Elements are counted first, so that most rules cost nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sciagent_verifiers.fast.hazards import acute, explosives, weapons
+from sciagent_verifiers.fast.hazards.drawing import Drawing
+from sciagent_verifiers.fast.hazards.rule import GROUPS, Alert, Rule, Substance
+from sciagent_verifiers.fast.hazards.substances import SUBSTANCES
+
+RULES: tuple[Rule, ...] = (*weapons.RULES, *explosives.RULES, *acute.RULES)
+
+_COMMON = "NOC"  # the rest is rarer, and comes first
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A rule with its patterns read. needs: rarest element first."""
+
+    rule: Rule
+    needs: tuple[tuple[str, int], ...]
+    patterns: tuple[Any, ...]
+    without: tuple[Any, ...]
+
+    def matches(self, drawing: Drawing) -> bool:
+        rule, mol, counts = self.rule, drawing.mol, drawing.counts
+        for symbol, n in self.needs:
+            if counts.get(symbol, 0) < n:
+                return False
+        if rule.max_heavy is not None and drawing.heavy > rule.max_heavy:
+            return False
+        if rule.first and not drawing.has(rule.first):
+            return False
+        for pattern in self.patterns:
+            if rule.at_least > 1:
+                if len(mol.GetSubstructMatches(pattern)) >= rule.at_least:
+                    break
+            elif mol.HasSubstructMatch(pattern):
+                break
+        else:
+            return False
+        if any(mol.HasSubstructMatch(pattern) for pattern in self.without):
+            return False
+        return rule.test is None or rule.test(drawing)
+
+
+def rule_names() -> tuple[str, ...]:
+    """All names, sorted."""
+    return tuple(sorted({rule.name for rule in RULES} | {substance.name for substance in SUBSTANCES}))
+
+
+@cache
+def _by_element() -> dict[str, tuple[Compiled, ...]]:
+    """Under the rarest element that each rule needs; under an empty string where it needs none."""
+    found: dict[str, tuple[Compiled, ...]] = {}
+    for one in map(compiled, RULES):
+        element = one.needs[0][0] if one.needs else ""
+        found[element] = (*found.get(element, ()), one)
+    return found
+
+
+@cache
+def _by_formula() -> dict[str, tuple[Substance, ...]]:
+    formulas = {substance.formula for substance in SUBSTANCES}
+    return {formula: tuple(s for s in SUBSTANCES if s.formula == formula) for formula in formulas}
+
+
+def compiled(rule: Rule) -> Compiled:
+    """Raises ValueError when a pattern is no SMARTS."""
+    needs = tuple(sorted(rule.needs.items(), key=lambda one: one[0] in ("C", "N", "O")))  # rare elements first
+    return Compiled(rule, needs, _patterns(rule.smarts), _patterns(rule.without))
+
+
+def _patterns(smarts: Sequence[str]) -> tuple[Any, ...]:
+    from rdkit import Chem
+
+    from sciagent.chemistry.messages import rdkit_messages
+
+    made = []
+    for one in smarts:
+        with rdkit_messages():
+            pattern = Chem.MolFromSmarts(one) if one.strip() else None
+        if pattern is None:
+            raise ValueError(f'"{one}" is not a SMARTS pattern')
+        made.append(pattern)
+    return tuple(made)
+
+
+def screen(mol: Any, more: Sequence[Compiled] = ()) -> tuple[Alert, ...]:
+    """Every rule that an RDKit molecule matches, gravest group first; empty where none does.
+
+    more: rules beyond those that ship, from `compiled`. Fragments are looked at together.
+    """
+    drawing = Drawing(mol)
+    rules = [one for element in ("", *drawing.counts) for one in _by_element().get(element, ())]
+    found = {one.rule.name: _alert(one.rule) for one in (*rules, *more) if one.matches(drawing)}
+    for one in _whole(drawing):
+        found[one.name] = _alert(one)
+    return tuple(sorted(found.values(), key=lambda alert: GROUPS.index(alert.group)))
+
+
+def _whole(drawing: Drawing) -> list[Substance]:
+    """Substances that are the molecule, or one of its fragments."""
+    from rdkit import Chem
+
+    found = []
+    single = len(Chem.GetMolFrags(drawing.mol)) == 1
+    for part in (drawing,) if single else map(Drawing, Chem.GetMolFrags(drawing.mol, asMols=True)):
+        named = _by_formula().get(part.formula, ())
+        found += [substance for substance in named if substance.key == part.key]
+    return found
+
+
+def _alert(one: Rule | Substance) -> Alert:
+    return Alert(one.name, one.group, one.reason, one.source)

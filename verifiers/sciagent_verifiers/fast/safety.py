@@ -1,0 +1,142 @@
+"""The safety screen: molecules whose structure is that of an explosive, an acute hazard or a scheduled chemical weapon
+are refused before anything is computed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.properties import SAFETY_ALERTS
+from sciagent.errors import did_you_mean
+from sciagent.verification.contract import (
+    Context,
+    Cost,
+    Finding,
+    Level,
+    Measured,
+    Outcome,
+    PropertyAtLevel,
+    Quantity,
+    Reason,
+    Refusal,
+    Settings,
+    Tier,
+    Verifier,
+    at,
+)
+from sciagent_verifiers.fast.hazards.rule import Alert, Rule
+from sciagent_verifiers.fast.hazards.screen import compiled, rule_names, screen
+
+LEVEL = Level(method="sciagent safety screen")
+MAX_EXTRA = 200
+
+
+class ExtraPattern(Settings):
+    """A pattern of one's own, refused like those that ship."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+    smarts: str = Field(min_length=1, max_length=1000)
+    reason: str = Field(min_length=10, max_length=500, description="why, in plain words")
+    group: Literal["explosive", "acute_hazard", "chemical_weapon"] = "acute_hazard"
+
+    @field_validator("smarts")
+    @classmethod
+    def _pattern(cls, value: str) -> str:
+        compiled(Rule("extra", Reason.ACUTE_HAZARD, "", "", (value,)))
+        return value
+
+
+class MoleculeSafetySettings(Settings):
+    """allow: rules that do not refuse here; a campaign asks for the reason. extra_smarts: patterns of one's own."""
+
+    allow: tuple[str, ...] = ()
+    extra_smarts: tuple[ExtraPattern, ...] = Field((), max_length=MAX_EXTRA)
+
+    @model_validator(mode="after")
+    def _names(self) -> MoleculeSafetySettings:
+        known = set(rule_names())
+        extra = [one.name for one in self.extra_smarts]
+        if twice := sorted({name for name in extra if name in known or extra.count(name) > 1}):
+            raise ValueError(f"the name of another safety rule: {', '.join(twice)}")
+        for name in self.allow:
+            if name not in known:
+                raise ValueError(f'no safety rule is named "{name}"{did_you_mean(name, known)}')
+        return self
+
+
+class MoleculeSafety(Verifier[Molecule]):
+    """Refuses what matches a rule that is not allowed, with the gravest group as the reason; counts the other matches.
+
+    It recognises structures and predicts nothing: a pass is no clearance. Isotopes, protonation, stereo and the drawing
+    of charges make no difference. Every rule has its source in `sciagent_verifiers.fast.hazards`.
+    """
+
+    name = "molecule.safety"
+    version = "1"
+    tier = Tier.FAST
+    Settings = MoleculeSafetySettings
+    settings: MoleculeSafetySettings
+    preload = ("rdkit.Chem", "rdkit.Chem.rdinchi")
+    engines = ("rdkit",)
+
+    @classmethod
+    def warm(cls) -> None:
+        """Compile the patterns, once."""
+        from rdkit import Chem
+
+        screen(Chem.MolFromSmiles("c1ccccc1O"))
+
+    @classmethod
+    def rule_names(cls) -> tuple[str, ...]:
+        """What `allow` takes."""
+        return rule_names()
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        return at(LEVEL, SAFETY_ALERTS)
+
+    @cached_property
+    def _extra(self) -> tuple[Any, ...]:
+        return tuple(
+            compiled(Rule(one.name, Reason(one.group), one.reason, "settings", (one.smarts,)))
+            for one in self.settings.extra_smarts
+        )
+
+    def alerts(self, candidate: Molecule) -> tuple[Alert, ...]:
+        """Every rule that matches, allowed or not."""
+        return screen(candidate.mol, self._extra)
+
+    def accepts(self, candidate: Molecule) -> Refusal | None:
+        if candidate.kind != "molecule":
+            return Refusal(Reason.WRONG_KIND, f"a {candidate.kind}, not a molecule")
+        return self._refusal(self.alerts(candidate))
+
+    def cost(self, candidate: Molecule) -> Cost:
+        return Cost(core_seconds=3e-4)
+
+    def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
+        for molecule in batch:
+            if molecule.kind != "molecule":
+                yield Finding(molecule.key, Outcome.REFUSED, reason=Reason.WRONG_KIND, detail="not a molecule")
+                continue
+            alerts = self.alerts(molecule)
+            diagnostics = {"rules": [alert.rule for alert in alerts]} if alerts else {}
+            if refusal := self._refusal(alerts):
+                yield Finding(
+                    molecule.key, Outcome.REFUSED, reason=refusal.reason, detail=refusal.detail, diagnostics=diagnostics
+                )
+                continue
+            count = Quantity(float(len(alerts)), SAFETY_ALERTS.unit, uncertainty=0.0)
+            measured = (Measured(SAFETY_ALERTS.name, LEVEL, count),)
+            yield Finding(molecule.key, Outcome.OK, measured=measured, diagnostics=diagnostics)
+
+    def _refusal(self, alerts: Sequence[Alert]) -> Refusal | None:
+        """By the first rule, gravest group first, that is not allowed. The detail opens with the rule's name."""
+        for alert in alerts:
+            if alert.rule not in self.settings.allow:
+                return Refusal(alert.group, str(alert))
+        return None
