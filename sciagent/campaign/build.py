@@ -11,17 +11,20 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.screen import Screen
+from sciagent.campaign import safety
 from sciagent.campaign.judge import RungRules
 from sciagent.campaign.load import parse_spec
 from sciagent.campaign.spec import CampaignSpec, EvolveSpec
 from sciagent.campaign.spec_rungs import RungSpec
+from sciagent.campaign.spec_sources import BestRungSpec, HalvingSpec
+from sciagent.chemistry.edits import EditLimits
 from sciagent.domain.objectives import Objective
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import Proposer
 from sciagent.domain.states import Standing
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError
-from sciagent.scheduling.rules import make_rule
+from sciagent.scheduling.rules import Setup, make_rule
 from sciagent.store import campaigns, jobs, standings
 from sciagent.store.campaigns import CampaignRow
 from sciagent.store.ledger import Ledger
@@ -58,15 +61,33 @@ class Built:
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
         leading = next((i for i, r in enumerate(rungs) if not r.is_fast), len(rungs))
         self.fast, self.paid = rungs[:leading], rungs[leading:]
-        self.rule = make_rule(spec.scheduler.kind)
+        self.rule = make_rule(spec.scheduler.kind, _setup(spec))
         self.terminal = spec.terminal_position
+        self.guard = safety.guard(spec)
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
 
     def make_proposer(self) -> Proposer:
         chosen = self.spec.proposer
         if isinstance(chosen, EvolveSpec):
-            return Evolve(self.spec.path("seeds"), column=chosen.column, max_heavy_atoms=chosen.max_heavy_atoms)
+            return Evolve(self.spec.path("seeds"), column=chosen.column, limits=self._edit_limits(chosen))
         return Screen(self.spec.path("file"), chosen.column)
+
+    def _edit_limits(self, chosen: EvolveSpec) -> EditLimits:
+        """What children may be: as the proposer says, and nothing that `molecule.checks` of the ladder would refuse."""
+        limits = EditLimits(max_heavy_atoms=chosen.max_heavy_atoms)
+        for rung in self.fast:
+            if rung.verifier.name != "molecule.checks":
+                continue
+            checks: Any = rung.verifier.settings
+            limits = EditLimits(
+                elements=tuple(checks.elements),
+                min_heavy_atoms=checks.min_heavy_atoms,
+                max_heavy_atoms=min(limits.max_heavy_atoms, checks.max_heavy_atoms),
+                max_rings=checks.max_rings,
+                max_ring_size=min(limits.max_ring_size, checks.max_ring_size or limits.max_ring_size),
+                forbidden=tuple(checks.forbid_smarts),
+            )
+        return limits
 
     @property
     def ahead(self) -> int:
@@ -84,6 +105,16 @@ class Built:
         """Where jobs work: beside the artifacts, on the same disk."""
         root = self.ledger.artifacts.root
         return root.with_name(f"{root.name.removesuffix('-artifacts')}-scratch")
+
+
+def _setup(spec: CampaignSpec) -> Setup:
+    """What the rule is told. Where `best_rung` names no rung, the last paid one before the terminal ranks."""
+    chosen, terminal, rung = spec.scheduler, spec.terminal_position, None
+    if isinstance(chosen, BestRungSpec):
+        below = [i for i, one in enumerate(spec.ladder[:terminal]) if one.tier is not Tier.FAST]
+        rung = spec.position(chosen.rung) if chosen.rung else max(below, default=None)
+    eta = chosen.eta if isinstance(chosen, HalvingSpec) else Setup.eta
+    return Setup(seed=spec.seed, terminal=terminal, rung=rung, eta=eta)
 
 
 def built_rungs(spec: CampaignSpec) -> tuple[BuiltRung, ...]:
@@ -116,8 +147,10 @@ def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list
     return tuple(built)
 
 
-def create_or_open(ledger: Ledger, spec: CampaignSpec, source: str, who: str) -> tuple[Built, list[str]]:
-    """Enter the campaign, or take up the one of that name if it is the same.
+def create_or_open(
+    ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str = "run with an amended file"
+) -> tuple[Built, list[str]]:
+    """Enter the campaign, or take up the one of that name if it is the same. who, why: for the log of amendments.
 
     Only what `spec_diff.AMENDABLE` names may differ from last time; such a change is logged as an amendment.
     Returns the parts and the amendments made, as `path: old -> new`.
@@ -127,6 +160,9 @@ def create_or_open(ledger: Ledger, spec: CampaignSpec, source: str, who: str) ->
     amended: list[str] = []
     with ledger.begin() as connection:
         row = campaigns.find(connection, spec.campaign)
+        if row is not None:
+            spec = _as_begun(row, spec)
+            canonical = spec.canonical()
         if row is None:
             row = campaigns.create(
                 connection, name=spec.campaign, spec=canonical, spec_hash=spec.hash, identity_hash=spec.identity_hash,
@@ -153,24 +189,35 @@ def create_or_open(ledger: Ledger, spec: CampaignSpec, source: str, who: str) ->
                 base=str(spec.base.resolve()),
                 changes=changes,
                 who=who,
-                why="run with an amended file",
+                why=why,
             )
             _retry_limited(connection, row, canonical)
             row = campaigns.get(connection, spec.campaign)
-        rows = {r.name: r for r in campaigns.rungs(connection, row.id)}
-        for rung in spec.ladder:
-            verifier, stored = rung.make(), rows[rung.rung]
-            if (verifier.version, verifier.settings_hash) != (stored.verifier_version, stored.settings_hash):
-                raise UsageError(
-                    f'rung "{rung.rung}": {rung.verifier} is now version {verifier.version}, with other settings or '
-                    f"defaults than when the campaign began (version {stored.verifier_version}); "
-                    "start a campaign of a new name"
-                )
-        ratios = {
-            r.name: jobs.cost_ratios(connection, r.verifier, r.verifier_version, r.settings_hash) for r in rows.values()
-        }
-    ids = {name: r.id for name, r in rows.items()}
-    return Built(ledger, row, spec, _build_rungs(spec, ids, ratios)), amended
+        ladder = _stored_rungs(connection, row, spec)
+    return Built(ledger, row, spec, ladder), amended
+
+
+def _as_begun(row: CampaignRow, spec: CampaignSpec) -> CampaignSpec:
+    """A campaign that began before the safety screen keeps its ladder; a file that speaks of the screen is another."""
+    began_before = spec.subject == "molecule" and "safety" not in row.spec
+    return spec.before_the_screen() if began_before and "safety" not in spec.model_fields_set else spec
+
+
+def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:
+    """The ladder with its rows and what was learnt of its costs. Raises UsageError if a verifier has changed since."""
+    rows = {r.name: r for r in campaigns.rungs(connection, row.id)}
+    for rung in spec.ladder:
+        verifier, stored = rung.make(), rows[rung.rung]
+        if (verifier.version, verifier.settings_hash) != (stored.verifier_version, stored.settings_hash):
+            raise UsageError(
+                f'rung "{rung.rung}": {rung.verifier} is now version {verifier.version}, with other settings or '
+                f"defaults than when the campaign began (version {stored.verifier_version}); "
+                "start a campaign of a new name"
+            )
+    ratios = {
+        r.name: jobs.cost_ratios(connection, r.verifier, r.verifier_version, r.settings_hash) for r in rows.values()
+    }
+    return _build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
 
 
 def _retry_limited(connection: Connection, row: CampaignRow, canonical: dict[str, Any]) -> None:
@@ -194,6 +241,15 @@ def open_stored(ledger: Ledger, name: str, who: str) -> Built:
     return create_or_open(ledger, spec, row.source, who)[0]
 
 
+def open_for_people(ledger: Ledger, name: str) -> Built:
+    """A campaign for a person's word: its ladder and rules, but no proposer, whose files may be elsewhere."""
+    with ledger.read() as connection:
+        row = campaigns.get(connection, name)
+        spec = parse_spec(row.source, name=f"{name} (as stored)", base=Path(row.base), candidates=False)
+        spec = _as_begun(row, spec)
+        return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
+
+
 def _rung_rows(spec: CampaignSpec) -> list[dict[str, Any]]:
     rows = []
     for position, rung in enumerate(spec.ladder):
@@ -213,4 +269,4 @@ def _rung_rows(spec: CampaignSpec) -> list[dict[str, Any]]:
     return rows
 
 
-__all__ = ["Built", "BuiltRung", "built_rungs", "create_or_open", "open_stored"]
+__all__ = ["Built", "BuiltRung", "built_rungs", "create_or_open", "open_for_people", "open_stored"]

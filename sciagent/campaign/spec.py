@@ -14,13 +14,16 @@ from sciagent.campaign.spec_checks import Draft, check_together, default_termina
 from sciagent.campaign.spec_diff import AMENDABLE, differences, without_amendable
 from sciagent.campaign.spec_goals import NAME, BudgetSpec, Count, GateSpec, GoalSpec, ObjectiveSpec, Part
 from sciagent.campaign.spec_rungs import LimitsSpec, RungSpec
+from sciagent.campaign.spec_safety import SCREEN, SafetySpec, screened
 from sciagent.campaign.spec_sources import (
+    BestRungSpec,
     EvolveSpec,
     ExhaustiveSpec,
     ProposerSpec,
     SchedulerSpec,
     ScreenSpec,
     ThresholdsSpec,
+    check_best_rung,
     file_hash,
 )
 from sciagent.domain.evidence import content_hash
@@ -56,6 +59,10 @@ class CampaignSpec(Part):
         default_factory=str,
         description="Label of the rung that decides; default: the last that is not of the world tier.",
     )
+    safety: SafetySpec = Field(
+        default_factory=SafetySpec,
+        description="The safety screen, first rung of every ladder of molecules whether the file names it or not.",
+    )
     goal: GoalSpec = Field(description="What counts, and when the campaign is done.")
     budget: BudgetSpec = Field(description="What the campaign may spend.")
     proposer: ProposerSpec = Field(description="Where candidates come from.")
@@ -66,6 +73,7 @@ class CampaignSpec(Part):
 
     _base: Path | None = PrivateAttr(None)
     _files: dict[str, str] = PrivateAttr(default_factory=dict)
+    _unscreened: bool = PrivateAttr(False)
 
     @model_validator(mode="before")
     @classmethod
@@ -83,6 +91,13 @@ class CampaignSpec(Part):
             raise fault(f'proposer "{value.kind}" is for molecules; none is for crystals yet')
         return value
 
+    @field_validator("scheduler")
+    @classmethod
+    def _ranks_by_a_rung_there_is(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, BestRungSpec) and {"ladder", "terminal", "objectives"} <= info.data.keys():
+            check_best_rung(value, info.data["ladder"], info.data["terminal"], info.data["objectives"])
+        return value
+
     @model_validator(mode="after")
     def _fits_together(self, info: ValidationInfo) -> CampaignSpec:
         faults = Faults()
@@ -92,10 +107,13 @@ class CampaignSpec(Part):
         )  # fmt: skip
         check_together(parts, faults)
         faults.raise_any()
+        given = "safety" in self.model_fields_set
+        self.__dict__["ladder"] = screened(self.ladder, self.safety, given, self.subject)  # places in the file are said
         base = (info.context or {}).get("base")
         if base is not None:
             self._base = Path(base)
-            for key, name in self.proposer.files().items():
+            wanted = self.proposer.files() if (info.context or {}).get("candidates", True) else {}
+            for key, name in wanted.items():
                 try:
                     self._files[key] = file_hash(self._base / name)
                 except OSError as error:
@@ -111,6 +129,25 @@ class CampaignSpec(Part):
     def path(self, key: str) -> Path:
         """The file that the proposer names under `key` (`seeds` or `file`)."""
         return self.base / self.proposer.files()[key]
+
+    @property
+    def is_unscreened(self) -> bool:
+        """Whether this is a campaign from before the safety screen."""
+        return self._unscreened
+
+    def before_the_screen(self) -> CampaignSpec:
+        """The spec as it was understood when no ladder had a safety screen: for campaigns that began then."""
+        older = self._without_screen()
+        older._unscreened = True
+        return older
+
+    def without_screen(self, reason: str) -> CampaignSpec:
+        """With the safety screen turned off. Raises ValidationError if the reason says nothing."""
+        return self._without_screen(SafetySpec(screen=False, reason=reason))
+
+    def _without_screen(self, safety: SafetySpec | None = None) -> CampaignSpec:
+        ladder = tuple(rung for rung in self.ladder if rung.verifier != SCREEN)
+        return self.model_copy(update={"ladder": ladder, "safety": safety or self.safety})
 
     def position(self, label: str) -> int:
         """Raises ValueError for a label that is not in the ladder."""
@@ -129,7 +166,10 @@ class CampaignSpec(Part):
 
         `workers` is None where the file leaves it to the machine.
         """
-        whole = self.model_dump(mode="json", include={"campaign", "description", "subject", "seed", "standardise"})
+        parts = {"campaign", "description", "subject", "seed", "standardise"}
+        if self.subject == "molecule" and not self._unscreened:
+            parts.add("safety")
+        whole = self.model_dump(mode="json", include=parts)
         return whole | {
             "schema": SCHEMA,
             "objectives": [_objective(one) for one in self.domain_objectives()],

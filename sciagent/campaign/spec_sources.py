@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from sciagent.campaign.faults import fault
-from sciagent.campaign.spec_goals import Count, Part
+from sciagent.campaign.faults import Faults, fault
+from sciagent.campaign.spec_goals import Count, ObjectiveSpec, Part
+from sciagent.campaign.spec_rungs import RungSpec
+from sciagent.domain.tiers import Tier
+from sciagent.errors import did_you_mean
 
 FORMATS = (".csv", ".smi", ".sdf")
 CHUNK = 1 << 20
@@ -29,8 +33,9 @@ def check_file(value: str, info: ValidationInfo) -> str:
     name = value.lower().removesuffix(".gz")
     if not name.endswith(FORMATS):
         raise fault(f'"{value}" is no table of molecules', f"takes: {', '.join(FORMATS)}, each also with .gz")
-    base = (info.context or {}).get("base")
-    if base is None:
+    context = info.context or {}
+    base = context.get("base")
+    if base is None or not context.get("candidates", True):
         return value
     try:
         path = Path(base) / value
@@ -45,7 +50,10 @@ def check_file(value: str, info: ValidationInfo) -> str:
 
 
 class EvolveSpec(Part):
-    """Scripted search: edits and crosses the best so far, from a file of seeds."""
+    """Genetic search from a file of seeds: edits and crossovers of the best so far.
+
+    Children hold to the elements, sizes and patterns that a `molecule.checks` rung of the ladder allows.
+    """
 
     kind: Literal["evolve"] = Field(description="Scripted search from seeds.")
     seeds: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
@@ -97,4 +105,56 @@ class ExhaustiveSpec(Part):
     kind: Literal["exhaustive"] = Field(description="Everything, in order of arrival.")
 
 
-SchedulerSpec = Annotated[ThresholdsSpec | ExhaustiveSpec, Field(discriminator="kind")]
+class RandomSpec(Part):
+    """An open candidate, drawn at random, gets its next rung; the seed is the campaign's."""
+
+    kind: Literal["random"] = Field(description="Drawn at random: the baseline.")
+
+
+class HalvingSpec(Part):
+    """Of all that a paid rung has answered, the best 1/eta go on to the next; asynchronous."""
+
+    kind: Literal["halving"] = Field(description="The best 1/eta of each paid rung go on.")
+    eta: Annotated[float, Field(strict=True, gt=1, le=1000)] = Field(
+        3.0, description="One in so many goes on to the next paid rung."
+    )
+
+
+class BestRungSpec(Part):
+    """One paid rung ranks all candidates, the best go straight to the terminal rung."""
+
+    kind: Literal["best_rung"] = Field(description="One rung ranks, then the terminal one.")
+    rung: str | None = Field(
+        None,
+        description="Label of the paid rung that ranks; default: the last one before the terminal. Paid rungs other "
+        "than this one and the terminal one are not run.",
+    )
+
+
+def check_best_rung(
+    scheduler: BestRungSpec, ladder: Sequence[RungSpec], terminal: str, objectives: Sequence[ObjectiveSpec]
+) -> None:
+    """Raises faults unless the rung that ranks is paid and below the terminal one, and nothing needed is left out."""
+    labels = [rung.label for rung in ladder]
+    last = labels.index(terminal) if terminal in labels else len(ladder)
+    paid = [rung.label for rung in ladder[:last] if rung.tier is not Tier.FAST]
+    faults = Faults()
+    if scheduler.rung is not None and scheduler.rung not in paid:
+        why = "is not a paid rung below the terminal one" if scheduler.rung in labels else "labels no rung"
+        near = did_you_mean(scheduler.rung, paid)
+        faults.add(("rung",), f'"{scheduler.rung}" {why}{near}', f"paid rungs there: {', '.join(paid) or 'none'}")
+        faults.raise_any()
+    kept = {scheduler.rung or (paid[-1] if paid else None), terminal}
+    run = [rung for rung in ladder if rung.label in kept or rung.tier is Tier.FAST]
+    measured = {name for rung in run for name in rung.measured()}
+    for objective in objectives:
+        elsewhere = any(objective.property in rung.measured() for rung in ladder)
+        if objective.property not in measured and elsewhere:
+            message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
+            faults.add(("rung",) if scheduler.rung else ("kind",), message, "name that rung, or use another scheduler")
+    faults.raise_any()
+
+
+SchedulerSpec = Annotated[
+    ThresholdsSpec | ExhaustiveSpec | RandomSpec | HalvingSpec | BestRungSpec, Field(discriminator="kind")
+]

@@ -36,20 +36,27 @@ class ProposalOut:
 
 @dataclass(frozen=True)
 class Scored:
-    """A candidate as a proposer sees it: score in [0, 1], the rung position it has reached."""
+    """A candidate as a proposer sees it: score in [0, 1], the rung position it has reached.
+
+    seq: its place in the order of arrival, from 0. operation: how it was made, as its proposal said.
+    """
 
     key: str
     text: str
     score: float
     depth: int
     in_seeds: bool = False
+    seq: int = 0
+    operation: str = ""
 
 
 class Workbench(Protocol):
     """What a proposer may do. Implemented by `campaign`."""
 
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]: ...
-    def best(self, n: int) -> list[Scored]: ...
+    def best(self, n: int) -> list[Scored]:
+        """The n best by score, best first; equal scores in order of arrival."""
+
     def known(self, key: str) -> bool: ...
 
 
@@ -89,10 +96,15 @@ class OpenCandidates:
 @dataclass(frozen=True)
 class RungRoom:
     """How many more jobs a rung may start (None: no limit by count), and how many earlier candidates could still
-    come to it: `undecided_before[i]` counts those with a smaller seq than open candidate i."""
+    come to it: `undecided_before[i]` counts those with a smaller seq than open candidate i.
+
+    started: candidates that the rung was run on, or whose answer was reused. running: those of them without an answer.
+    """
 
     remaining: int | None
     undecided_seqs: NDArray[np.int64]
+    started: int = 0
+    running: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,11 +120,15 @@ class Choice:
 
 class Scheduler(Protocol):
     """by_score: show it the best that wait, not the first. stops_when_terminal_is_spent: once no more candidates can
-    be verified at the terminal rung, the campaign ends."""
+    be verified at the terminal rung, the campaign ends. leaves_behind: what waits above the first paid rung may stay
+    there for good, so it holds up neither the proposer nor the end. skips: it may send a candidate to a later rung
+    than the one it waits for."""
 
     name: str
     by_score: bool
     stops_when_terminal_is_spent: bool
+    leaves_behind: bool
+    skips: bool
 
     def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
         """At most `slots` choices, most urgent first."""

@@ -1,82 +1,58 @@
-"""`evolve`: seeds first, then graph edits and crossover of what scored best so far.
+"""`evolve`: seeds first, then the genetic search of `genetic` over what scored best so far.
 
-Parents are drawn by rank from the best of the ledger; a child that the campaign knows already is not proposed again.
-A turn depends on its seed and on what the ledger holds, on nothing else.
+The population is read from the ledger at each turn, the best by score through an index, never all candidates; which
+operators were used is kept in the cursor. A turn thus depends on its seed, its cursor and what the ledger holds, on
+nothing else, and no worker waits for a generation to end. What the campaign knows already is not proposed again.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sciagent.agent.proposers.files import read_structures
-from sciagent.chemistry.edits import crossover, mutate
+from sciagent.agent.proposers.genetic import KEEP, POPULATION, GeneticSearch
+from sciagent.chemistry.edits import ANY, EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.ports import ProposalIn, Turn, Workbench
 from sciagent.errors import InvalidCandidateError
 
-PARENTS = 40  # of the best, how many may breed
-TRIES_PER_CHILD = 30
-RANK_DECAY = 0.93  # weight of rank k is RANK_DECAY**k
+STAND_IN = 200  # seeds, at most, that breed beside what is scored while few are
 
 
 class Evolve:
+    """limits: what a child may be; what the ladder's checks would refuse is not worth a proposal."""
+
     name = "evolve"
 
-    def __init__(
-        self, seeds: Path, *, column: str = "smiles", crossover_rate: float = 0.25, max_heavy_atoms: int = 60
-    ) -> None:
+    def __init__(self, seeds: Path, *, column: str = "smiles", limits: EditLimits = ANY) -> None:
         self._seeds = [r.text for r in read_structures(seeds, column)]
-        self._crossover_rate = crossover_rate
-        self._max_heavy_atoms = max_heavy_atoms
+        self._limits = limits
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> dict[str, Any] | None:
-        """At most `limit` children, fewer if the tries run out; None never: an evolution has no end of its own."""
+        """At most `limit` children, fewer if the tries run out; None only without any molecule to start from."""
         offset = int(turn.cursor.get("seeds", 0))
         if offset < len(self._seeds):
             batch = self._seeds[offset : offset + limit]
             workbench.propose([ProposalIn(s, operation="seed") for s in batch])
             return {"seeds": offset + len(batch)}
-        rng = random.Random(turn.seed)
-        pool = [s.text for s in workbench.best(PARENTS)] or self._valid_seeds()
-        if not pool:
+        search = GeneticSearch(limits=self._limits, known=_Known(workbench), made=turn.cursor.get("made"))
+        scored = workbench.best(POPULATION * KEEP)
+        for one in scored:
+            search.tell(one.text, one.score, one.operation, number=one.seq)
+        if len(scored) < min(len(self._seeds), STAND_IN):
+            for text in self._valid_seeds():
+                search.tell(text, 0.0, "seed")
+        if not search.population():
             return None
-        children: dict[str, ProposalIn] = {}
-        for _ in range(limit * TRIES_PER_CHILD):
-            if len(children) == limit:
-                break
-            made = self._child(pool, rng)
-            if made is not None and made[0] not in children and not workbench.known(made[0]):
-                children[made[0]] = made[1]
-        workbench.propose(list(children.values()))
-        return {"seeds": offset}
-
-    def _child(self, pool: Sequence[str], rng: random.Random) -> tuple[str, ProposalIn] | None:
-        """(key, proposal) of one child, or None if the edit did not give a molecule."""
-        mother = _by_rank(pool, rng)
-        parents: tuple[str, ...] = (mother,)
-        made: tuple[str, str] | None = None
-        if rng.random() < self._crossover_rate:
-            father = _by_rank(pool, rng)
-            parents, crossed = (mother, father), crossover(mother, father, rng)
-            made = None if crossed is None else (crossed, "crossover")
-        if made is None:
-            parents, made = (mother,), mutate(mother, rng)
-        if made is None:
-            return None
-        try:
-            child = parse_molecule(made[0])
-        except InvalidCandidateError:
-            return None
-        if child.heavy_atoms > self._max_heavy_atoms:
-            return None
-        return child.key, ProposalIn(child.smiles, parents=parents, operation=made[1])
+        children = search.ask(limit, random.Random(turn.seed))
+        workbench.propose([ProposalIn(c.smiles, parents=c.parents, operation=c.operation) for c in children])
+        return {"seeds": offset, "made": {name: round(n, 3) for name, n in search.made.items() if n}}
 
     def _valid_seeds(self) -> list[str]:
         found = []
-        for text in self._seeds:
+        for text in self._seeds[:STAND_IN]:
             try:
                 found.append(parse_molecule(text).smiles)
             except InvalidCandidateError:
@@ -84,5 +60,19 @@ class Evolve:
         return found
 
 
-def _by_rank(pool: Sequence[str], rng: random.Random) -> str:
-    return rng.choices(pool, weights=[RANK_DECAY**k for k in range(len(pool))])[0]
+class _Known:
+    """Whether a child is not worth proposing: no candidate, in the campaign already, or one of this turn already."""
+
+    def __init__(self, workbench: Workbench) -> None:
+        self._workbench = workbench
+        self._keys: set[str] = set()
+
+    def __call__(self, smiles: str) -> bool:
+        try:
+            key = parse_molecule(smiles).key
+        except InvalidCandidateError:
+            return True
+        if key in self._keys or self._workbench.known(key):
+            return True
+        self._keys.add(key)
+        return False

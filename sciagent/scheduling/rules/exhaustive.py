@@ -18,6 +18,8 @@ class Exhaustive:
     name = "exhaustive"
     by_score = False
     stops_when_terminal_is_spent = False  # the rungs below are still run on everything
+    skips = False
+    leaves_behind = False
 
     def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
         choices: list[Choice] = []

@@ -17,6 +17,8 @@ class Thresholds:
     name = "thresholds"
     by_score = True
     stops_when_terminal_is_spent = True
+    skips = False
+    leaves_behind = False
 
     def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
         choices: list[Choice] = []

@@ -1,0 +1,180 @@
+"""The genetic search itself, free of campaigns: `tell` it scores, `ask` it for children.
+
+Steady state: every child is bred from what is known now, and nobody waits for a generation. The population is the best
+by score, with at most `per_scaffold` of one Murcko scaffold, so that one series cannot take it over. Parents are drawn
+by rank, half of all draws from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how
+much of what they made survived (`operators`).
+
+Memory is bounded: `KEEP` times the population is remembered, no more. Same seed and same scores in the same order give
+the same children.
+"""
+
+from __future__ import annotations
+
+import bisect
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from sciagent.agent.proposers.operators import OperatorChoice, decay
+from sciagent.chemistry.edits import ANY, CROSSOVERS, OPERATIONS, EditLimits, crossover, mutate
+
+POPULATION = 200
+PER_SCAFFOLD = 20
+KEEP = 5  # members remembered for each place in the population
+TRIES_PER_CHILD = 30
+CROSSOVER_SHARE = 1.0  # of each crossover, against one of any other operator, before anything is known
+SECOND_EDIT = 0.15  # share of children that are edited once more
+
+
+@dataclass(frozen=True)
+class Child:
+    """A molecule that the search wants scored. parents: SMILES."""
+
+    smiles: str
+    operation: str
+    parents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A scored molecule. number: its place in the order of arrival."""
+
+    smiles: str
+    score: float
+    operation: str
+    number: int
+    scaffold: str
+
+
+class GeneticSearch:
+    """Maximises a score over molecules.
+
+    limits: what a child may be. known: tells of a SMILES whether it is not to be asked for; what it denies is asked
+    for. By default only what this search remembers, which is bounded. made: the state of an earlier search (`made`),
+    to go on from.
+    """
+
+    def __init__(
+        self,
+        *,
+        limits: EditLimits = ANY,
+        known: Callable[[str], bool] | None = None,
+        made: dict[str, float] | None = None,
+        population: int = POPULATION,
+        per_scaffold: int = PER_SCAFFOLD,
+        learn: bool = True,
+    ) -> None:
+        self._limits = limits
+        self._known = known
+        self._size = population
+        self._cap = per_scaffold
+        self._operators = OperatorChoice(
+            dict.fromkeys(OPERATIONS, 1.0) | dict.fromkeys(CROSSOVERS, CROSSOVER_SHARE), made, learn=learn
+        )
+        self._members: list[Member] = []  # best first
+        self._order: list[tuple[float, int]] = []  # (-score, number) of each, to find places by
+        self._texts: set[str] = set()
+        self._latest = -1
+
+    @property
+    def made(self) -> dict[str, float]:
+        """Children by operator, decayed: what `made` takes."""
+        return dict(self._operators.made)
+
+    def tell(self, smiles: str, score: float, operation: str = "", *, number: int | None = None) -> None:
+        """A score, higher is better, of a canonical SMILES; told again, it is ignored.
+
+        number: place in the order of arrival; by default the order of telling.
+        """
+        number = self._latest + 1 if number is None else number
+        self._latest = max(self._latest, number)
+        if smiles in self._texts:
+            return
+        place = (-score, number)
+        if len(self._members) >= KEEP * self._size and place > self._order[-1]:
+            return
+        at = bisect.bisect(self._order, place)
+        self._order.insert(at, place)
+        self._members.insert(at, Member(smiles, score, operation, number, scaffold_of(smiles)))
+        self._texts.add(smiles)
+        if len(self._members) > KEEP * self._size:
+            self._texts.discard(self._members.pop().smiles)
+            self._order.pop()
+
+    def population(self) -> list[Member]:
+        """Best first, at most `per_scaffold` of a scaffold, `population` in all."""
+        buckets: dict[str, int] = {}
+        chosen: list[Member] = []
+        for member in self._members:
+            n = buckets.get(member.scaffold, 0)
+            if n < self._cap:
+                buckets[member.scaffold] = n + 1
+                chosen.append(member)
+                if len(chosen) == self._size:
+                    break
+        return chosen
+
+    def ask(self, n: int, rng: random.Random) -> list[Child]:
+        """At most n children, different from each other and from what is known; fewer if the tries run out."""
+        members = self.population()
+        if not members:
+            return []
+        weights = self._operators.weights(_kept(members, self._latest))
+        parents = [m.smiles for m in members]
+        children: dict[str, Child] = {}
+        for _ in range(n * TRIES_PER_CHILD):
+            if len(children) == n:
+                break
+            operation = self._operators.draw(rng, weights)
+            child = self._breed(operation, parents, rng)
+            if child is None or child.smiles in children or self._is_known(child.smiles):
+                continue
+            children[child.smiles] = child
+            self._operators.count(operation)
+        return list(children.values())
+
+    def _is_known(self, smiles: str) -> bool:
+        return smiles in self._texts or (self._known is not None and self._known(smiles))
+
+    def _breed(self, operation: str, parents: Sequence[str], rng: random.Random) -> Child | None:
+        mother = parents[rank(len(parents), rng)]
+        if operation in CROSSOVERS:
+            father = parents[rank(len(parents), rng)]
+            used: tuple[str, ...] = (mother, father)
+            made = crossover(mother, father, rng, operations=(operation,), limits=self._limits)
+        else:
+            used = (mother,)
+            made = mutate(mother, rng, operations=(operation,), limits=self._limits)
+        if made is not None and rng.random() < SECOND_EDIT:
+            made = mutate(made[0], rng, limits=self._limits) or made
+        return None if made is None else Child(made[0], operation, used)
+
+
+def rank(n: int, rng: random.Random) -> int:
+    """A place in 0 … n - 1, p(r) = log((r + 2) / (r + 1)) / log(n + 1): every doubling of the rank is as likely."""
+    return min(int((n + 1) ** rng.random()) - 1, n - 1)
+
+
+def _kept(members: Iterable[Member], now: int) -> dict[str, float]:
+    kept: dict[str, float] = {}
+    for member in members:
+        kept[member.operation] = kept.get(member.operation, 0.0) + decay(now - member.number)
+    return kept
+
+
+@lru_cache(maxsize=20_000)
+def scaffold_of(smiles: str) -> str:
+    """Murcko scaffold as SMILES, without stereo; molecules without rings are sorted by size."""
+    from rdkit import Chem
+    from rdkit.Chem.Scaffolds import MurckoScaffold
+
+    mol: Any = Chem.MolFromSmiles(smiles)
+    if mol is None:
+        return ""
+    Chem.RemoveStereochemistry(mol)
+    murcko: Any = MurckoScaffold
+    scaffold = Chem.MolToSmiles(murcko.GetScaffoldForMol(mol))
+    return scaffold or f"{mol.GetNumHeavyAtoms()} atoms without a ring"

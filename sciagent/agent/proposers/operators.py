@@ -1,0 +1,63 @@
+"""Which edits pay: operators are drawn by how much of what they made stands in the population now.
+
+For operator o, with every count halved after HALF_LIFE further children,
+    rate(o) = (kept(o) + PRIOR * mean) / (made(o) + PRIOR)
+    weight(o) ~ share(o) * (FLOOR * mean rate + (1 - FLOOR) * rate(o))
+`kept` is counted from the population and `made` from what was asked for, so that nothing but these counts has to be
+remembered. An operator that brings nothing keeps the floor and is tried again when the search has moved on.
+(Probability matching: Thierens, GECCO 2005, there with an exponential average of rewards.)
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+HALF_LIFE = 500.0
+PRIOR = 10.0
+FLOOR = 0.25  # share of the draws that goes to all operators alike
+
+
+class OperatorChoice:
+    """Weights over named operators. State: `made`, children of each, decayed; JSON-ready as it stands."""
+
+    def __init__(
+        self, shares: Mapping[str, float], made: Mapping[str, float] | None = None, *, learn: bool = True
+    ) -> None:
+        self.names = tuple(shares)
+        self._shares = dict(shares)
+        self.made = {name: float((made or {}).get(name, 0.0)) for name in self.names}
+        self._learn = learn
+
+    def weights(self, kept: Mapping[str, float]) -> list[float]:
+        """kept: decayed count of members of the population by the operator that made them. Sums to 1."""
+        if not self._learn:
+            return _normalised(list(self._shares.values()))
+        mean = (sum(kept.values()) + PRIOR) / (sum(self.made.values()) + PRIOR)
+        rates = [(kept.get(o, 0.0) + PRIOR * mean) / (self.made[o] + PRIOR) for o in self.names]
+        floor = FLOOR * sum(rates) / len(rates)
+        return _normalised(
+            [self._shares[o] * (floor + (1 - FLOOR) * r) for o, r in zip(self.names, rates, strict=True)]
+        )
+
+    def draw(self, rng: random.Random, weights: Sequence[float]) -> str:
+        return rng.choices(self.names, weights=weights)[0]
+
+    def count(self, name: str) -> None:
+        """A child of this operator is on its way; all older ones count a little less."""
+        fade = decay(1)
+        for one in self.made:
+            self.made[one] *= fade
+        if name in self.made:
+            self.made[name] += 1
+
+
+def decay(age: float) -> float:
+    """What a child counts after `age` later ones."""
+    return math.exp2(-max(age, 0.0) / HALF_LIFE)
+
+
+def _normalised(values: Sequence[float]) -> list[float]:
+    total = sum(values)
+    return [value / total for value in values]
