@@ -8,13 +8,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.outcomes import Verdict
-from sciagent.domain.states import Standing
+from sciagent.domain.states import JobState, Standing
 from sciagent.domain.tiers import Tier
 from sciagent.store import tables as t
-from sciagent.store.campaigns import CampaignRow, RungRow, rungs
+from sciagent.store.campaigns import CampaignRow, RungRow, driver_of, rungs
 from sciagent.store.evidence import measured_of
 
 _CC = t.campaign_candidate.c
+IMPORT = "import"  # the verifier of what people bring from files
 
 
 def spent(connection: Connection, campaign_id: int) -> dict[str, float]:
@@ -24,10 +25,20 @@ def spent(connection: Connection, campaign_id: int) -> dict[str, float]:
 
 
 def jobs_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
-    """How many jobs each rung was asked to run, whatever became of them: {rung id: n}."""
+    """How many jobs each rung was asked to run, whatever became of them, but for those cancelled before they ran:
+    {rung id: n}."""
     j = t.job.c
-    query = sa.select(j.rung_id, sa.func.count()).where(j.campaign_id == campaign_id).group_by(j.rung_id)
+    own = sa.select(t.rung.c.id).where(t.rung.c.campaign_id == campaign_id)
+    query = sa.select(j.rung_id, sa.func.count()).where(j.rung_id.in_(own), j.state != JobState.CANCELLED)
+    query = query.group_by(j.rung_id)
     return {r: int(n) for r, n in connection.execute(query)}
+
+
+def reuses_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
+    """How many answers of each rung were known before: {rung id: n}."""
+    d = t.decision.c
+    query = sa.select(d.rung_id, sa.func.count()).where(d.campaign_id == campaign_id, d.action == "reuse")
+    return {r: int(n) for r, n in connection.execute(query.group_by(d.rung_id))}
 
 
 def count(connection: Connection, table: sa.Table, *conditions: Any) -> int:
@@ -68,11 +79,20 @@ def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
         "hits": hits(connection, row.id),
         "hits_by_tier": by_tier,
         "reused": count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),
+        "held": sum(n for _, standing, _, n in by_place if standing == Standing.HELD),
+        "vetoed": sum(n for _, standing, _, n in by_place if standing == Standing.VETOED),
+        "driver": _driver(connection, row),
         "rungs": [
             _rung_status(r, by_place, cost.get((r.id, "core_seconds"), 0.0)) | {"jobs": jobs.get(r.id, 0)}
             for r in ladder
         ],
     }
+
+
+def _driver(connection: Connection, row: CampaignRow) -> dict[str, Any] | None:
+    """Who drives it. Not alive: it died, and the state is what it wrote last."""
+    found = driver_of(connection, row.id)
+    return None if found is None else {"host": found.host, "pid": found.pid, "alive": found.alive, "until": found.until}
 
 
 def _rung_status(rung: RungRow, places: list[tuple[int, str, str | None, int]], core_seconds: float) -> dict[str, Any]:
@@ -82,7 +102,7 @@ def _rung_status(rung: RungRow, places: list[tuple[int, str, str | None, int]], 
             passed += n
         elif position == rung.position and standing == Standing.PENDING:
             running += n
-        elif position == rung.position and standing in (Standing.DROPPED, Standing.SETTLED):
+        elif position == rung.position and standing in (Standing.DROPPED, Standing.SETTLED, Standing.VETOED):
             failed += n if verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE) else 0
             inconclusive += n if verdict == Verdict.INCONCLUSIVE else 0
             errors += n if verdict == Verdict.ERROR else 0
@@ -110,6 +130,29 @@ def evidence_of(connection: Connection, row: CampaignRow, candidate_ids: list[in
     return found
 
 
+def imported_of(connection: Connection, candidate_ids: list[int]) -> dict[int, list[dict[str, Any]]]:
+    """Values that people brought from files, which no rung measured: {candidate id: [value with where it is from]}."""
+    e = t.current_evidence.c
+    query = (
+        sa.select(e.id, e.candidate_id, e.source, e.who, e.at)
+        .where(e.candidate_id.in_(candidate_ids), e.verifier == IMPORT)
+        .order_by(e.id)
+    )
+    rows = connection.execute(query).all()
+    values = measured_of(connection, [r.id for r in rows])
+    found: dict[int, list[dict[str, Any]]] = {i: [] for i in candidate_ids}
+    for r in rows:
+        for m in values.get(r.id, ()):
+            q = m.quantity
+            found[r.candidate_id].append(
+                {
+                    "property": m.property, "value": q.value, "unit": q.unit, "uncertainty": q.uncertainty,
+                    "censoring": str(q.censoring), "level": m.level.label, "source": r.source, "who": r.who, "at": r.at,
+                }
+            )  # fmt: skip
+    return found
+
+
 def best(connection: Connection, row: CampaignRow, n: int) -> list[dict[str, Any]]:
     """The JSON of `sciagent best NAME -n N --json`: hits first, then by depth reached and score."""
     query = (
@@ -118,12 +161,13 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[dict[str, Any
             _CC.standing, _CC.score, _CC.reason, t.candidate.c.inchikey, _CC.detail,
         )
         .join(t.candidate, t.candidate.c.id == _CC.candidate_id)
-        .where(_CC.campaign_id == row.id)
+        .where(_CC.campaign_id == row.id, _CC.standing != Standing.VETOED)
         .order_by(_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc().nulls_last(), _CC.seq)
         .limit(n)
     )  # fmt: skip
     rows = connection.execute(query).all()
     evidence = evidence_of(connection, row, [r[0] for r in rows])
+    imported = imported_of(connection, [r[0] for r in rows])
     values = measured_of(connection, [e["id"] for pairs in evidence.values() for _, e in pairs])
     found = []
     for r in rows:
@@ -144,7 +188,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[dict[str, Any
                 "key": r[1], "smiles": r[2], "inchikey": r[10], "utility": r[3],
                 "p_hit": (1.0 if r[4] else 0.0) if settled or r[7] == Standing.DROPPED else None,
                 "verified": settled, "hit": bool(r[4]), "in_seeds": bool(r[5]), "score": r[8], "reason": r[9],
-                "detail": r[11], "values": shown,
+                "detail": r[11], "values": shown, "imported": imported[r[0]],
             }
         )  # fmt: skip
     return found

@@ -46,11 +46,20 @@ def add(connection: Connection, campaign_id: int, rows: Sequence[Mapping[str, An
 
 
 def update(connection: Connection, campaign_id: int, candidate_id: int, **values: Any) -> None:
-    connection.execute(
-        sa.update(t.campaign_candidate)
-        .where(_CC.campaign_id == campaign_id, _CC.candidate_id == candidate_id)
-        .values(**values, updated_at=db_now(connection))
-    )
+    update_many(connection, campaign_id, {candidate_id: values})
+
+
+def update_many(connection: Connection, campaign_id: int, values: Mapping[int, Mapping[str, Any]]) -> None:
+    """Write columns of several candidates, by candidate id; the same columns for each."""
+    now = db_now(connection)
+    rows = [{"of": id_, **one, "updated_at": now} for id_, one in values.items()]
+    if rows:
+        connection.execute(
+            sa.update(t.campaign_candidate).where(
+                _CC.campaign_id == campaign_id, _CC.candidate_id == sa.bindparam("of")
+            ),
+            rows,
+        )
 
 
 def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:
@@ -90,6 +99,17 @@ def count_at(connection: Connection, campaign_id: int, positions: Sequence[int],
     return int(connection.execute(sa.select(sa.func.count()).select_from(inner)).scalar_one())
 
 
+def count_pending(connection: Connection, campaign_id: int, position: int, at_most: int) -> int:
+    """How many candidates a rung is at work on; counting stops at `at_most`."""
+    inner = (
+        sa.select(sa.literal(1))
+        .where(_CC.campaign_id == campaign_id, _CC.standing == Standing.PENDING, _CC.position == position)
+        .limit(at_most)
+        .subquery()
+    )
+    return int(connection.execute(sa.select(sa.func.count()).select_from(inner)).scalar_one())
+
+
 def undecided_seqs(connection: Connection, campaign_id: int, position: int, limit: int) -> list[int]:
     """Smallest sequence numbers of candidates that may still come to wait at `position`, or wait there."""
     found: list[int] = []
@@ -106,12 +126,16 @@ def undecided_seqs(connection: Connection, campaign_id: int, position: int, limi
 
 
 def top(connection: Connection, campaign_id: int, n: int) -> list[Any]:
-    """The n best by score: (candidate id, key, text, score, depth, in_seeds)."""
+    """The n best by score: (candidate id, key, text, score, depth, in_seeds, seq, operation that made it)."""
     query = (
-        sa.select(_CC.candidate_id, t.candidate.c.key, t.candidate.c.text, _CC.score, _CC.depth, _CC.in_seeds)
+        sa.select(
+            _CC.candidate_id, t.candidate.c.key, t.candidate.c.text, _CC.score, _CC.depth, _CC.in_seeds, _CC.seq,
+            t.proposal.c.operation,
+        )
         .join(t.candidate, t.candidate.c.id == _CC.candidate_id)
+        .outerjoin(t.proposal, t.proposal.c.id == _CC.proposal_id)
         .where(_CC.campaign_id == campaign_id, _CC.score.is_not(None))
         .order_by(_CC.score.desc(), _CC.seq)
         .limit(n)
-    )
+    )  # fmt: skip
     return list(connection.execute(query))
