@@ -10,7 +10,6 @@ Sources: PySCF: Sun et al., J. Chem. Phys. 153, 024109 (2020). def2: Weigend, Ah
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,9 +18,10 @@ import numpy as np
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent_simulators.geometry import Geometry, check, failure
+from sciagent_simulators.pyscf_solvent import in_solvent
+from sciagent_simulators.scf_recovery import converge
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
-AUFBAU_TOLERANCE = 1e-4  # hartree
 # PySCF's default, the root of conv_tol, leaves orbital energies 5e-4 eV and dipoles 9e-4 D apart by where it starts
 GRADIENT_TOLERANCE = 1e-5
 ECP_ABOVE = 36  # the def2 sets replace cores by potentials beyond krypton
@@ -32,7 +32,8 @@ SPIN_TOLERANCE = 0.1  # of <S^2> above S(S+1)
 class DftSettings:
     """functional: as PySCF spells it. conv_tol: hartree. dispersion: `d3bj`, `d4` or none (needs pyscf-dispersion).
 
-    recover: whether the ladder of recovery steps is climbed. spin_check: section `spin_check`; max_memory: MB.
+    solvent: a name of `pyscf_solvent`, or None for the gas phase; solvent_model: which of its models. recover: whether
+    the ladder of recovery steps is climbed. spin_check: section `spin_check`; max_memory: MB.
     """
 
     functional: str = "pbe0"
@@ -41,6 +42,8 @@ class DftSettings:
     conv_tol: float = 1e-8
     max_cycles: int = 100
     dispersion: str | None = None
+    solvent: str | None = None
+    solvent_model: str = "SMD"
     spin_check: Literal["auto", "always", "off"] = "auto"
     recover: bool = True
     max_memory: int = 4000
@@ -50,7 +53,8 @@ class DftSettings:
 class DftResult:
     """energy, homo, lumo, gap: eV (over both spins). dipole: debye, norm; of an ion, about its centre of mass.
 
-    diagnostics: recovery step that converged, basis functions, electrons, <S^2>, spin check.
+    The energy of a solute is a free energy as far as the solvent goes. diagnostics: recovery step that converged, basis
+    functions, electrons, <S^2>, spin check.
     """
 
     energy: float
@@ -67,12 +71,27 @@ class DftResult:
 def single_point(
     geometry: Geometry, settings: DftSettings, checkpoint: Path | None = None, threads: int = 1
 ) -> DftResult:
-    """One self-consistent field, trusted only after every check.
+    """One self-consistent field, trusted only after every check; arguments and errors as of `ground_state`, and
+    unstable (anion_unbound)."""
+    _, result = ground_state(geometry, settings, checkpoint, threads)
+    if geometry.charge < 0 and result.homo > 0:
+        raise failure(
+            Outcome.UNSTABLE, Reason.ANION_UNBOUND,
+            f"the highest occupied orbital lies at {result.homo:+.2f} eV: the last electron is held by the basis",
+            **result.diagnostics,
+        )  # fmt: skip
+    return result
+
+
+def ground_state(
+    geometry: Geometry, settings: DftSettings, checkpoint: Path | None = None, threads: int = 1
+) -> tuple[Any, DftResult]:
+    """The converged mean field, in whose sign of the HOMO nothing is read yet, and what it says.
 
     checkpoint: a file that PySCF writes at each cycle and from which a broken-off calculation goes on.
     Raises SimulatorError: refused (multiplicity, missing_basis, missing_ecp), implausible (overlapping_atoms,
     implausible_energy), not_converged (scf_not_converged), unstable (spin_contaminated, scf_unstable,
-    triplet_ground_state, anion_unbound).
+    triplet_ground_state, near_degenerate).
     """
     from pyscf import lib
 
@@ -81,21 +100,14 @@ def single_point(
     check(geometry)
     with lib.with_omp_threads(threads):
         mol = build(geometry, settings)
-        mf, diagnostics = converge(mean_field(mol, settings), settings, checkpoint)
+        mf, diagnostics = converge(mean_field(mol, settings), settings.max_cycles, checkpoint, settings.recover)
         diagnostics |= {"basis_functions": int(mol.nao), "electrons": int(mol.nelectron)}
         check_energy(float(mf.e_tot), atomic_energies(mol), geometry)
         if geometry.multiplicity > 1:
             diagnostics["s_squared"] = _check_contamination(mf, geometry)
-        result = _read(mf, geometry, diagnostics)
-        if geometry.charge < 0 and result.homo > 0:
-            raise failure(
-                Outcome.UNSTABLE, Reason.ANION_UNBOUND,
-                f"the highest occupied orbital lies at {result.homo:+.2f} eV: the last electron is held by the basis",
-                **diagnostics,
-            )  # fmt: skip
         if geometry.multiplicity == 1 and settings.spin_check != "off":
             diagnostics["spin_check"] = check_spin(mf, settings)
-    return result
+    return mf, _read(mf, geometry, diagnostics)
 
 
 def build(geometry: Geometry, settings: DftSettings) -> Any:
@@ -123,7 +135,7 @@ def build(geometry: Geometry, settings: DftSettings) -> Any:
 
 
 def mean_field(mol: Any, settings: DftSettings) -> Any:
-    """Restricted for singlets, unrestricted otherwise; Coulomb and exchange by density fitting."""
+    """Restricted for singlets, unrestricted otherwise; Coulomb and exchange by density fitting; in its solvent."""
     from pyscf import dft
 
     mf = (dft.UKS(mol) if mol.spin else dft.RKS(mol)).density_fit()
@@ -134,35 +146,7 @@ def mean_field(mol: Any, settings: DftSettings) -> Any:
     mf.max_cycle = settings.max_cycles
     if settings.dispersion:
         mf.disp = settings.dispersion
-    return mf
-
-
-def converge(mf: Any, settings: DftSettings, checkpoint: Path | None = None) -> tuple[Any, dict[str, Any]]:
-    """The converged mean field and which step of the ladder did it: diis, damped (with a level shift), newton.
-
-    Raises SimulatorError not_converged (scf_not_converged).
-    """
-    density = _resume(mf, checkpoint)
-    resumed = density is not None
-    mf.chkfile = str(checkpoint) if checkpoint else None
-    tried: list[str] = []
-    for step in ("diis", "damped", "newton") if settings.recover else ("diis",):
-        tried.append(step)
-        mf.level_shift, mf.damp = (0.3, 0.3) if step == "damped" else (0.0, 0.0)
-        if step == "newton":
-            mf = mf.newton()
-            mf.max_cycle = 50
-        mf.kernel(dm0=density)
-        if mf.converged:
-            mf = mf.undo_newton() if step == "newton" else mf
-            mf.level_shift, mf.damp = 0.0, 0.0
-            return mf, {"scf_step": step, "scf_tried": tried, "resumed": resumed}
-        density = mf.make_rdm1()
-    raise failure(
-        Outcome.NOT_CONVERGED, Reason.SCF_NOT_CONVERGED,
-        f"{' and '.join(tried)} did not reach {settings.conv_tol:g} hartree in {settings.max_cycles} cycles",
-        scf_tried=tried, last_energy_hartree=float(mf.e_tot), resumed=resumed,
-    )  # fmt: skip
+    return in_solvent(mf, settings.solvent, settings.solvent_model)
 
 
 def check_energy(energy: float, atoms: dict[str, float], geometry: Geometry) -> None:
@@ -195,26 +179,6 @@ def atomic_energies(mol: Any) -> dict[str, float]:
     return {element: float(found[0]) for element, found in get_atm_nrhf(mol).items()}
 
 
-def _resume(mf: Any, checkpoint: Path | None) -> Any:
-    """The density of an earlier attempt, or None where there is none or its file was cut short.
-
-    The file is removed: one that was cut short may still be read and then fail to be written.
-    """
-    if checkpoint is None or not checkpoint.exists():
-        return None
-    from pyscf import lib
-
-    density = None
-    # the orbitals alone: PySCF's own reader would also evaluate the molecule's text from the file
-    with contextlib.suppress(OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError):
-        orbitals, filled = (lib.chkfile.load(str(checkpoint), f"scf/{name}") for name in ("mo_coeff", "mo_occ"))
-        density = np.asarray(mf.make_rdm1(orbitals, filled))
-    checkpoint.unlink()
-    n = mf.mol.nao
-    shapes = ((n, n), (2, n, n))
-    return density if density is not None and density.shape in shapes and np.isfinite(density).all() else None
-
-
 def _check_contamination(mf: Any, geometry: Geometry) -> float:
     found = float(mf.spin_square()[0])
     spin = geometry.unpaired / 2
@@ -229,7 +193,6 @@ def _check_contamination(mf: Any, geometry: Geometry) -> float:
 
 def _read(mf: Any, geometry: Geometry, diagnostics: dict[str, Any]) -> DftResult:
     energies, occupations = np.asarray(mf.mo_energy), np.asarray(mf.mo_occ)
-    _check_aufbau(energies, occupations, diagnostics)
     virtual = energies[occupations == 0]
     dipole = np.asarray(mf.dip_moment(unit="au", verbose=0)) - geometry.charge * geometry.centre_of_mass / BOHR
     return DftResult(
@@ -239,19 +202,3 @@ def _read(mf: Any, geometry: Geometry, diagnostics: dict[str, Any]) -> DftResult
         dipole=float(np.linalg.norm(dipole)) * DEBYE,
         diagnostics=diagnostics,
     )
-
-
-def _check_aufbau(energies: Any, occupations: Any, diagnostics: dict[str, Any]) -> None:
-    """In the ground state no empty orbital lies below an occupied one of the same spin.
-
-    The second-order solver converges to such states where DIIS oscillates (singlet O2, O=C=C=O): saddle points.
-    """
-    for channel, filled in zip(np.atleast_2d(energies), np.atleast_2d(occupations), strict=True):
-        occupied, empty = channel[filled > 0], channel[filled == 0]
-        if occupied.size and empty.size and empty.min() < occupied.max() - AUFBAU_TOLERANCE:
-            raise failure(
-                Outcome.UNSTABLE, Reason.SCF_UNSTABLE,
-                f"an empty orbital lies {(occupied.max() - empty.min()) * HARTREE:.3f} eV below an occupied one: "
-                "not the ground state of the method",
-                **diagnostics,
-            )  # fmt: skip

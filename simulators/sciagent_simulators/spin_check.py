@@ -19,6 +19,7 @@ import numpy as np
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent_simulators.geometry import failure
+from sciagent_simulators.near_degeneracy import NEAR_DEGENERATE, pair_occupation
 from sciagent_simulators.tblite_engine import HARTREE
 
 if TYPE_CHECKING:
@@ -32,16 +33,17 @@ COARSE = 1  # grid level of the comparison
 def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     """mf: a converged restricted mean field. The screen's energy and, where they were run, both comparisons, in eV.
 
-    Raises SimulatorError unstable (triplet_ground_state, scf_unstable), not_converged (scf_not_converged).
+    Raises SimulatorError unstable (near_degenerate, triplet_ground_state, scf_unstable), not_converged
+    (scf_not_converged).
     """
     occupied = int(np.count_nonzero(mf.mo_occ))
     if occupied == len(mf.mo_occ):
         return {"skipped": "no empty orbital"}
-    screen = lowest_triplet(mf)
-    found: dict[str, Any] = {"triplet_tda": screen}
+    found: dict[str, Any] = pair_occupation(mf)
+    found["triplet_tda"] = screen = lowest_triplet(mf)
     if settings.spin_check == "auto" and screen > SAFE:
-        return found
-    reference = _coarse_energy(mf, settings)
+        return _one_determinant(found)
+    reference = _run(mf.mol, mf, settings, mf.make_rdm1(), None)
     triplet = _lower(mf, settings, _triplet_density(mf, occupied), 2, reference)
     found["triplet_minus_singlet"] = (triplet - reference) * HARTREE
     if triplet < reference:
@@ -57,6 +59,17 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
             f"a broken-symmetry solution lies {(reference - broken) * HARTREE:.3f} eV below the restricted one",
             spin_check=found,
         )  # fmt: skip
+    return _one_determinant(found)
+
+
+def _one_determinant(found: dict[str, Any]) -> dict[str, Any]:
+    """The restricted solution may be the lowest there is and yet not describe the state (ozone)."""
+    if found["pair_occupation"] > NEAR_DEGENERATE:
+        raise failure(
+            Outcome.UNSTABLE, Reason.NEAR_DEGENERATE,
+            f"{found['pair_occupation']:.2f} electrons would leave {found['pair']}: one determinant does not describe "
+            "the state", spin_check=found,
+        )  # fmt: skip
     return found
 
 
@@ -67,7 +80,8 @@ def lowest_triplet(mf: Any) -> float:
     """
     from pyscf import dft, tdscf
 
-    coarse = mf.copy()
+    # a triplet does not change the density, so the solvent does not answer it
+    coarse = (mf.undo_solvent() if hasattr(mf, "with_solvent") else mf).copy()
     coarse.chkfile = None
     coarse.grids = dft.gen_grid.Grids(mf.mol)
     coarse.grids.level = 0
@@ -83,25 +97,21 @@ def lowest_triplet(mf: Any) -> float:
     return float(np.min(excitation.e)) * HARTREE
 
 
-def _coarse_energy(mf: Any, settings: DftSettings) -> float:
-    """The restricted energy on the grid of the comparison, hartree."""
-    from pyscf import dft
-
-    return _run(dft.RKS(mf.mol), mf, settings, mf.make_rdm1(), None)
-
-
 def _lower(mf: Any, settings: DftSettings, density: Any, spin: int, reference: float) -> float:
     """Energy, hartree, of the unrestricted solution that `density` (2 x n x n) leads to; spin: unpaired electrons."""
-    from pyscf import dft
-
     mol = mf.mol.copy()
     mol.spin = spin
     mol.build(False, False)
-    return _run(dft.UKS(mol), mf, settings, density, reference)
+    return _run(mol, mf, settings, density, reference)
 
 
-def _run(solver: Any, mf: Any, settings: DftSettings, density: Any, reference: float | None) -> float:
-    solver = solver.density_fit()
+def _run(mol: Any, mf: Any, settings: DftSettings, density: Any, reference: float | None) -> float:
+    """On the grid of the comparison, hartree; restricted when there is no reference yet."""
+    from pyscf import dft
+
+    from sciagent_simulators.pyscf_solvent import in_solvent
+
+    solver = (dft.RKS(mol) if reference is None else dft.UKS(mol)).density_fit()
     solver.with_df = mf.with_df
     solver.xc = settings.functional
     if settings.dispersion:
@@ -109,6 +119,7 @@ def _run(solver: Any, mf: Any, settings: DftSettings, density: Any, reference: f
     solver.grids.level = COARSE
     solver.conv_tol = 1e-6
     solver.max_cycle = settings.max_cycles
+    solver = in_solvent(solver, settings.solvent, settings.solvent_model)
     solver.chkfile = None
     solver.kernel(dm0=density)
     if not solver.converged and not (reference is not None and solver.e_tot < reference - LOWER):

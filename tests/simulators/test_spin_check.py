@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.pyscf_engine import DftSettings, build, converge, mean_field, single_point
+from sciagent_simulators.pyscf_engine import DftSettings, build, mean_field, single_point
+from sciagent_simulators.scf_recovery import converge
 from sciagent_simulators.spin_check import SAFE, check_spin, lowest_triplet
 from sciagent_simulators.tblite_engine import HARTREE
 
@@ -12,13 +13,13 @@ AUTO = DftSettings(spin_check="auto", grid_level=1)
 
 
 def restricted(geometry):
-    return converge(mean_field(build(geometry, PLAIN), PLAIN), PLAIN)[0]
+    return converge(mean_field(build(geometry, PLAIN), PLAIN), PLAIN.max_cycles)[0]
 
 
 def test_a_safe_screen_ends_the_check(structure):
     found = single_point(structure("formaldehyde"), AUTO).diagnostics["spin_check"]
     assert found["triplet_tda"] > SAFE
-    assert set(found) == {"triplet_tda"}
+    assert set(found) == {"pair_occupation", "pair", "triplet_tda"}
 
 
 def test_screen_equals_an_excitation_by_pyscf_at_full_accuracy(structure):
@@ -26,7 +27,7 @@ def test_screen_equals_an_excitation_by_pyscf_at_full_accuracy(structure):
     from pyscf import tdscf
 
     settings = DftSettings(spin_check="off")
-    mf = converge(mean_field(build(structure("formaldehyde"), settings), settings), settings)[0]
+    mf = converge(mean_field(build(structure("formaldehyde"), settings), settings), settings.max_cycles)[0]
     excitation = tdscf.TDA(mf)
     excitation.singlet, excitation.nstates, excitation.conv_tol, excitation.verbose = False, 1, 1e-6, 0
     excitation.kernel()

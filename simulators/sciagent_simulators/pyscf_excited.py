@@ -1,0 +1,131 @@
+"""Vertical excitations by TDDFT, in the Tamm-Dancoff approximation or in full, and what makes a number of them.
+
+The spatial overlap of an excitation, Lambda = sum k_ia^2 <|i| | |a|> / sum k_ia^2 with k = X + Y, is near 1 where the
+hole and the electron lie in the same place. Functionals without long-range exchange place excitations of small Lambda,
+from one end of a molecule to the other, far too low: below 0.3 for hybrids and 0.4 for the others errors exceed 0.5 eV.
+
+Energies in eV, oscillator strengths in the length gauge.
+
+Sources: Peach, Benfield, Helgaker, Tozer, J. Chem. Phys. 128, 044118 (2008). TDA: Hirata, Head-Gordon, Chem. Phys.
+Lett. 314, 291 (1999). CAM-B3LYP: Yanai, Tew, Handy, Chem. Phys. Lett. 393, 51 (2004).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent_simulators.geometry import failure
+from sciagent_simulators.pyscf_solvent import answer_fast
+from sciagent_simulators.tblite_engine import HARTREE
+
+NANOMETRE_EV = 1239.841984  # hc: wavelength in nm = this over the energy in eV (exact in the SI of 2019)
+OVERLAP_HYBRID, OVERLAP_LOCAL = 0.3, 0.4
+NEAR = 0.02  # eV: two excitations closer than this share the oscillator strength by accident
+GRID_BLOCK = 20000
+
+
+@dataclass(frozen=True)
+class Excitation:
+    """energy: eV. strength: oscillator strength, 0 for a triplet. overlap: Lambda, 0 to 1. main: the largest
+    transition between orbitals and its share."""
+
+    energy: float
+    strength: float
+    overlap: float
+    main: str
+
+    @property
+    def wavelength(self) -> float:
+        """nm."""
+        return NANOMETRE_EV / self.energy
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"energy": self.energy, "f": self.strength, "overlap": self.overlap, "main": self.main}
+
+
+def excite(
+    mf: Any, states: int, singlet: bool = True, full: bool = False, solvent: str | None = None, conv_tol: float = 1e-5
+) -> list[Excitation]:
+    """The lowest excitations of a converged restricted mean field, ascending.
+
+    full: TDDFT with its de-excitations instead of the Tamm-Dancoff approximation. solvent: the one mf is in; it
+    answers a singlet's density with its electrons only. conv_tol: of the eigenvalue, hartree.
+    Raises SimulatorError refused (no_excited_state), not_converged (scf_not_converged), unstable (scf_unstable: a
+    negative or imaginary root).
+    """
+    occupied = int(np.count_nonzero(mf.mo_occ))
+    room = occupied * (len(mf.mo_occ) - occupied)
+    if room == 0:
+        raise failure(Outcome.REFUSED, Reason.NO_EXCITED_STATE, "the basis leaves no empty orbital to excite to")
+    solver = mf.TDDFT() if full else mf.TDA()
+    solver.singlet, solver.nstates, solver.conv_tol, solver.verbose = singlet, min(states, room), conv_tol, 0
+    solver.max_cycle = 200
+    if not full:
+        solver.positive_eig_threshold = -np.inf  # negative roots are looked for; in full TDDFT they would be imaginary
+    if solvent is not None:
+        answer_fast(solver, solvent)
+    solver.kernel()
+    name = "singlet" if singlet else "triplet"
+    energies = np.asarray(solver.e, dtype=float) * HARTREE
+    if len(energies) < solver.nstates and full:
+        raise failure(
+            Outcome.UNSTABLE, Reason.SCF_UNSTABLE,
+            f"{solver.nstates - len(energies)} of {solver.nstates} {name} excitations are imaginary: the ground state "
+            "is not stable",
+        )  # fmt: skip
+    if len(energies) < solver.nstates or not np.all(np.atleast_1d(solver.converged)):
+        raise failure(Outcome.NOT_CONVERGED, Reason.SCF_NOT_CONVERGED, f"the {name} excitations did not converge")
+    if energies.min() <= 0:
+        raise failure(
+            Outcome.UNSTABLE, Reason.SCF_UNSTABLE,
+            f"the lowest {name} excitation is {energies.min():.3f} eV: another state lies below this ground state",
+        )  # fmt: skip
+    strengths = np.asarray(solver.oscillator_strength(gauge="length")) if singlet else np.zeros(len(energies))
+    sums = [np.asarray(x) + (np.asarray(y) if full else 0.0) for x, y in solver.xy]
+    overlaps = overlap(mf, sums)
+    found = [
+        Excitation(float(e), float(f), float(o), _main(k, occupied))
+        for e, f, o, k in zip(energies, strengths, overlaps, sums, strict=True)
+    ]
+    return sorted(found, key=lambda one: one.energy)
+
+
+def overlap(mf: Any, amplitudes: list[Any]) -> list[float]:
+    """Lambda of each excitation. amplitudes: occupied x empty, X + Y. On the coarsest grid: good to 0.01."""
+    from pyscf import dft
+
+    coefficients, occupied = np.asarray(mf.mo_coeff), int(np.count_nonzero(mf.mo_occ))
+    grids = dft.gen_grid.Grids(mf.mol)
+    grids.level = 0
+    grids.build()
+    total = np.zeros((occupied, coefficients.shape[1] - occupied))
+    for start in range(0, len(grids.weights), GRID_BLOCK):
+        block = slice(start, start + GRID_BLOCK)
+        orbitals = np.abs(mf.mol.eval_gto("GTOval", grids.coords[block]) @ coefficients)
+        total += (orbitals[:, :occupied] * grids.weights[block, None]).T @ orbitals[:, occupied:]
+    return [float((a**2 * total).sum() / (a**2).sum()) for a in amplitudes]
+
+
+def check_charge_transfer(excitation: Excitation, mf: Any) -> None:
+    """Raises SimulatorError unstable (charge_transfer) where the functional has no long-range exchange and the
+    excitation goes from one place to another."""
+    omega, _, exchange = mf._numint.rsh_and_hybrid_coeff(mf.xc)
+    limit = OVERLAP_HYBRID if exchange > 0 else OVERLAP_LOCAL
+    if omega == 0 and exchange < 1 and excitation.overlap < limit:
+        raise failure(
+            Outcome.UNSTABLE, Reason.CHARGE_TRANSFER,
+            f"S1 at {excitation.energy:.2f} eV has an overlap of {excitation.overlap:.2f}, and {mf.xc} places such an "
+            "excitation far too low; a range-separated functional (CAM-B3LYP, wB97X) does not",
+            s1=excitation.as_dict(),
+        )  # fmt: skip
+
+
+def _main(amplitudes: Any, occupied: int) -> str:
+    share = amplitudes**2 / (amplitudes**2).sum()
+    i, a = (int(k) for k in np.unravel_index(int(share.argmax()), share.shape))
+    below = occupied - 1 - i
+    return f"HOMO{-below or ''} > LUMO{f'+{a}' if a else ''} {share[i, a]:.2f}"

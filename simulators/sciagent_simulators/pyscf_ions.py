@@ -1,0 +1,111 @@
+"""Ionisation energy and electron affinity of a molecule as differences of self-consistent energies (delta-SCF).
+
+Vertical: both states at the same geometry. Adiabatic: the ion relaxed too; electronic energies, without zero-point
+vibration. Of an open-shell molecule both spins of the ion are tried and the lower one counts.
+
+An anion that lies above its molecule is not bound. Its energy is then a property of the basis set, so no number is
+given for the affinity, only that it is below zero.
+
+Sources: delta-SCF: Jones, Gunnarsson, Rev. Mod. Phys. 61, 689 (1989). Electron affinities by DFT and what an unbound
+anion does to them: Rienstra-Kiracofe et al., Chem. Rev. 102, 231 (2002).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import SimulatorError
+from sciagent_simulators.geometry import Geometry, check_bonds, failure, spin_fault
+from sciagent_simulators.pyscf_engine import DftResult, DftSettings, ground_state
+from sciagent_simulators.pyscf_relax import relax
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """How far an ion is relaxed: fmax in eV/angstrom. bonds: pairs of atoms that must stay bonded."""
+
+    fmax: float
+    max_steps: int
+    bonds: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Ion:
+    """energy: E(ion) - E(molecule), eV. unbound: the added electron is not held. geometry: the ion's own."""
+
+    energy: float
+    geometry: Geometry
+    unbound: bool
+    diagnostics: dict[str, Any]
+
+
+def ion(
+    geometry: Geometry,
+    molecule: DftResult,
+    change: int,
+    settings: DftSettings,
+    relaxation: Relaxation | None = None,
+    checkpoint: Path | None = None,
+    threads: int = 1,
+) -> Ion:
+    """The molecule with its charge changed by `change`, -1 or 1, vertical or, with a relaxation, adiabatic.
+
+    geometry, molecule: of the molecule itself, at the same settings. checkpoint: stem of the files of this ion.
+    Raises SimulatorError as `ground_state` and `relax` do, and unstable (cation_dissociated, anion_dissociated).
+    """
+    states = [s for s in _spins(geometry, change) if spin_fault(s.electrons, s.multiplicity) is None]
+    if not states:
+        raise failure(
+            Outcome.REFUSED, Reason.MULTIPLICITY, f"no electron is left at charge {geometry.charge + change:+d}"
+        )
+    found: Ion | None = None
+    problem: SimulatorError | None = None
+    for state in states:
+        stem = checkpoint.with_name(f"{checkpoint.name}.{state.charge:+d}.{state.multiplicity}") if checkpoint else None
+        try:
+            one = _state(state, molecule, change, settings, relaxation, stem, threads)
+        except SimulatorError as error:
+            problem = problem or error
+            continue
+        if found is None or one.energy < found.energy:
+            found = one
+    if found is None:
+        assert problem is not None
+        raise problem
+    return found
+
+
+def _spins(geometry: Geometry, change: int) -> list[Geometry]:
+    """With one unpaired electron less, where there is one, and with one more."""
+    candidates = [m for m in (geometry.multiplicity - 1, geometry.multiplicity + 1) if m > 0]
+    return [replace(geometry, charge=geometry.charge + change, multiplicity=m) for m in candidates]
+
+
+def _state(
+    state: Geometry, molecule: DftResult, change: int, settings: DftSettings, relaxation: Relaxation | None,
+    stem: Path | None, threads: int,
+) -> Ion:  # fmt: skip
+    facts: dict[str, Any] = {"charge": state.charge, "multiplicity": state.multiplicity}
+    if relaxation is not None:
+        state, how = relax(state, settings, relaxation.fmax, relaxation.max_steps, stem, threads)
+        _still_whole(state, relaxation.bonds, change)
+        facts |= how
+    _, result = ground_state(state, settings, stem.with_suffix(".chk") if stem else None, threads)
+    energy = result.energy - molecule.energy
+    facts |= {"homo": result.homo, **result.diagnostics}
+    unbound = change < 0 and energy >= 0 and (settings.solvent is None or result.homo > 0)
+    # local functionals put the HOMO of bound anions above zero too; the difference of energies stays good
+    facts["held_by_basis"] = change < 0 and result.homo > 0
+    return Ion(energy, state, unbound, facts)
+
+
+def _still_whole(geometry: Geometry, bonds: Iterable[tuple[int, int]], change: int) -> None:
+    try:
+        check_bonds(geometry, bonds)
+    except SimulatorError as error:
+        reason = Reason.CATION_DISSOCIATED if change > 0 else Reason.ANION_DISSOCIATED
+        raise failure(Outcome.UNSTABLE, reason, f"relaxed, the ion is another molecule: {error.detail}") from error

@@ -1,0 +1,171 @@
+"""What the PySCF verifiers share: settings, level, what is refused, the geometry, and what a calculation costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.verification.contract import Context, Level, Reason, Refusal, Settings, Tier
+from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds, prepare
+from sciagent_simulators.pyscf_engine import DftSettings
+from sciagent_simulators.pyscf_solvent import Solvent, SolventModel
+from sciagent_verifiers.calculation import MoleculeCalculation, refusal
+
+Functional = Literal[
+    "PBE0", "B3LYP", "CAM-B3LYP", "M06-2X", "TPSSh", "r2SCAN0", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE",
+    "PBE", "BLYP", "BP86", "TPSS", "r2SCAN", "HF",
+]  # fmt: skip
+Basis = Literal["def2-SVP", "def2-SVPD", "def2-TZVP", "def2-TZVPD", "def2-TZVPP", "def2-TZVPPD", "def2-QZVP"]
+Dispersion = Literal["d3bj", "d4"]
+
+PYSCF_NAME = {"wB97X-D3(BJ)": "wb97x-d3bj", "LC-wPBE": "hyb_gga_xc_lc_wpbe"}
+RANGE_SEPARATED = frozenset({"CAM-B3LYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE"})
+NO_DISPERSION = frozenset({"M06-2X", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE"})  # no parameters, or built in
+DIFFUSE = frozenset({"def2-SVPD", "def2-TZVPD", "def2-TZVPPD"})
+
+HEAVIEST = 86
+NO_BASIS = range(58, 72)  # def2 has no lanthanides in PySCF
+
+# Basis functions per atom in def2-SVP of hydrogen and helium, then of each further row, and what larger sets multiply.
+ROWS = ((2, 5), (10, 14), (18, 18), (36, 32), (54, 26), (86, 32))
+SIZE = {
+    "def2-SVP": 1.0, "def2-SVPD": 1.45, "def2-TZVP": 1.9, "def2-TZVPD": 2.35, "def2-TZVPP": 2.4, "def2-TZVPPD": 2.85,
+    "def2-QZVP": 4.6,
+}  # fmt: skip
+GRID = {0: 0.55, 1: 0.65, 2: 0.8, 3: 1.0, 4: 1.4, 5: 1.8}
+
+
+class DensityFunctionalSettings(Settings):
+    """conv_tol: hartree. dispersion changes energy and forces only. solvent: implicit, by solvent_model. spin_check:
+    whether a closed-shell singlet is tested for being the ground state: `auto` where a cheap screen leaves doubt,
+    `always`, `off`. optimise: relax the geometry at this level, in this solvent, until the largest force is below fmax
+    (eV/angstrom), in at most max_steps. max_atoms: hydrogens included."""
+
+    functional: Functional = "PBE0"
+    basis: Basis = "def2-SVP"
+    grid: int = Field(3, ge=0, le=5)
+    conv_tol: float = Field(1e-8, gt=0, le=1e-5)
+    max_cycles: int = Field(100, ge=1, le=1000)
+    dispersion: Dispersion | None = None
+    solvent: Solvent | None = None
+    solvent_model: SolventModel = "SMD"
+    spin_check: Literal["auto", "always", "off"] = "auto"
+    geometry: GeometryProtocol = GeometryProtocol()
+    optimise: bool = False
+    fmax: float = Field(0.02, gt=0, le=1)
+    max_steps: int = Field(100, ge=1, le=1000)
+    max_atoms: int = Field(100, ge=1)
+
+    @model_validator(mode="after")
+    def _dispersion_is_parametrised(self) -> DensityFunctionalSettings:
+        if self.dispersion and self.functional in NO_DISPERSION:
+            raise ValueError(f"{self.dispersion} has no parameters for {self.functional}; leave dispersion out")
+        return self
+
+    def engine(self, **changes: Any) -> DftSettings:
+        """As the engine takes them."""
+        chosen: dict[str, Any] = {
+            "functional": PYSCF_NAME.get(self.functional, self.functional.lower()), "basis": self.basis.lower(),
+            "grid_level": self.grid, "conv_tol": self.conv_tol, "max_cycles": self.max_cycles,
+            "dispersion": self.dispersion, "solvent": self.solvent, "solvent_model": self.solvent_model,
+            "spin_check": self.spin_check,
+        }  # fmt: skip
+        return DftSettings(**(chosen | changes))
+
+    @property
+    def ground_method(self) -> str:
+        return self.functional + {None: "", "d3bj": "-D3(BJ)", "d4": "-D4"}[self.dispersion]
+
+    @property
+    def method(self) -> str:
+        """For `Level.method`: functional, dispersion and the solvent's model, such as `PBE0-D4+SMD`."""
+        return self.ground_method + (f"+{self.solvent_model}" if self.solvent else "")
+
+    @property
+    def relaxed_in(self) -> Solvent | None:
+        """The solvent in which the geometry is optimised."""
+        return self.solvent
+
+    @property
+    def geometry_label(self) -> str:
+        """An optimised geometry names its own level: `PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10`."""
+        start = self.geometry.label
+        if not self.optimise:
+            return start
+        method = self.ground_method + (f"+{self.solvent_model}" if self.relaxed_in else "")
+        return Level(method, self.basis, self.relaxed_in or "gas", start).label
+
+    @property
+    def level(self) -> Level:
+        return Level(self.method, self.basis, self.solvent or "gas", self.geometry_label)
+
+
+class DensityFunctional(MoleculeCalculation):
+    """A calculation on a molecule by PySCF; subclasses say what it measures."""
+
+    tier = Tier.HIGH_FIDELITY
+    settings: DensityFunctionalSettings
+    engines = ("pyscf", "pyscf-dispersion", "tblite", "ase")
+    preload = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase", "pyscf.dft", "pyscf.df", "pyscf.tdscf")
+
+    def accepts(self, candidate: Molecule) -> Refusal | None:
+        for atom in candidate.mol.GetAtoms():
+            if atom.GetAtomicNum() in NO_BASIS:
+                return Refusal(Reason.ELEMENT, f"{atom.GetSymbol()} has no {self.settings.basis} basis here")
+        return refusal(candidate, HEAVIEST, self.settings.max_atoms)
+
+    def start(self, molecule: Molecule, context: Context) -> tuple[Geometry, dict[str, Any]]:
+        """The geometry by the protocol, relaxed at this level where the settings say so. Raises SimulatorError."""
+        chosen = self.settings
+        seed = chosen.geometry.seed(molecule.key, context.replicate)
+        geometry, facts = prepare(molecule.mol, molecule.charge, molecule.multiplicity, chosen.geometry, seed)
+        if chosen.optimise:
+            from sciagent_simulators.pyscf_relax import relax
+
+            stem = self.checkpoint(molecule, context, "relax")
+            engine = chosen.engine(solvent=chosen.relaxed_in)
+            geometry, how = relax(geometry, engine, chosen.fmax, chosen.max_steps, stem, context.threads)
+            check_bonds(geometry, bonds_of(molecule.mol))
+            facts |= how
+        return geometry, facts
+
+    def checkpoint(self, molecule: Molecule, context: Context, part: str) -> Path:
+        """Stem of the files from which this part of the calculation goes on in a later attempt."""
+        return context.checkpoint / f"{self.evidence_key(molecule, context.replicate).hash[:16]}-{part}"
+
+    def basis_functions(self, candidate: Molecule) -> float:
+        """Estimated number, without a calculation; for organics in def2-SVP exact."""
+        numbers = [atom.GetAtomicNum() for atom in candidate.mol.GetAtoms()]
+        numbers += [1] * sum(atom.GetTotalNumHs() for atom in candidate.mol.GetAtoms())
+        return SIZE[self.settings.basis] * sum(next(n for last, n in ROWS if z <= last) for z in numbers)
+
+    def scf_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
+        """Core-seconds of one self-consistent field, without the spin check. gas: whatever solvent is set.
+
+        Measured for PBE0/def2-SVP, grid 3, with the screen for triplets, of which the field takes 0.6: 6, 8, 14 s at
+        72, 94, 114 basis functions; from grid 2 about 46 and 66 s at 160 and 198.
+        """
+        chosen = self.settings
+        seconds: float = 0.6 * 14.5 * GRID[chosen.grid] * (self.basis_functions(candidate) / 114) ** 2.5
+        seconds *= 1.8 if (multiplicity or candidate.multiplicity) > 1 else 1.0
+        seconds *= 1.6 if chosen.functional in RANGE_SEPARATED else 1.0
+        return seconds * (SOLVENT_SHARE[chosen.solvent_model] if chosen.solvent and not gas else 1.0)
+
+    def spin_seconds(self, candidate: Molecule, gas: bool = False) -> float:
+        """Core-seconds of the spin check: only singlets have one."""
+        if candidate.multiplicity > 1:
+            return 0.0
+        return (
+            self.scf_seconds(candidate, gas=gas) * {"off": 0.0, "auto": 0.67, "always": 3.2}[self.settings.spin_check]
+        )
+
+    def relax_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
+        """Core-seconds of a relaxation: steps, each 0.5 of a field that starts from a density and a gradient."""
+        return STEPS * 0.9 * self.scf_seconds(candidate, multiplicity, gas)
+
+
+SOLVENT_SHARE = {"SMD": 2.0, "IEF-PCM": 1.7, "C-PCM": 1.7, "ddCOSMO": 2.2}  # of the gas-phase field
+STEPS = 8

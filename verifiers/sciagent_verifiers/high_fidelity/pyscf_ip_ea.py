@@ -1,0 +1,204 @@
+"""Ionisation energy and electron affinity of a molecule by density functional theory, and potentials from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.properties import (
+    ADIABATIC_EA,
+    ADIABATIC_IP,
+    OXIDATION_POTENTIAL,
+    REDUCTION_POTENTIAL,
+    VERTICAL_EA,
+    VERTICAL_IP,
+)
+from sciagent.domain.quantities import Censoring
+from sciagent.verification.contract import (
+    ArtifactFile,
+    Context,
+    Cost,
+    Finding,
+    Level,
+    Measured,
+    Outcome,
+    Property,
+    PropertyAtLevel,
+    Reason,
+    SimulatorError,
+    at,
+)
+from sciagent_simulators.geometry import bonds_of
+from sciagent_simulators.pyscf_engine import ground_state
+from sciagent_simulators.pyscf_ions import Ion, Relaxation, ion
+from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.high_fidelity.density_functional import (
+    DIFFUSE,
+    Basis,
+    DensityFunctional,
+    DensityFunctionalSettings,
+)
+
+# Absolute potentials, V. SHE: Isse, Gennaro, J. Phys. Chem. B 114, 7894 (2010) (IUPAC's 4.44 is another scale:
+# Trasatti, Pure Appl. Chem. 58, 955 (1986)). Fc+/Fc: Namazian, Lin, Coote, J. Chem. Theory Comput. 6, 2721 (2010).
+SHE = 4.281
+FERROCENE = {"acetonitrile": 4.988, "1,2-dichloroethane": 4.927, "dimethyl sulfoxide": 5.043}
+
+ENERGIES = {
+    ("ip", "vertical"): VERTICAL_IP, ("ip", "adiabatic"): ADIABATIC_IP,
+    ("ea", "vertical"): VERTICAL_EA, ("ea", "adiabatic"): ADIABATIC_EA,
+}  # fmt: skip
+POTENTIALS = {"ip": OXIDATION_POTENTIAL, "ea": REDUCTION_POTENTIAL}
+NAMES = {"ip": "cation", "ea": "anion"}
+RIGID = dict.fromkeys([*ENERGIES.values(), *POTENTIALS.values()], 0.002)
+FLEXIBLE = {p: 0.06 if p in (VERTICAL_EA, ADIABATIC_EA, REDUCTION_POTENTIAL) else 0.05 for p in RIGID}
+
+
+class IpEaSettings(DensityFunctionalSettings):
+    """Of pyscf.scf, and which: ionisation energy, electron affinity or both. kind: the ion at the molecule's geometry,
+    or relaxed like the molecule (optimise is then true). reference: potentials too, against an absolute potential;
+    `SHE` 4.281 V, `Fc+/Fc` that of the solvent (acetonitrile, 1,2-dichloroethane, dimethyl sulfoxide)."""
+
+    basis: Basis = "def2-SVPD"
+    which: tuple[Literal["ip", "ea"], ...] = Field(("ip", "ea"), min_length=1, max_length=2)
+    kind: Literal["vertical", "adiabatic"] = "vertical"
+    reference: Literal["SHE", "Fc+/Fc"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _adiabatic_optimises(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("kind") == "adiabatic":
+            if given.get("optimise") is False:
+                raise ValueError("kind: adiabatic relaxes molecule and ion; leave optimise out, or ask for vertical")
+            return given | {"optimise": True}
+        return given
+
+    @model_validator(mode="after")
+    def _ions_are_described(self) -> IpEaSettings:
+        if len(set(self.which)) != len(self.which):
+            raise ValueError(f"which: {list(self.which)} names one twice")
+        if "ea" in self.which and self.basis not in DIFFUSE:
+            raise ValueError(
+                f"{self.basis} has no diffuse functions, and an anion needs them; take one of "
+                f"{', '.join(sorted(DIFFUSE))}, or which: [ip]"
+            )
+        if self.reference and not self.solvent:
+            raise ValueError(f"a potential against {self.reference} needs a solvent")
+        if self.reference == "Fc+/Fc" and self.solvent not in FERROCENE:
+            raise ValueError(
+                f"the absolute potential of Fc+/Fc is known here in {', '.join(FERROCENE)}, not in {self.solvent}"
+            )
+        return self
+
+    @property
+    def absolute(self) -> float:
+        """Absolute potential of the reference, V."""
+        return FERROCENE[self.solvent or ""] if self.reference == "Fc+/Fc" else SHE
+
+    @property
+    def method(self) -> str:
+        return f"{super().method} delta-SCF"
+
+
+class PyscfIpEa(DensityFunctional):
+    """Ionisation energy and electron affinity as differences of self-consistent energies, PySCF.
+
+    Electronic energies, without zero-point vibration and, in a solvent, without thermal terms; in a solvent molecule
+    and ions are at equilibrium with it. An anion that lies above its molecule is not held: the affinity is then
+    censored, `< 0 eV`, with `anion_unbound` in the detail, which a gate on it judges like any value. A part that gives
+    nothing (an ion that falls apart or does not converge) is left out and named in the detail, as long as the other
+    part stands; a gate on what is missing is inconclusive. If nothing is left, the finding has the part's outcome and
+    reason (`cation_dissociated`, `anion_dissociated`, `spin_contaminated`, ...).
+
+    Uncertainty is repeatability (k = 1) over the seed of the conformer search: that of HOMO and LUMO in `pyscf.scf`.
+    Against experiment: `benchmarks/numbers/pyscf_ip_ea.json`.
+
+    Source: PBE0: Adamo, Barone, J. Chem. Phys. 110, 6158 (1999); delta-SCF: Jones, Gunnarsson, Rev. Mod. Phys. 61, 689
+    (1989).
+    """
+
+    name = "pyscf.ip_ea"
+    version = "1"
+    Settings = IpEaSettings
+    settings: IpEaSettings
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        chosen = self.settings
+        found = at(chosen.level, *(ENERGIES[part, chosen.kind] for part in chosen.which))
+        if chosen.reference:
+            found += at(self.potential_level, *(POTENTIALS[part] for part in chosen.which))
+        return found
+
+    @property
+    def potential_level(self) -> Level:
+        """The reference and its absolute potential stand in the method: another reference is another level."""
+        level = self.settings.level
+        return replace(level, method=f"{level.method} vs {self.settings.reference} at {self.settings.absolute} V")
+
+    def cost(self, candidate: Molecule) -> Cost:
+        """Molecule with its spin check, and an unrestricted field for each ion; relaxations where adiabatic."""
+        chosen = self.settings
+        seconds = 0.5 + self.scf_seconds(candidate) + self.spin_seconds(candidate)
+        ion_multiplicity = 2 if candidate.multiplicity % 2 else 3
+        ions = len(chosen.which) * (1 if candidate.multiplicity == 1 else 2)
+        seconds += ions * self.scf_seconds(candidate, ion_multiplicity)
+        if chosen.optimise:
+            seconds += self.relax_seconds(candidate)
+        if chosen.kind == "adiabatic":
+            seconds += ions * self.relax_seconds(candidate, ion_multiplicity)
+        return Cost(core_seconds=seconds)
+
+    def one(self, molecule: Molecule, context: Context) -> Finding:
+        chosen = self.settings
+        geometry, diagnostics = self.start(molecule, context)
+        file = self.checkpoint(molecule, context, "scf").with_suffix(".chk")
+        _, ground = ground_state(geometry, chosen.engine(), file, context.threads)
+        relaxation = None
+        if chosen.kind == "adiabatic":
+            relaxation = Relaxation(chosen.fmax, chosen.max_steps, tuple(bonds_of(molecule.mol)))
+        diagnostics |= ground.diagnostics
+        found: list[Measured] = []
+        artifacts: list[ArtifactFile] = [geometry_artifact(geometry, molecule, context)]
+        notes: list[str] = []
+        first: SimulatorError | None = None
+        for part in chosen.which:
+            change = 1 if part == "ip" else -1
+            stem = self.checkpoint(molecule, context, NAMES[part])
+            try:
+                charged = ion(geometry, ground, change, chosen.engine(), relaxation, stem, context.threads)
+                found += self._values(molecule, part, charged)
+            except SimulatorError as error:
+                first = first or error
+                notes.append(f"{NAMES[part]}: {error.reason}: {error.detail}")
+                diagnostics[NAMES[part]] = {"reason": str(error.reason), "detail": error.detail}
+                continue
+            diagnostics[NAMES[part]] = charged.diagnostics
+            if charged.unbound:
+                notes.append(f"{Reason.ANION_UNBOUND}: the anion lies {charged.energy:.2f} eV above the molecule")
+            if relaxation is not None:
+                artifacts.append(geometry_artifact(charged.geometry, molecule, context, NAMES[part]))
+        if not found:
+            assert first is not None
+            raise first
+        return Finding(
+            molecule.key, Outcome.OK, measured=tuple(found), detail="; ".join(notes), diagnostics=diagnostics,
+            artifacts=tuple(artifacts),
+        )  # fmt: skip
+
+    def _values(self, molecule: Molecule, part: str, charged: Ion) -> list[Measured]:
+        chosen = self.settings
+        energy = charged.energy if part == "ip" else -charged.energy
+        energy = 0.0 if charged.unbound else energy
+        wanted: list[tuple[Property, Level, float]] = [(ENERGIES[part, chosen.kind], chosen.level, energy)]
+        if chosen.reference:
+            wanted.append((POTENTIALS[part], self.potential_level, energy - chosen.absolute))
+        values = [one for p, level, v in wanted for one in measured(molecule, level, {p: v}, RIGID, FLEXIBLE)]
+        if charged.unbound:
+            return [
+                replace(v, quantity=replace(v.quantity, censoring=Censoring.BELOW, uncertainty=None)) for v in values
+            ]
+        return values

@@ -1,0 +1,123 @@
+"""Lowest excitations of a molecule by time-dependent density functional theory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.properties import S1_ENERGY, S1_OSCILLATOR_STRENGTH, S1_WAVELENGTH, T1_ENERGY
+from sciagent.verification.contract import (
+    Context,
+    Cost,
+    Finding,
+    Outcome,
+    PropertyAtLevel,
+    Reason,
+    Refusal,
+    at,
+)
+from sciagent_simulators.geometry import failure
+from sciagent_simulators.pyscf_engine import ground_state
+from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_transfer, excite
+from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.high_fidelity.density_functional import (
+    DensityFunctional,
+    DensityFunctionalSettings,
+    Functional,
+)
+
+LOWEST = 0.3  # eV: below it ground and excited state cannot be told apart by one determinant
+RIGID = {S1_ENERGY: 0.002, S1_OSCILLATOR_STRENGTH: 0.002, T1_ENERGY: 0.002}
+FLEXIBLE = {S1_ENERGY: 0.05, S1_OSCILLATOR_STRENGTH: 0.03, T1_ENERGY: 0.05}
+
+
+class TdaSettings(DensityFunctionalSettings):
+    """Of pyscf.scf, and states: how many singlets are looked for. triplet: T1 too. full: TDDFT instead of its
+    Tamm-Dancoff approximation. A solvent answers the excitation with its electrons only."""
+
+    functional: Functional = "CAM-B3LYP"
+    states: int = Field(3, ge=1, le=20)
+    triplet: bool = False
+    full: bool = False
+
+    @property
+    def method(self) -> str:
+        return f"{'TDDFT' if self.full else 'TDA'}-{super().method}"
+
+
+class PyscfTda(DensityFunctional):
+    """Energy, wavelength and oscillator strength of the lowest singlet excitation, and T1 if asked for, PySCF.
+
+    Vertical, at the ground state's geometry: band maxima in solution lie 0.1 to 0.3 eV lower. All states found, each
+    with its overlap of hole and electron and its main transition, are in the diagnostics. What is not a number:
+    a ground state that is not one (`triplet_ground_state`, `scf_unstable`, `near_degenerate`, also where S1 lies below
+    0.3 eV), and an S1 that goes from one place to another with a functional that has no long-range exchange
+    (`charge_transfer`). Open shells are refused.
+
+    Uncertainty is repeatability (k = 1) over the seed of the conformer search, not the error of the functional: that of
+    the Kohn-Sham gap in `pyscf.scf`. Against experiment and published values: `benchmarks/numbers/pyscf_tda.json`.
+
+    Sources: as `sciagent_simulators.pyscf_excited`.
+    """
+
+    name = "pyscf.tda"
+    version = "1"
+    Settings = TdaSettings
+    settings: TdaSettings
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        found = at(self.settings.level, S1_ENERGY, S1_WAVELENGTH, S1_OSCILLATOR_STRENGTH)
+        return found + at(self.settings.level, T1_ENERGY) if self.settings.triplet else found
+
+    def accepts(self, candidate: Molecule) -> Refusal | None:
+        if candidate.multiplicity != 1:
+            return Refusal(Reason.RADICAL, f"S1 of a state of multiplicity {candidate.multiplicity} is not defined")
+        return super().accepts(candidate)
+
+    def cost(self, candidate: Molecule) -> Cost:
+        """The field, its spin check and 0.6 of a field for each state, twice that for full TDDFT."""
+        chosen = self.settings
+        field = self.scf_seconds(candidate)
+        states = (1.0 + chosen.states + (1 if chosen.triplet else 0)) * (2.0 if chosen.full else 1.0)
+        relaxed = self.relax_seconds(candidate) if chosen.optimise else 0.0
+        return Cost(core_seconds=0.5 + field * (1 + 0.6 * states) + self.spin_seconds(candidate) + relaxed)
+
+    def one(self, molecule: Molecule, context: Context) -> Finding:
+        from pyscf import lib
+
+        chosen = self.settings
+        geometry, diagnostics = self.start(molecule, context)
+        file = self.checkpoint(molecule, context, "scf").with_suffix(".chk")
+        mf, ground = ground_state(geometry, chosen.engine(), file, context.threads)
+        diagnostics |= ground.diagnostics
+        with lib.with_omp_threads(context.threads):
+            singlets = excite(mf, chosen.states, full=chosen.full, solvent=chosen.solvent)
+            triplets = excite(mf, 1, singlet=False, full=chosen.full, solvent=chosen.solvent) if chosen.triplet else []
+        diagnostics["singlets"] = [one.as_dict() for one in singlets]
+        diagnostics["triplets"] = [one.as_dict() for one in triplets]
+        lowest = singlets[0]
+        if lowest.energy < LOWEST:
+            raise failure(
+                Outcome.UNSTABLE, Reason.NEAR_DEGENERATE,
+                f"S1 lies {lowest.energy:.2f} eV above the ground state: one determinant does not describe either",
+                **diagnostics,
+            )  # fmt: skip
+        check_charge_transfer(lowest, mf)
+        values = {
+            S1_ENERGY: lowest.energy, S1_WAVELENGTH: lowest.wavelength, S1_OSCILLATOR_STRENGTH: lowest.strength,
+            T1_ENERGY: triplets[0].energy if triplets else None,
+        }  # fmt: skip
+        per_nm = NANOMETRE_EV / lowest.energy**2  # nm for one eV
+        spreads: list[Any] = [s | {S1_WAVELENGTH: s[S1_ENERGY] * per_nm} for s in (RIGID, FLEXIBLE)]
+        close = len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR
+        return Finding(
+            molecule.key,
+            Outcome.OK,
+            measured=measured(molecule, chosen.level, values, *spreads),
+            detail=f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident" if close else "",
+            diagnostics=diagnostics,
+            artifacts=(geometry_artifact(geometry, molecule, context),),
+        )
