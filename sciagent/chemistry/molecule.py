@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from types import NoneType
 from typing import Any, Literal
 
 from sciagent.chemistry.messages import rdkit_messages
@@ -25,12 +26,16 @@ MAX_CHARACTERS = 2000
 MAX_DEPTH = 100  # nested branches
 MAX_HEAVY_ATOMS = 300
 MAX_CYCLES = 64  # independent rings; C60 has 31
+REMEMBERED = 1 << 15  # texts whose molecule is remembered, about a kilobyte each
 MAX_ATOM_CHARGE = 9  # InChI wraps around above 127
 IDENTITY_OPTIONS = "/FixedH /RecMet"
 
 _BRACKET = re.compile(r"\[([^\[\]]*)\]?")
 _SYMBOL = re.compile(r"\d*([A-Za-z][a-z]?)")
 _QUERY = re.compile(r"[*,;!&$~?]")
+_NOT_SMILES = re.compile(r"[^ -~]")
+# nothing in it but elements, hydrogens, chirality and charges below ten: no wildcard, isotope or map number
+_PLAIN = re.compile(r"(?:[A-Za-z0-9()=#/\\@.%:+-]|\[[A-Za-z][a-z]?@{0,2}(?:H\d?)?(?:[+-]\d?)?\])+")
 _LARGE_CHARGE = re.compile(r"\[[^\]]*[+-]\d{2,}")  # RDKit keeps eight bits of it
 
 
@@ -87,18 +92,32 @@ def parse_molecule(
     Raises InvalidCandidateError, with a Reason, for everything that is not a molecule.
     """
     smiles = _bounded(text)
+    if type(multiplicity) not in (int, NoneType):
+        raise _invalid(Reason.MULTIPLICITY, f"multiplicity {ascii(multiplicity)[:20]}; it is a whole number")
+    made = _parsed(smiles, standardise, multiplicity)
+    if isinstance(made, tuple):
+        raise InvalidCandidateError(*made)
+    return replace(made)  # a copy, so that what others add to it (`mol`) is not kept with the text
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _parsed(smiles: str, standardise: str, multiplicity: int | None) -> Molecule | tuple[Reason, str]:
+    """The molecule, or why there is none; remembered, for proposers come back to the same texts."""
     with rdkit_messages() as said:
         try:
             return _build(smiles, standardise, multiplicity, said)
+        except InvalidCandidateError as error:
+            return Reason(error.reason), error.detail
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
-            raise _invalid(Reason.UNPARSABLE, f"RDKit gave up on it: {' '.join(str(error).split())}") from error
+            wrong = _invalid(Reason.UNPARSABLE, f"RDKit gave up on it: {' '.join(str(error).split())}")
+            return Reason(wrong.reason), wrong.detail
 
 
 def _build(smiles: str, standardise: str, multiplicity: int | None, said: list[str]) -> Molecule:
     from rdkit import Chem
     from rdkit.Chem import rdinchi, rdMolDescriptors
 
-    from sciagent.chemistry.standardise import normalise, parent
+    from sciagent.chemistry.standardise import atoms_of, normalise, parent
 
     mol = normalise(_read(smiles, said))
     if standardise == "parent":
@@ -109,22 +128,33 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, said: list[s
     if heavy > MAX_HEAVY_ATOMS:
         raise _invalid(Reason.TOO_LARGE, f"{heavy} heavy atoms; the limit is {MAX_HEAVY_ATOMS}")
     charge = Chem.GetFormalCharge(mol)
-    spin = _multiplicity(mol, charge, multiplicity)
+    atoms = atoms_of(mol)
+    spin = _multiplicity(atoms, charge, multiplicity)
     canonical = _bounded(Chem.MolToSmiles(mol))
     identity, _, message, *_ = rdinchi.MolToInchi(mol, IDENTITY_OPTIONS)
     if not identity:
         raise _invalid(Reason.NO_IDENTITY, f"InChI cannot describe it: {message.strip() or 'no reason given'}")
-    standard = rdinchi.MolToInchi(mol)[0]
+    standard = _standard_inchi(mol, identity)
     return Molecule(
         smiles=canonical,
         identity=identity,
         charge=charge,
         multiplicity=spin,
         formula=rdMolDescriptors.CalcMolFormula(mol),
-        n_atoms=sum(1 + atom.GetTotalNumHs() for atom in mol.GetAtoms()),
+        n_atoms=mol.GetNumAtoms(onlyExplicit=False),
         heavy_atoms=heavy,
         inchikey=rdinchi.InchiToInchiKey(standard) if standard else None,
     )
+
+
+def _standard_inchi(mol: Any, identity: str) -> str:
+    """The standard InChI, out of the one with fixed hydrogens, which begins with the same layers; asked for anew only
+    where bonds to metals make these differ."""
+    from rdkit.Chem import rdinchi
+
+    if "/r" in identity:
+        return str(rdinchi.MolToInchi(mol)[0])
+    return "InChI=1S/" + identity.partition("/f")[0].removeprefix("InChI=1/")
 
 
 def _bounded(text: object) -> str:
@@ -136,18 +166,22 @@ def _bounded(text: object) -> str:
     smiles = text.strip(" \t\r\n")
     if not smiles:
         raise _invalid(Reason.EMPTY, "there is no text")
-    for place, character in enumerate(smiles):
-        if ord(character) < 32 or 127 <= ord(character) < 160:
-            raise _invalid(Reason.NOT_TEXT, f"control character U+{ord(character):04X} at position {place + 1}")
-        if ord(character) > 127:
-            raise _invalid(Reason.UNPARSABLE, f"{character!a} at position {place + 1} is not used in SMILES")
+    if odd := _NOT_SMILES.search(smiles):
+        character, place = odd[0], odd.start() + 1
+        if ord(character) < 160:
+            raise _invalid(Reason.NOT_TEXT, f"control character U+{ord(character):04X} at position {place}")
+        raise _invalid(Reason.UNPARSABLE, f"{character!a} at position {place} is not used in SMILES")
+    if smiles.count("(") > MAX_DEPTH and (deepest := _depth(smiles)) > MAX_DEPTH:
+        raise _invalid(Reason.TOO_DEEP, f"branches nested {deepest} deep; the limit is {MAX_DEPTH}")
+    return smiles
+
+
+def _depth(smiles: str) -> int:
     depth = deepest = 0
     for character in smiles:
         depth += (character == "(") - (character == ")")
         deepest = max(deepest, depth)
-    if deepest > MAX_DEPTH:
-        raise _invalid(Reason.TOO_DEEP, f"branches nested {deepest} deep; the limit is {MAX_DEPTH}")
-    return smiles
+    return deepest
 
 
 def _read(smiles: str, said: list[str]) -> Any:
@@ -161,33 +195,47 @@ def _read(smiles: str, said: list[str]) -> Any:
     graph = Chem.MolFromSmiles(smiles, params)
     if graph is None:
         raise _not_smiles(smiles, said)
-    _check_graph(graph)
-    try:
-        Chem.SanitizeMol(graph)
-    except (Chem.KekulizeException, Chem.AtomKekulizeException) as error:
-        raise _invalid(Reason.KEKULIZATION, str(error)) from error
-    except Chem.AtomValenceException as error:
-        raise _invalid(Reason.VALENCE, str(error)) from error
-    params.sanitize = params.removeHs = True
-    mol = Chem.MolFromSmiles(smiles, params)
+    if (
+        _check_graph(graph, smiles) or (mol := _whole(smiles)) is None
+    ):  # of written-out hydrogens the valences count too
+        try:
+            Chem.SanitizeMol(graph)
+        except (Chem.KekulizeException, Chem.AtomKekulizeException) as error:
+            raise _invalid(Reason.KEKULIZATION, str(error)) from error
+        except Chem.AtomValenceException as error:
+            raise _invalid(Reason.VALENCE, str(error)) from error
+        mol = _whole(smiles)
     if mol is None:
         raise _invalid(Reason.UNPARSABLE, _last(said))
     return mol
 
 
-def _check_graph(graph: Any) -> None:
+def _whole(smiles: str) -> Any:
     from rdkit import Chem
 
-    table = Chem.GetPeriodicTable()
-    heavy = sum(atom.GetAtomicNum() > 1 for atom in graph.GetAtoms())
-    if heavy == 0 and graph.GetNumAtoms() == 0:
+    params: Any = Chem.SmilesParserParams()
+    params.allowCXSMILES = params.parseName = False
+    return Chem.MolFromSmiles(smiles, params)
+
+
+def _check_graph(graph: Any, smiles: str) -> bool:
+    """Whether hydrogens are written out. Raises InvalidCandidateError for what is too large or no molecule."""
+    from rdkit import Chem
+
+    from sciagent.chemistry.standardise import atoms_of
+
+    n, heavy = graph.GetNumAtoms(), graph.GetNumHeavyAtoms()
+    if not n:
         raise _invalid(Reason.EMPTY, "there are no atoms")
-    if max(heavy, graph.GetNumAtoms() // 4) > MAX_HEAVY_ATOMS:
+    if max(heavy, n // 4) > MAX_HEAVY_ATOMS:
         raise _invalid(Reason.TOO_LARGE, f"{heavy} heavy atoms; the limit is {MAX_HEAVY_ATOMS}")
-    cycles = graph.GetNumBonds() - graph.GetNumAtoms() + len(Chem.GetMolFrags(graph))
+    cycles = graph.GetNumBonds() - n + len(Chem.GetMolFrags(graph))
     if cycles > MAX_CYCLES:
         raise _invalid(Reason.TOO_LARGE, f"{cycles} rings; the limit is {MAX_CYCLES}")
-    for atom in graph.GetAtoms():
+    if _PLAIN.fullmatch(smiles):
+        return bool(heavy < n)
+    table = Chem.GetPeriodicTable()
+    for atom in atoms_of(graph):
         number, isotope = atom.GetAtomicNum(), atom.GetIsotope()
         if number == 0:
             raise _invalid(Reason.WILDCARD, f"atom {atom.GetIdx() + 1} is a wildcard; every atom needs an element")
@@ -195,17 +243,19 @@ def _check_graph(graph: Any) -> None:
             raise _invalid(Reason.ISOTOPE, f"{atom.GetSymbol()} has no known isotope of mass number {isotope}")
         if abs(atom.GetFormalCharge()) > MAX_ATOM_CHARGE:
             raise _invalid(Reason.CHARGE, f"{atom.GetSymbol()} with charge {atom.GetFormalCharge():+d}")
-    for bond in graph.GetBonds():
-        if bond.GetBondType() in (Chem.BondType.UNSPECIFIED, Chem.BondType.ZERO):
+    wild = (Chem.BondType.UNSPECIFIED, Chem.BondType.ZERO)
+    for bond in map(graph.GetBondWithIdx, range(graph.GetNumBonds())):
+        if bond.GetBondType() in wild:
             raise _invalid(Reason.WILDCARD, f"bond {bond.GetIdx() + 1} is a wildcard; every bond needs an order")
+    return bool(heavy < n)
 
 
-def _multiplicity(mol: Any, charge: int, asked: int | None) -> int:
-    radicals = sum(atom.GetNumRadicalElectrons() for atom in mol.GetAtoms())
-    electrons = sum(atom.GetAtomicNum() + atom.GetTotalNumHs() for atom in mol.GetAtoms()) - charge
+def _multiplicity(atoms: list[Any], charge: int, asked: int | None) -> int:
+    radicals = sum(atom.GetNumRadicalElectrons() for atom in atoms)
+    electrons = sum(atom.GetAtomicNum() + atom.GetTotalNumHs() for atom in atoms) - charge
     spin = radicals + 1 if asked is None else asked
-    if isinstance(spin, bool) or not isinstance(spin, int) or not 1 <= spin <= electrons + 1:
-        raise _invalid(Reason.MULTIPLICITY, f"multiplicity {ascii(spin)[:20]} with {electrons} electrons")
+    if not 1 <= spin <= electrons + 1:
+        raise _invalid(Reason.MULTIPLICITY, f"multiplicity {spin} with {electrons} electrons")
     if (electrons - spin) % 2 == 0:
         parity = "odd" if electrons % 2 == 0 else "even"
         raise _invalid(Reason.MULTIPLICITY, f"multiplicity {spin} with {electrons} electrons; it must be {parity}")

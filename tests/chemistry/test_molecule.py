@@ -229,3 +229,51 @@ def test_any_text_is_a_molecule_or_has_a_reason(text):
         assert isinstance(error.reason, Reason)
     else:
         assert Molecule.from_payload(molecule.payload()).key == molecule.key
+
+
+def test_the_standard_inchikey_is_the_one_of_rdkit():
+    odd = ["C[Zn]C", "O=[Mn](=O)(=O)[O-]", "[2H]N([2H])c1ncnc2[nH]cnc12", "O/N=C/C=N/O", "C[S@](=O)CC", "[Fe+2]"]
+    for smiles in [row["smiles"] for row in PINNED if row["multiplicity"] is not None] + odd:
+        molecule = parse_molecule(smiles)
+        assert molecule.inchikey == Chem.MolToInchiKey(Chem.MolFromSmiles(molecule.smiles)), smiles
+
+
+def test_a_text_that_comes_again_is_not_read_again(monkeypatch):
+    first = parse_molecule("CCCCCCCCCCCC#N")
+    _ = first.mol
+    monkeypatch.setattr("sciagent.chemistry.molecule._build", None)  # whoever calls it fails
+    again = parse_molecule(" CCCCCCCCCCCC#N\n")
+    assert again == first
+    assert again.key == first.key
+    assert "mol" not in vars(again)  # what others hang on a molecule is not remembered with the text
+
+
+def test_a_text_that_was_none_is_none_again_for_the_same_reason():
+    said = set()
+    for _ in range(2):
+        with pytest.raises(InvalidCandidateError) as caught:
+            parse_molecule("CC(C)(C)(C)C")
+        said.add((caught.value.reason, caught.value.detail))
+    assert len(said) == 1
+    assert said.pop()[0] == Reason.VALENCE
+
+
+def test_the_same_text_is_another_candidate_under_other_rules():
+    salt = "CC(=O)[O-].[Na+]"
+    assert parse_molecule(salt, standardise="parent").smiles == "CC(=O)O"
+    with pytest.raises(InvalidCandidateError):
+        parse_molecule(salt)
+    assert parse_molecule("[CH2]", multiplicity=1) != parse_molecule("[CH2]", multiplicity=3)
+
+
+@pytest.mark.parametrize(
+    ("smiles", "changed"),
+    [("CCO", False), ("c1ccccc1N(C)C", False), ("C[S+](C)[O-]", True), ("C[N+](=O)[O-]", False)],
+)
+def test_molecules_that_no_rule_touches_are_left_as_they_are(smiles, changed):
+    from sciagent.chemistry.standardise import _normaliser, normalise
+
+    mol = Chem.MolFromSmiles(smiles)
+    theirs = Chem.MolToSmiles(Chem.RemoveHs(_normaliser().normalize(Chem.Mol(mol))))
+    assert Chem.MolToSmiles(normalise(Chem.Mol(mol))) == theirs
+    assert (theirs != Chem.CanonSmiles(smiles)) == changed

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule
+from sciagent.chemistry.standardise import atoms_of
 from sciagent.domain.properties import (
     AROMATIC_RINGS,
     FRACTION_SP3,
@@ -188,7 +189,7 @@ class MoleculeChecks(Verifier[Molecule]):
     def _by_atoms(self, mol: Any) -> Refusal | None:
         s = self.settings
         hydrogen = "H" in s.elements
-        for atom in mol.GetAtoms():
+        for atom in atoms_of(mol):
             symbol = atom.GetSymbol()
             if symbol not in s.elements or (not hydrogen and atom.GetTotalNumHs()):
                 other = symbol if symbol not in s.elements else "H"
