@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.spec_sources import file_hash
@@ -19,6 +21,7 @@ from sciagent.domain.properties import Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
 from sciagent.store import candidates, evidence
+from sciagent.store import tables as t
 from sciagent.store.evidence import NewEvidence
 from sciagent.store.ledger import Ledger
 
@@ -58,8 +61,9 @@ def import_file(
 ) -> ImportReport:  # fmt: skip
     """Every row becomes one piece of evidence of the verifier `import`, at the stated level.
 
-    A molecule that stands in the file twice has two replicates. A file imported again changes nothing. A value that
-    differs from the one recorded from a file of this name is refused, or, with revise="why", supersedes it.
+    A molecule that stands in the file twice has two replicates. A file imported again changes nothing, nor do the same
+    values of the same molecules at the same level from a file of another name. A value that differs from the one
+    recorded from a file of this name is refused, or, with revise="why", supersedes it.
     Raises InputFileError that lists up to fifty faults as `file:line:col`; then nothing is written, unless skip_bad.
     """
     report = ImportReport()
@@ -210,11 +214,20 @@ def _write(
     with ledger.begin() as connection:
         # all candidates before any evidence: a writer that holds the watermark must wait for nobody
         ids = candidates.enter(connection, by_key.values())
+        elsewhere: Counter[Any] = Counter()  # how often the same values stand there from files of other names
+        asked: set[str] = set()
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
             there = evidence.ids_by_key(connection, [key.hash for _, key, _ in chunk])
+            elsewhere.update(_elsewhere(connection, [(ids[m.key], k) for m, k, _ in chunk if m.key not in asked]))
+            asked.update(m.key for m, _, _ in chunk)
             fresh: list[NewEvidence] = []
             for molecule, key, measured in chunk:
+                same = (ids[molecule.key], *_values(measured))
+                if key.hash not in there and elsewhere[same] > 0:
+                    elsewhere[same] -= 1
+                    report.known += 1
+                    continue
                 current, latest = _latest(connection, key) if key.hash in there else (None, key)
                 if current is not None and _same(current.measured, measured):
                     report.known += 1
@@ -243,8 +256,25 @@ def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.Recorded
     return current, key
 
 
-def _same(old: Sequence[Measured], new: Sequence[Measured]) -> bool:
-    def values(measured: Sequence[Measured]) -> list[tuple[str, float, float | None, str]]:
-        return sorted((m.property, m.quantity.value, m.quantity.uncertainty, m.quantity.censoring) for m in measured)
+def _elsewhere(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:
+    """{(candidate id, values): n} of current evidence from files of other names."""
+    ours = {key.settings_hash for _, key in pairs}
+    e = t.current_evidence.c
+    query = sa.select(e.id, e.candidate_id, e.settings_hash).where(
+        e.candidate_id.in_(sorted({id_ for id_, _ in pairs})), e.verifier == VERIFIER, e.verifier_version == VERSION
+    )
+    rows = [row for row in connection.execute(query) if row.settings_hash not in ours]
+    measured = evidence.measured_of(connection, [row.id for row in rows])
+    return Counter((row.candidate_id, *_values(measured.get(row.id, ()))) for row in rows)
 
-    return values(old) == values(new)
+
+def _values(measured: Sequence[Measured]) -> list[tuple[Any, ...]]:
+    """What makes two rows of files the same: property, level, value, uncertainty and censoring."""
+    return sorted(
+        (m.property, m.level.hash, m.quantity.value, m.quantity.uncertainty, str(m.quantity.censoring))
+        for m in measured
+    )
+
+
+def _same(old: Sequence[Measured], new: Sequence[Measured]) -> bool:
+    return _values(old) == _values(new)

@@ -16,6 +16,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from sciagent.campaign.yaml_faults import plain
+
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 MAX_INT = 2**63 - 1
@@ -116,10 +118,12 @@ def _compose(text: str, document: Document) -> Node | None:
     try:
         node = constructor.composer.get_single_node()
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        mark, began = error.problem_mark or error.context_mark, error.context_mark
         message = " ".join(str(error.problem or error.context or "cannot be read").split())
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-        document.faults.append(Fault(line, column, f"not YAML: {message}"))
+        opened = None if began is None else (began.line + 1, began.column + 1)
+        told = plain(text, line, column, message, opened)
+        document.faults.append(Fault(told.line, told.column, told.message, hint=told.hint))
         return None
     except RecursionError:
         document.faults.append(Fault(1, 1, f"nested more than {MAX_DEPTH} levels deep"))

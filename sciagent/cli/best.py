@@ -32,7 +32,12 @@ def best(
 
     from rich.console import Console
 
-    from sciagent.cli.progress import best_table
+    from sciagent.cli.progress import best_table, imported_lines
 
     wanted = [SimpleNamespace(property=o["property"]) for o in row.spec["objectives"]]
-    Console().print(best_table(found, wanted))
+    console = Console()
+    console.print(best_table(found, wanted))
+    if lines := imported_lines(found):
+        console.print("values from files:")
+        for line in lines:
+            console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)

@@ -7,7 +7,23 @@ import sys
 import typer
 
 from sciagent import __version__
-from sciagent.cli import best, db, doctor, export, importer, run, schema, status, verify
+from sciagent.cli import (
+    add,
+    amend,
+    best,
+    control,
+    db,
+    doctor,
+    explain,
+    export,
+    importer,
+    report,
+    run,
+    schema,
+    status,
+    steer,
+    verify,
+)
 from sciagent.cli.common import Exit, put, say
 from sciagent.errors import SciagentError, UsageError
 
@@ -20,7 +36,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (run, status, best, verify, export, importer, db, doctor, schema):
+for module in (
+    run,
+    control,
+    amend,
+    status,
+    best,
+    explain,
+    add,
+    steer,
+    verify,
+    report,
+    export,
+    importer,
+    db,
+    doctor,
+    schema,
+):
     module.register(app)
 
 

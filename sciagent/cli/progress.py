@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from sciagent.campaign.build import Built
     from sciagent.campaign.driver import Driver
 
+_TIERS = {"high_fidelity": "high", "simulation": "sim"}  # as the table has room for
 REFRESH_SECONDS = 1.0
 LINE_SECONDS = 20.0
 
@@ -87,21 +89,17 @@ class Progress:
 
 
 def table(status: dict[str, Any]) -> Table:
-    made = Table(title=f"{status['campaign']}: {status['state']}", title_justify="left")
-    made.add_column("rung")
-    for name in ("running", "done", "passed", "failed", "undecided", "errors", "CPU s"):
-        made.add_column(name, justify="right")
+    """One line a rung; narrow enough for 80 columns."""
+    made = Table(
+        title=f"{status['campaign']}: {status['state']}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+    )
+    made.add_column("rung", no_wrap=True)
+    made.add_column("tier", no_wrap=True, style="dim")
+    for name in ("running", "done", "passed", "failed", "unclear", "errors", "CPU s"):
+        made.add_column(name, justify="right", no_wrap=True)
     for r in status["rungs"]:
-        cells = (
-            r["running"],
-            r["done"],
-            r["passed"],
-            r["failed"],
-            r["inconclusive"],
-            r["errors"],
-            f"{r['core_seconds']:.1f}",
-        )
-        made.add_row(f"{r['rung']} [dim]{r['tier']}[/dim]", *(str(c) for c in cells))
+        counts = (r[key] for key in ("running", "done", "passed", "failed", "inconclusive", "errors"))
+        made.add_row(r["rung"], _TIERS.get(r["tier"], r["tier"]), *(str(c) for c in counts), f"{r['core_seconds']:.1f}")
     return made
 
 
@@ -113,6 +111,7 @@ def budget_line(status: dict[str, Any]) -> Text:
     ]
     if status["reused"]:
         parts.append(f"{status['reused']} answers reused at no cost")
+    parts += [f"{status[key]} {key}" for key in ("held", "vetoed") if status.get(key)]
     budget, spent = status["budget"], status["spent"]
     by_rung = {r["rung"]: r["jobs"] for r in status["rungs"]}
     for name, limit in budget.items():
@@ -132,19 +131,34 @@ def one_line(status: dict[str, Any]) -> str:
 
 def best_table(rows: list[dict[str, Any]], objectives: Any) -> Table:
     names = [o.property for o in objectives]
-    made = Table(title="the best", title_justify="left")
-    made.add_column("SMILES", overflow="fold")
+    made = Table(title="the best", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    made.add_column("SMILES", overflow="fold", ratio=1)
     for name in names:
-        made.add_column(name, justify="right")
-    made.add_column("level")
-    made.add_column("")
+        made.add_column(name, justify="right", overflow="fold")
+    made.add_column("level", overflow="fold")
+    made.add_column("utility", justify="right", no_wrap=True)
+    made.add_column("", no_wrap=True)
     for r in rows:
         values = [r["values"].get(n) for n in names]
         shown = [show_value(v) for v in values]
         level = next((v["level"].split("//")[0] for v in values if v), "")
+        utility = "–" if r["utility"] is None else f"{r['utility']:.3f}"
         mark = ("hit" if r["hit"] else "") + (", a seed" if r["in_seeds"] else "")
-        made.add_row(r["smiles"], *shown, level, mark)
+        made.add_row(r["smiles"], *shown, level, utility, mark.removeprefix(", "))
     return made
+
+
+def imported_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """Values that people brought from files, one line each: they stand beside the table, for no rung measured them."""
+    from sciagent.domain.quantities import show
+
+    signs = {"below": "< ", "above": "> "}
+    return [
+        f"{r['smiles']}: {v['property']} = {signs.get(v['censoring'], '')}"
+        f"{show(v['value'], v['uncertainty'], v['unit'])}  [{v['level']}] from {v['source'].split(' sha256')[0]}"
+        for r in rows
+        for v in r["imported"]
+    ]
 
 
 def show_value(value: dict[str, Any] | None) -> str:

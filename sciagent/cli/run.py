@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at once, this time only.")]
-ReportOption = Annotated[Path | None, typer.Option("--report", help="Where the report goes; default: NAME.report.md.")]
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", help="Where the report goes; default: NAME.report.html.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +40,9 @@ def run(
 
     Exit codes: 0 ok, 2 the file or the call is wrong, 3 ended without a hit, 130 interrupted.
     """
+    hush = quiet or json
+    if not hush:
+        say(f"reading {file}")
     from sciagent.campaign.build import create_or_open
     from sciagent.campaign.load import load_spec
 
@@ -58,14 +63,33 @@ def resume(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Go on with a campaign from the ledger, as it was started."""
+    """Go on with a campaign from the ledger, as it was started; tell a driver that was paused to go on."""
     from sciagent.campaign.build import open_stored
     from sciagent.cli.common import pick_campaign
 
     opened = open_ledger(ledger)
     with opened.read() as connection:
         row = pick_campaign(connection, name)
+    if _wake(opened, row):
+        return
     _drive(open_stored(opened, row.name, who()), workers, report, json, quiet)
+
+
+def _wake(ledger: Any, row: Any) -> bool:
+    """Whether a driver in another process was paused, and is told to go on."""
+    from sciagent.domain.directives import Verb
+    from sciagent.domain.states import CampaignState
+    from sciagent.store import campaigns, directives
+
+    if row.state is not CampaignState.PAUSED:
+        return False
+    with ledger.begin() as connection:
+        driver = campaigns.driver_of(connection, row.id)
+        if driver is None or not driver.alive:
+            return False
+        directives.write(connection, row.id, Verb.RESUME, who(), "")
+    say(f"told the driver at {driver.host} (process {driver.pid}) to go on; see: sciagent status {row.name}")
+    return True
 
 
 class Interrupts:
@@ -80,16 +104,20 @@ class Interrupts:
 
 def _drive(built: Built, workers: int | None, report: Path | None, json: bool, quiet: bool) -> None:
     from sciagent.campaign.driver import Driver
+    from sciagent.campaign.safety import note
     from sciagent.cli.progress import Progress
     from sciagent.domain.states import CampaignState
-    from sciagent.errors import UsageError
-    from sciagent.report.markdown import write_report
+    from sciagent.report.writer import GrowingReport, checked
     from sciagent.store import campaigns, queries
 
+    if unusual := note(built.spec):
+        say(unusual)
     name = built.row.name
-    target = report or Path(f"{name}.report.md")
-    if not target.parent.is_dir():
-        raise UsageError(f"--report {target}: the folder {target.parent} does not exist")
+    target = checked(report or Path(f"{name}.report.html"))
+    growing = GrowingReport(built.ledger, name, target)
+    if not (quiet or json):
+        n = len(built.rungs)
+        say(f"starting {name}: {n} rung{'' if n == 1 else 's'}, ledger {built.ledger.url.render_as_string()}")
     driver, interrupts, told = Driver(built, workers=workers), 0, Interrupts()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -108,20 +136,27 @@ def _drive(built: Built, workers: int | None, report: Path | None, json: bool, q
     try:
         with driver, Progress(built, driver, quiet or json) as progress:
             told.show = progress.note
-            ended = driver.run(progress.step)
+
+            def step() -> None:
+                progress.step()
+                growing.step()
+
+            ended = driver.run(step)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
     with built.ledger.read() as connection:
         row = campaigns.get(connection, name)
         status = queries.status(connection, row)
-    write_report(built.ledger, name, target)
+    growing.finish()
+    if growing.fault:
+        say(f"the report could not be written: {growing.fault}")
     if json:
         put_json(status)
     else:
         progress.summary(status, target)
     if ended is CampaignState.INTERRUPTED:
-        say(f"interrupted; go on with: sciagent resume {name}")
+        say(f"{status['stop_reason'] or 'interrupted'}; go on with: sciagent resume {name}")
         raise typer.Exit(Exit.INTERRUPTED)
     if built.spec.goal.kind == "hits" and status["hits"] == 0:
         raise typer.Exit(Exit.NO_HIT)

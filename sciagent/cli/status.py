@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,4 +34,19 @@ def status(
     console.print(table(found))
     console.print(budget_line(found))
     if found["stop_reason"]:
-        console.print(found["stop_reason"], highlight=False)
+        console.print(found["stop_reason"], highlight=False, markup=False)
+    console.print(_driver(found), highlight=False, markup=False, soft_wrap=True)
+
+
+def _driver(found: dict[str, Any]) -> str:
+    """Whether anybody is at work, and what to type if not."""
+    name, driver, state = found["campaign"], found["driver"], found["state"]
+    if driver and driver["alive"]:
+        where = f"driven by process {driver['pid']} on {driver['host']}"
+        return f"{where}; go on with: sciagent resume {name}" if state == "paused" else where
+    if state in ("running", "paused"):
+        host = f" on {driver['host']} (process {driver['pid']})" if driver else ""
+        return f"its driver{host} died: nothing is running. Nothing is lost; go on with: sciagent resume {name}"
+    if state in ("created", "interrupted", "failed"):
+        return f"go on with: sciagent resume {name}"
+    return f"to go on, raise what ended it (sciagent amend {name}), then: sciagent resume {name}"

@@ -219,3 +219,20 @@ def test_another_level_is_another_evidence(ledger: Ledger, file: Path) -> None:
     run(ledger, file, GOOD)
     report = import_file(ledger, file, columns=[GAP], level=Level("PBE0"), who="Ada")
     assert report.recorded == 3 and counts(ledger) == (3, 6, 6)
+
+
+def test_the_same_values_under_another_name_are_known(ledger: Ledger, file: Path, tmp_path: Path) -> None:
+    text = "smiles,gap\nCCO,3.10\nCCO,3.10\nC,12\n"
+    assert run(ledger, file, text).recorded == 3
+    again = run(ledger, tmp_path / "renamed.csv", text)
+    assert (again.recorded, again.known) == (0, 3)
+    more = run(ledger, tmp_path / "more.csv", "smiles,gap\nOCC,3.10\nCCO,3.1\nCCO,3.10\nCCO,3.2\nN,12\n")
+    assert (more.recorded, more.known) == (3, 2)  # a third replicate, another value, another molecule
+    other = import_file(ledger, file, columns=(GAP,), level=Level("PBE0", "def2-SVP"), who="Ada")
+    assert other.recorded == 3
+
+
+def test_another_uncertainty_is_another_statement(ledger: Ledger, file: Path, tmp_path: Path) -> None:
+    run(ledger, file, GOOD)
+    column = Column("gap", "homo_lumo_gap", uncertainty="0.1")
+    assert run(ledger, tmp_path / "sure.csv", GOOD, column).recorded == 3
