@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sciagent.campaign.build import Built
-from sciagent.campaign.dispatch import Ticket, request_of
+from sciagent.campaign.dispatch import Ticket, checkpoint_of
 from sciagent.campaign.judge import Judgement
 from sciagent.campaign.money import Purse
-from sciagent.campaign.record import Result, error, record_results, settle, store_files
+from sciagent.campaign.record import Result, Settling, error, record_results, settle, store_files
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
@@ -16,50 +17,94 @@ from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.local import Completed
 from sciagent.store import campaigns, jobs
 from sciagent.store.campaigns import DriverLease
+from sciagent.store.jobs import AttemptEnd, Bill, JobEnd
 from sciagent.verification.host import HostResult
+from sciagent.verification.scratch import remove_folder
 
 _TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)
 
 
-def collect(built: Built, purse: Purse, lease: DriverLease, done: Completed[Ticket], interrupted: bool) -> None:
-    """Write one finished job. interrupted: we killed it ourselves; it goes back to the queue and counts for nothing.
+def collect(
+    built: Built, purse: Purse, lease: DriverLease, done: Sequence[Completed[tuple[Ticket, ...]]], interrupted: bool
+) -> None:  # fmt: skip
+    """Write finished jobs, in one transaction. interrupted: we killed what is lost ourselves; it goes back to the queue
+    and counts for nothing.
 
     Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
     """
-    ticket = done.token
-    result = done.results[0] if done.results else _pool_failed(ticket, done.fault)
-    finding = result.finding
-    files = store_files(built.ledger, [result])[0]
-    position = ticket.rung.rules.position
+    pairs = [pair for one in done for pair in _pairs(one)]
+    files = store_files(built.ledger, [result for _, result in pairs])
     with built.ledger.begin() as connection:
         campaigns.check_driver(connection, lease)
-        kills = jobs.kills_of(connection, ticket.claim.job_id) + 1
-        state, attempt_state = _states(finding.outcome, kills, interrupted)
-        mine = jobs.finish(
+        kills = jobs.kills_of(connection, [ticket.claim.job_id for ticket, _ in pairs])
+        ended = [_Ended(ticket, result, kills[ticket.claim.job_id] + 1, interrupted) for ticket, result in pairs]
+        mine = jobs.finish_many(connection, [one.job_end for one in ended])
+        jobs.end_attempts(connection, [one.attempt_end(one.job_id in mine) for one in ended])
+        jobs.book_many(connection, [one.bill(built.row.id) for one in ended])
+        over = [one.job_id in mine and one.state is not JobState.QUEUED for one in ended]
+        record_results(
             connection,
-            ticket.claim,
-            state,
-            finding.outcome,
-            kills=int(finding.outcome in _TRIED_AGAIN and not interrupted),
+            [one.found(artifacts) for one, artifacts, is_over in zip(ended, files, over, strict=True) if is_over],
         )
-        if not mine:
-            attempt_state = AttemptState.STALE
-        jobs.end_attempt(
-            connection, ticket.claim.attempt_id, attempt_state, cost=result.cost, wall_seconds=result.wall_seconds,
-            outcome=finding.outcome, reason=finding.reason, detail=finding.detail,
+        settle(connection, built, [one.settling for one, is_over in zip(ended, over, strict=True) if is_over])
+    for one, is_over in zip(ended, over, strict=True):
+        purse.spend(one.result.cost)
+        if is_over:
+            purse.release(one.ticket.reservation)
+        if one.job_id in mine and (is_over or one.outcome is Outcome.CRASHED):  # it may be why it crashed
+            remove_folder(checkpoint_of(built, one.ticket))
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A job that came back. kills: how many workers it has killed, should this have been one."""
+
+    ticket: Ticket
+    result: HostResult
+    kills: int
+    interrupted: bool
+
+    @property
+    def job_id(self) -> int:
+        return self.ticket.claim.job_id
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.result.finding.outcome
+
+    @property
+    def state(self) -> JobState:
+        return _states(self.outcome, self.kills, self.interrupted)[0]
+
+    @property
+    def job_end(self) -> JobEnd:
+        killed = self.outcome in _TRIED_AGAIN and not self.interrupted
+        return JobEnd(self.ticket.claim, self.state, self.outcome, kills=int(killed))
+
+    def attempt_end(self, mine: bool) -> AttemptEnd:
+        finding = self.result.finding
+        state = _states(self.outcome, self.kills, self.interrupted)[1] if mine else AttemptState.STALE
+        return AttemptEnd(
+            self.ticket.claim.attempt_id, state, self.result.cost, self.result.wall_seconds, finding.outcome,
+            finding.reason, finding.detail,
         )  # fmt: skip
-        jobs.book(connection, built.row.id, ticket.rung.id, ticket.claim.attempt_id, result.cost)
-        if mine and state is not JobState.QUEUED:
-            found = Result(ticket.candidate, ticket.candidate_id, result, files)
-            record_results(connection, ticket.rung, ticket.claim.attempt_id, [found])
-            gave_up = _gave_up(finding, state, kills)
-            settle(connection, built, ticket.candidate_id, position, failed=result, gave_up=gave_up)
-    purse.spend(result.cost)
-    if mine and state is not JobState.QUEUED:
-        purse.release(ticket.reservation)
-    if mine and (state is not JobState.QUEUED or finding.outcome is Outcome.CRASHED):  # it may be why it crashed
-        for checkpoint in request_of(built, ticket).checkpoints:
-            shutil.rmtree(checkpoint, ignore_errors=True)
+
+    def bill(self, campaign_id: int) -> Bill:
+        return Bill(campaign_id, self.ticket.rung.id, self.ticket.claim.attempt_id, self.result.cost)
+
+    def found(self, artifacts: tuple[tuple[str, str, int, str], ...]) -> Result:
+        one = self.ticket
+        return Result(one.rung, one.claim.attempt_id, one.key, one.candidate, one.candidate_id, self.result, artifacts)
+
+    @property
+    def settling(self) -> Settling:
+        gave_up = _gave_up(self.result.finding, self.state, self.kills)
+        return Settling(self.ticket.candidate_id, self.ticket.rung.rules.position, self.result, gave_up)
+
+
+def _pairs(done: Completed[tuple[Ticket, ...]]) -> list[tuple[Ticket, HostResult]]:
+    results = done.results or [_pool_failed(ticket, done.fault) for ticket in done.token]
+    return list(zip(done.token, results, strict=True))
 
 
 def _states(outcome: Outcome, kills: int, interrupted: bool) -> tuple[JobState, AttemptState]:
@@ -86,16 +131,19 @@ def _pool_failed(ticket: Ticket, fault: str) -> HostResult:
 
 
 def reap(built: Built, lease: DriverLease) -> int:
-    """Take back what dead drivers left running: attempts become lost, booked to their last heartbeat, and their jobs
-    wait for a worker again. Only who holds the driver lease may call it. Returns how many jobs were taken back."""
+    """Take back what dead drivers left: attempts that ran become lost, booked to their last heartbeat, those that were
+    claimed ahead are cancelled, and their jobs wait for a worker again. Only who holds the driver lease may call it.
+    Returns how many jobs were taken back."""
     with built.ledger.begin() as connection:
         campaigns.check_driver(connection, lease)
         orphans = jobs.orphans(connection, built.row.id, lease.owner)
-        for attempt_id, job_id, fence, rung_id, started, heartbeat in orphans:
-            cost = Cost(core_seconds=max(0.0, (heartbeat - started).total_seconds()))
+        for attempt_id, job_id, fence, rung_id, state, started, heartbeat in orphans:
+            ran = state == AttemptState.RUNNING
+            cost = Cost(core_seconds=max(0.0, (heartbeat - started).total_seconds()) if ran else 0.0)
             jobs.end_attempt(
-                connection, attempt_id, AttemptState.LOST, cost=cost, wall_seconds=cost.get("core_seconds", 0.0),
-                outcome=Outcome.LOST, reason=Reason.LEASE_EXPIRED, detail="its driver died",
+                connection, attempt_id, AttemptState.LOST if ran else AttemptState.CANCELLED, cost=cost,
+                wall_seconds=cost.get("core_seconds", 0.0), outcome=Outcome.LOST, reason=Reason.LEASE_EXPIRED,
+                detail="its driver died",
             )  # fmt: skip
             jobs.book(connection, built.row.id, rung_id, attempt_id, cost)
             if job_id is not None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.money import Purse
-from sciagent.campaign.record import settle
+from sciagent.campaign.pace import MARGIN, Group, Places
+from sciagent.campaign.record import Settling, settle, settle_again
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import EvidenceKey
 from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
-from sciagent.domain.states import Standing
-from sciagent.store import candidates, evidence, jobs, standings
+from sciagent.domain.states import AttemptState, Standing
+from sciagent.store import candidates, directives, evidence, jobs, standings
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
-from sciagent.store.jobs import Claim
+from sciagent.store.jobs import Claim, NewJob
 from sciagent.verification.host import Request
 
 WINDOW = 512  # how many waiting candidates of each rung a rule sees at once
@@ -25,25 +29,27 @@ WINDOW = 512  # how many waiting candidates of each rung a rule sees at once
 
 @dataclass(frozen=True)
 class Ticket:
-    """A job that runs in the pool."""
+    """A job in the pool. ahead: it was claimed before a worker was free."""
 
     claim: Claim
     rung: BuiltRung
     candidate_id: int
     candidate: Candidate
+    key: EvidenceKey
     reservation: Cost
+    ahead: bool = False
 
 
 def choose(connection: Connection, built: Built, purse: Purse, slots: int, first_only: bool) -> list[Choice]:
     """Ask the rule for at most `slots` choices among what waits for a paid rung (first_only: for the first of them)."""
     waiting, room = [], []
     by_score = built.rule.by_score
-    for rung in built.paid[:1] if first_only else built.paid:
+    for rung in built.paid[:1] if first_only and not built.rule.skips else built.paid:
         position = rung.rules.position
         remaining = purse.remaining_jobs(position)
         found = (
             standings.waiting(connection, built.row.id, position, by_score=by_score, limit=WINDOW)
-            if remaining != 0
+            if remaining != 0 or built.rule.skips
             else []
         )
         ids, seqs, scores = zip(*found, strict=True) if found else ((), (), ())
@@ -59,80 +65,147 @@ def choose(connection: Connection, built: Built, purse: Purse, slots: int, first
                 np.zeros(len(ids)),
             )
         )
-        room.append(RungRoom(remaining, np.array(undecided, dtype=np.int64)))
-    return built.rule.choose(waiting, room, slots)
+        running = 0
+        if built.rule.leaves_behind:
+            running = standings.count_pending(connection, built.row.id, position, WINDOW)
+        started = purse.started(position)
+        room.append(RungRoom(remaining, np.array(undecided, dtype=np.int64), started, running))
+    choices = built.rule.choose(waiting, room, slots)
+    return [c for c in choices if c.position < built.terminal] if first_only and built.rule.skips else choices
 
 
-def promote(connection: Connection, built: Built, purse: Purse, choice: Choice, owner: str) -> Ticket | str:
-    """Act on one choice, inside a write transaction.
+@dataclass
+class Dispatched:
+    """What became of a rule's choices. reused: an answer was known. blocked: a reservation did not fit."""
 
-    Returns a ticket for the pool; `reused` if the answer was known; `budget` if the reservation does not fit.
-    """
-    rung = built.rungs[choice.position]
-    candidate = candidates.load(connection, [choice.id])[choice.id]
-    v = rung.verifier
-    found = evidence.find_reusable(connection, [choice.id], v.name, v.version, v.settings_hash)
-    if choice.id in found:
-        _decide(connection, built, rung, choice, "reuse", "known under the same settings", found[choice.id].id)
-        settle(connection, built, choice.id, choice.position)
-        return "reused"
-    reservation = rung.cost_model.reservation(v.cost(candidate))
-    if not purse.fits(reservation):
-        return "budget"
-    _decide(connection, built, rung, choice, "run", choice.why, None)
-    job_id = jobs.create(
-        connection, campaign_id=built.row.id, rung_id=rung.id, candidate_id=choice.id, replicate=0,
-        evidence_key=v.evidence_key(candidate).hash, priority=choice.index,
-    )  # fmt: skip
-    jobs.reserve(connection, built.row.id, job_id, reservation)
-    standings.update(connection, built.row.id, choice.id, standing=Standing.PENDING)
-    claim = jobs.claim(connection, job_id, owner)
-    assert claim is not None, "a job that this transaction made is free"
-    purse.reserve(choice.position, reservation)
-    return Ticket(claim, rung, choice.id, candidate, reservation)
+    reused: bool = False
+    blocked: bool = False
 
 
-def take_queued(connection: Connection, built: Built, owner: str, slots: int) -> list[Ticket]:
-    """Jobs that were decided before (an attempt was lost or interrupted): claimed again, most urgent first."""
-    tickets = []
+def promote(
+    connection: Connection, built: Built, purse: Purse, choices: Sequence[Choice], owner: str, places: Places[Ticket]
+) -> Dispatched:
+    """Act on choices, most urgent first, inside a write transaction, while there are places: decisions, and jobs under
+    lease put into `places`; what is known already is reused."""
+    done = Dispatched()
+    if not choices:
+        return done
+    loaded = candidates.load(connection, [one.id for one in choices])
+    known = _known(connection, built, choices)
+    decided: list[_Decided] = []
+    started: list[tuple[Choice, Cost, Group[Ticket]]] = []
+    for choice in choices:
+        rung = built.rungs[choice.position]
+        if (evidence_id := known.get((choice.position, choice.id))) is not None:
+            decided.append((choice, "reuse", "known under the same settings", evidence_id))
+            purse.reuse(choice.position)
+            done.reused = True
+            continue
+        reservation = rung.cost_model.reservation(rung.verifier.cost(loaded[choice.id]))
+        if not purse.fits(reservation):
+            done.blocked = True
+            continue
+        ample = purse.fits(Cost({r: MARGIN * amount for r, amount in reservation.items()}))
+        group = places.find(choice.position, ample)
+        if group is None:
+            break
+        decided.append((choice, "run", choice.why, None))
+        group.reserve(1)
+        started.append((choice, reservation, group))
+        purse.reserve(choice.position, reservation)
+    _decide(connection, built, decided)
+    settle(connection, built, [Settling(c.id, c.position) for c, action, *_ in decided if action == "reuse"])
+    _start(connection, built, owner, loaded, started)
+    return done
+
+
+def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> dict[tuple[int, int], int]:
+    """{(rung position, candidate id): evidence id} of what the chosen rungs would answer."""
+    known = {}
+    for position in {one.position for one in choices}:
+        v = built.rungs[position].verifier
+        ids = [one.id for one in choices if one.position == position]
+        found = evidence.find_reusable(connection, ids, v.name, v.version, v.settings_hash)
+        known.update({(position, id_): one.id for id_, one in found.items()})
+    return known
+
+
+def _start(
+    connection: Connection, built: Built, owner: str, loaded: Mapping[int, Candidate],
+    started: Sequence[tuple[Choice, Cost, Group[Ticket]]],
+) -> None:  # fmt: skip
+    """Jobs, reservations, leases, and the candidates' new standing."""
+    keys = [built.rungs[choice.position].verifier.evidence_key(loaded[choice.id]) for choice, _, _ in started]
+    new = [
+        NewJob(built.row.id, built.rungs[choice.position].id, choice.id, 0, key.hash, choice.index)
+        for key, (choice, _, _) in zip(keys, started, strict=True)
+    ]
+    ids = jobs.create_many(connection, new)
+    jobs.reserve_many(connection, built.row.id, {i: held for i, (_, held, _) in zip(ids, started, strict=True)})
+    standings.update_many(
+        connection,
+        built.row.id,
+        {choice.id: {"standing": Standing.PENDING, "position": choice.position} for choice, _, _ in started},
+    )
+    claims: dict[int, Claim] = {}
+    for state, waits in ((AttemptState.RUNNING, False), (AttemptState.CLAIMED, True)):
+        mine = [i for i, (_, _, group) in zip(ids, started, strict=True) if group.waits is waits]
+        claims |= jobs.claim_many(connection, mine, owner, state=state)
+    for job_id, key, (choice, reservation, group) in zip(ids, keys, started, strict=True):
+        rung, candidate = built.rungs[choice.position], loaded[choice.id]
+        group.jobs.append(Ticket(claims[job_id], rung, choice.id, candidate, key, reservation, group.waits))
+
+
+def take_queued(
+    connection: Connection, built: Built, purse: Purse, owner: str, slots: int, preferred_only: bool = False
+) -> list[Ticket]:
+    """Jobs that were decided before (by a person, or an attempt was lost or interrupted): claimed again, most urgent
+    first. What a person holds or has vetoed since is cancelled instead. preferred_only: what a person promoted."""
+    tickets: list[Ticket] = []
     by_id = {r.id: r for r in built.rungs}
-    for job_id, candidate_id, rung_id, _ in jobs.queued(connection, built.row.id)[:slots]:
+    for job_id, candidate_id, rung_id, _, priority in jobs.queued(connection, built.row.id):
+        if len(tickets) == slots or (preferred_only and priority < jobs.PREFERRED):
+            break
+        if directives.word(connection, built.row.id, candidate_id).rests:
+            jobs.cancel_queued(connection, job_id)
+            settle_again(connection, built, candidate_id)
+            purse.refresh(built, connection)
+            continue
         claim = jobs.claim(connection, job_id, owner)
         if claim is not None:
             rung = by_id[rung_id]
             candidate = candidates.load(connection, [candidate_id])[candidate_id]
             reservation = rung.cost_model.reservation(rung.verifier.cost(candidate))
-            tickets.append(Ticket(claim, rung, candidate_id, candidate, reservation))
+            key = rung.verifier.evidence_key(candidate)
+            tickets.append(Ticket(claim, rung, candidate_id, candidate, key, reservation))
     return tickets
 
 
-def request_of(built: Built, ticket: Ticket) -> Request:
-    v = ticket.rung.verifier
-    checkpoint = built.scratch() / "checkpoints" / v.evidence_key(ticket.candidate).hash
-    return Request(v.name, v.request_settings, (ticket.candidate,), ticket.rung.limits, checkpoints=(checkpoint,))
+def request_of(built: Built, tickets: Sequence[Ticket]) -> Request:
+    """One process for jobs of one rung; each is verified as if it were alone."""
+    rung = tickets[0].rung
+    v = rung.verifier
+    checkpoints = tuple(checkpoint_of(built, one) for one in tickets)
+    batch = tuple(one.candidate for one in tickets)
+    return Request(v.name, v.request_settings, batch, rung.limits, checkpoints=checkpoints, apart=len(tickets) > 1)
 
 
-def _decide(
-    connection: Connection,
-    built: Built,
-    rung: BuiltRung,
-    choice: Choice,
-    action: str,
-    why: str,
-    evidence_id: int | None,
-) -> None:
-    connection.execute(
-        t.decision.insert().values(
-            campaign_id=built.row.id,
-            candidate_id=choice.id,
-            rung_id=rung.id,
-            action=action,
-            chooser=built.rule.name,
-            why=why,
-            watermark=evidence.read_watermark(connection),
-            index=choice.index,
-            propensity=choice.propensity,
-            evidence_id=evidence_id,
-            at=db_now(connection),
-        )
-    )
+def checkpoint_of(built: Built, ticket: Ticket) -> Path:
+    return built.scratch() / "checkpoints" / ticket.key.hash
+
+
+_Decided = tuple[Choice, str, str, int | None]  # choice, action, why, evidence reused
+
+
+def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -> None:
+    now, watermark = db_now(connection), evidence.read_watermark(connection)
+    rows = [
+        {
+            "campaign_id": built.row.id, "candidate_id": choice.id, "rung_id": built.rungs[choice.position].id,
+            "action": action, "chooser": built.rule.name, "why": why, "watermark": watermark, "index": choice.index,
+            "propensity": choice.propensity, "evidence_id": evidence_id, "at": now,
+        }
+        for choice, action, why, evidence_id in decided
+    ]  # fmt: skip
+    if rows:
+        connection.execute(t.decision.insert(), rows)

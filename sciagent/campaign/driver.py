@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
-from sciagent.campaign.build import Built
+from sciagent.campaign.build import Built, open_stored
 from sciagent.campaign.collect import collect, reap
 from sciagent.campaign.dispatch import Ticket, choose, promote, request_of, take_queued
 from sciagent.campaign.heartbeat import Heartbeat
 from sciagent.campaign.money import Purse
+from sciagent.campaign.pace import Pace, Places
 from sciagent.campaign.prepare import prepare
 from sciagent.campaign.workbench import CampaignWorkbench
+from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.ports import Turn
 from sciagent.domain.states import CampaignState
-from sciagent.errors import StaleLeaseError
+from sciagent.errors import SciagentError, StaleLeaseError
 from sciagent.execution.local import LocalPool
-from sciagent.store import campaigns, evidence, jobs, queries, standings
+from sciagent.store import campaigns, directives, evidence, jobs, queries, standings
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
+from sciagent.store.directives import Directive
 from sciagent.verification.host import Worker, sweep
 
+BEGUN_SECONDS = 0.02  # a job claimed ahead that has run so long is written down as running
+LISTEN_SECONDS = 0.2  # between looks for what people said; besides, each dispatch looks
 BARREN_TURNS = 25  # a proposer that brings nothing new so often in a row has nothing left
 
 
@@ -38,6 +46,7 @@ class Driver:
 
     def __init__(self, built: Built, workers: int | None = None) -> None:
         self.built = built
+        self._own_workers = workers
         self._workers = workers or built.spec.workers
         self.owner = campaigns.new_owner()
         self.reaped = 0
@@ -48,18 +57,25 @@ class Driver:
         self._blocked = False  # something could run, but the budget does not hold it
         self._holding = False  # the proposer waits for the first paid rung; dearer rungs wait with it
         self._tickets: dict[int, Ticket] = {}
+        self._pace = Pace()
+        self._told: list[Directive] = []  # what people said and the driver has not acted on yet
+        self._heard, self._listened = 0, 0.0
+        self._paused, self._paused_at = False, 0.0
+        self._stopped_by = "interrupted"
         self._proposer = built.make_proposer()
 
     def __enter__(self) -> Driver:
         built = self.built
         with built.ledger.begin() as connection:
             self._lease = campaigns.take_driver(connection, built.row.id, self.owner)
+            self._heard = directives.last(connection, built.row.id)  # what came before was said to an earlier driver
         try:
             self.reaped = reap(built, self._lease)
             sweep(built.scratch())
             with built.ledger.begin() as connection:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
-                campaigns.log_event(connection, built.row.id, "driver_started", {"reaped": self.reaped})
+                started = {"reaped": self.reaped}
+                campaigns.log_event(connection, built.row.id, "driver_started", started)
                 self._purse = Purse(built, connection)
                 self._trajectory_id = self._open_trajectory(connection)
                 self._turn_number, self._cursor = self._last_turn(connection)
@@ -69,7 +85,7 @@ class Driver:
             fast = [r.verifier.name for r in built.fast]
             paid = [r.verifier.name for r in built.paid]
             self._worker = Worker(built.scratch(), preload=fast)
-            self._pool: LocalPool[Ticket] = LocalPool(self._workers, built.scratch(), preload=paid)
+            self._pool: LocalPool[tuple[Ticket, ...]] = LocalPool(self._workers, built.scratch(), preload=paid)
         except BaseException:
             with built.ledger.begin() as connection:
                 campaigns.release_driver(connection, self._lease)
@@ -87,12 +103,13 @@ class Driver:
                 state = connection.execute(
                     sa.select(t.campaign.c.state).where(t.campaign.c.id == self.built.row.id)
                 ).scalar()
-                if state == CampaignState.RUNNING:  # an error is on its way out
+                if state in (CampaignState.RUNNING, CampaignState.PAUSED):  # an error is on its way out
                     campaigns.set_state(connection, self.built.row.id, CampaignState.FAILED, repr(error)[:500])
                 campaigns.release_driver(connection, self._lease)
 
-    def request_stop(self) -> None:
+    def request_stop(self, why: str = "interrupted") -> None:
         """Start nothing more; what runs may finish."""
+        self._stopped_by = why
         self._stop.set()
 
     def abort(self) -> None:
@@ -110,13 +127,25 @@ class Driver:
                 return ended
 
     def step(self, wait: float = 0.25) -> CampaignState | None:
-        """Collect, propose, dispatch. Idempotent from the ledger; returns the final state once the campaign has one."""
+        """Listen, collect, propose, dispatch. Idempotent from the ledger; returns the final state once there is one."""
         if self._heart.lost.is_set():
             raise StaleLeaseError("another process drives this campaign now; this one stops and writes nothing more")
+        if time.monotonic() - self._listened > LISTEN_SECONDS:
+            with self.built.ledger.read() as connection:
+                self._listen(connection)
+        self._obey()
+        if self._stop.is_set() or self._paused or self._purse.exhausted():
+            self._recall()
         if self._abort.is_set():
             self._pool.cancel()
         self._collect(wait if self._pool.running else 0.0)
+        if self._paused and not self._stop.is_set():
+            if not self._pool.running:
+                self._stop.wait(wait)
+            return None
         ending = self._ending()
+        if ending is not None and not self._stop.is_set() and not self._purse.exhausted():
+            self._dispatch(preferred_only=True)  # a person promoted something although the goal is reached
         if ending is None:
             proposed = self._propose()
             started = self._dispatch()
@@ -131,11 +160,61 @@ class Driver:
             campaigns.log_event(connection, self.built.row.id, "ended", {"state": ending[0], "why": ending[1]})
         return ending[0]
 
+    def _listen(self, connection: Connection) -> None:
+        """What people said since we last looked. They write to the ledger beside us, so it is read again."""
+        self._listened = time.monotonic()
+        if said := directives.since(connection, self.built.row.id, self._heard):
+            self._heard = said[-1].id
+            self._told += said
+            self._purse.refresh(self.built, connection)
+            self._hits = queries.hits(connection, self.built.row.id)
+            self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == self.built.row.id)
+
+    def _obey(self) -> None:
+        """Pause, go on, stop, take up an amendment; all else that people say they have written themselves."""
+        for one in self._told:
+            if one.verb is Verb.STOP:
+                self.request_stop(f"stopped by {one.who}" + (f": {one.why}" if one.why else ""))
+                if one.payload.get("now"):
+                    self._abort.set()
+            elif one.verb is Verb.AMEND:
+                self._take_up_amendment()
+            elif one.verb in (Verb.PAUSE, Verb.RESUME) and (one.verb is Verb.PAUSE) != self._paused:
+                self._pause(one.verb is Verb.PAUSE)
+                why = f"paused by {one.who}" + (f": {one.why}" if one.why else "") if self._paused else None
+                with self.built.ledger.begin() as connection:
+                    campaigns.check_driver(connection, self._lease)
+                    state = CampaignState.PAUSED if self._paused else CampaignState.RUNNING
+                    campaigns.set_state(connection, self.built.row.id, state, why)
+                    campaigns.log_event(connection, self.built.row.id, str(state), {"who": one.who, "why": one.why})
+        self._told.clear()
+
+    def _pause(self, paused: bool) -> None:
+        """A pause is not wall time of the campaign."""
+        self._heart.count(not paused)
+        if not paused:
+            self._purse.rest(time.monotonic() - self._paused_at)
+        self._paused, self._paused_at = paused, time.monotonic()
+
+    def _take_up_amendment(self) -> None:
+        """The campaign as it was amended in the ledger: budget, goal, limits, workers. If it cannot be read any more
+        (a file of seeds is gone), this run goes on as it began, and says so in the ledger."""
+        built = self.built
+        try:
+            self.built = built = open_stored(built.ledger, built.row.name, self.owner)
+        except SciagentError as error:
+            with built.ledger.begin() as connection:
+                campaigns.log_event(connection, built.row.id, "amendment_not_taken_up", {"why": str(error)[:2000]})
+            return
+        with built.ledger.read() as connection:
+            self._purse.refresh(built, connection)
+        self._pool.resize(self._own_workers or built.spec.workers)
+
     def _ending(self) -> tuple[CampaignState, str] | None:
         """Why nothing more shall be started, or None."""
         built = self.built
         if self._stop.is_set():
-            return CampaignState.INTERRUPTED, "interrupted"
+            return CampaignState.INTERRUPTED, self._stopped_by
         goal = built.spec.goal
         if goal.kind == "hits" and goal.count is not None and self._hits >= goal.count:
             return CampaignState.FINISHED, f"{self._hits} hits; {goal.count} were asked for"
@@ -160,6 +239,8 @@ class Driver:
         with self.built.ledger.read() as connection:
             positions = [r.rules.position for r in self.built.paid]
             waiting = standings.count_at(connection, self.built.row.id, positions, 10**9)
+        if waiting and self.built.rule.leaves_behind:
+            return CampaignState.FINISHED, f"nothing is left to do; {waiting} candidates were not promoted"
         if waiting:
             return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {waiting} candidates still wait"
         return CampaignState.FINISHED, "nothing is left to do"
@@ -169,39 +250,71 @@ class Driver:
             return jobs.any_queued(connection, self.built.rungs[position].id)
 
     def _collect(self, wait: float) -> None:
-        done = self._pool.next_completed(wait)
-        while done is not None:
+        """Write all that has come back, in one transaction, and which jobs that were claimed ahead run by now."""
+        waiting = any(ticket.ahead for ticket in self._tickets.values())
+        first = self._pool.next_completed(min(wait, BEGUN_SECONDS) if waiting else wait)
+        done = []
+        while first is not None:
+            done.append(first)
+            first = self._pool.next_completed(0.0)
+        if done:
             collect(self.built, self._purse, self._lease, done, interrupted=self._abort.is_set())
-            self._tickets.pop(done.token.claim.job_id, None)
-            if done.token.rung.rules.is_terminal:
-                with self.built.ledger.read() as connection:
-                    self._hits = queries.hits(connection, self.built.row.id)
-            done = self._pool.next_completed(0.0)
+        for one in done:
+            for ticket, result in zip(one.token, one.results, strict=False):
+                took = result.wall_seconds if result.own_seconds is None else result.own_seconds
+                self._pace.observe(ticket.rung.rules.position, took)
+            for ticket in one.token:
+                self._tickets.pop(ticket.claim.job_id, None)
+        if any(one.token[0].rung.rules.is_terminal for one in done):
+            with self.built.ledger.read() as connection:
+                self._hits = queries.hits(connection, self.built.row.id)
+        if waiting:
+            self._mark_begun()
 
-    def _dispatch(self) -> bool:
-        """Fill the free slots; True if anything was started or reused."""
+    def _mark_begun(self) -> None:
+        """Who kills us from now on leaves these attempts running, not waiting. Those of milliseconds are not marked."""
+        groups = self._pool.begun(time.monotonic() - BEGUN_SECONDS)
+        held = [self._tickets.get(one.claim.job_id) for group in groups for one in group]
+        if begun := [one for one in held if one is not None and one.ahead]:
+            with self.built.ledger.begin() as connection:
+                campaigns.check_driver(connection, self._lease)
+                jobs.begun(connection, [one.claim for one in begun])
+            self._tickets.update({one.claim.job_id: replace(one, ahead=False) for one in begun})
+
+    def _recall(self) -> None:
+        """What waits for a worker is queued again: nothing more is to be started."""
+        if recalled := [ticket for group in self._pool.recall() for ticket in group]:
+            with self.built.ledger.begin() as connection:
+                campaigns.check_driver(connection, self._lease)
+                jobs.give_back(connection, [ticket.claim for ticket in recalled])
+            for ticket in recalled:
+                del self._tickets[ticket.claim.job_id]
+
+    def _dispatch(self, preferred_only: bool = False) -> bool:
+        """Give every worker something to do, and what is short something to go on with; True if anything was started
+        or reused. preferred_only: with what a person promoted."""
         built, acted = self.built, False
+        positions = [rung.rules.position for rung in built.paid]
         self._blocked = False
-        while self._pool.free > 0:
-            submitted: list[Ticket] = []
-            reused = False
+        while wanted := self._pace.wanted(positions, self._pool.free, 0 if preferred_only else self._pool.waiting_room):
+            places = Places[Ticket](self._pace, self._pool.free, self._pool.waiting_room)
             with built.ledger.begin() as connection:
                 campaigns.check_driver(connection, self._lease)
-                submitted += take_queued(connection, built, self.owner, self._pool.free)
-                slots = self._pool.free - len(submitted)
-                for choice in choose(connection, built, self._purse, slots, self._holding) if slots else ():
-                    made = promote(connection, built, self._purse, choice, self.owner)
-                    if isinstance(made, Ticket):
-                        submitted.append(made)
-                    elif made == "reused":
-                        reused = True
-                    else:
-                        self._blocked = True
-            for ticket in submitted:  # only after the commit: the ledger is the record
-                self._tickets[ticket.claim.job_id] = ticket
-                self._pool.submit(ticket, request_of(built, ticket))
-            acted |= bool(submitted) or reused
-            if not reused:
+                self._listen(connection)  # under the lock: what was said before this is known when we choose
+                if any(one.verb in (Verb.PAUSE, Verb.STOP) for one in self._told):
+                    return True  # obeyed in the next step
+                free = self._pool.free
+                for ticket in take_queued(connection, built, self._purse, self.owner, free, preferred_only):
+                    places.alone(ticket.rung.rules.position, ticket)
+                wanted = 0 if preferred_only else wanted - len(places.groups)
+                chosen = choose(connection, built, self._purse, wanted, self._holding) if wanted > 0 else []
+                done = promote(connection, built, self._purse, chosen, self.owner, places)
+            self._blocked |= done.blocked
+            for group in places.groups:  # only after the commit: the ledger is the record
+                self._tickets.update({ticket.claim.job_id: ticket for ticket in group.jobs})
+                self._pool.submit(tuple(group.jobs), request_of(built, group.jobs))
+            acted |= bool(places.groups) or done.reused
+            if not done.reused:
                 break
         return acted
 
@@ -215,7 +328,8 @@ class Driver:
         if self._exhausted or limit <= 0:
             return False
         with built.ledger.read() as connection:
-            runnable = [r.rules.position for r in built.paid if self._purse.remaining_jobs(r.rules.position) != 0]
+            paid = built.paid[:1] if built.rule.leaves_behind else built.paid
+            runnable = [r.rules.position for r in paid if self._purse.remaining_jobs(r.rules.position) != 0]
             if standings.count_at(connection, built.row.id, runnable, built.ahead) >= built.ahead:
                 return False
             if built.waits and built.paid:

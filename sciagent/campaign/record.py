@@ -9,11 +9,15 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built, BuiltRung
-from sciagent.campaign.judge import Answer, Judgement, Place, judge, place
+from sciagent.campaign.judge import Answer, Judgement, Place, judge, place, under
 from sciagent.domain.candidates import Candidate
+from sciagent.domain.directives import NOWHERE
+from sciagent.domain.evidence import EvidenceKey
 from sciagent.domain.outcomes import Outcome, Verdict
-from sciagent.store import evidence, jobs, standings
+from sciagent.domain.states import Standing
+from sciagent.store import directives, evidence, jobs, standings
 from sciagent.store.evidence import NewEvidence, Recorded
+from sciagent.store.jobs import CostSeen
 from sciagent.store.ledger import Ledger
 from sciagent.verification.host import HostResult
 
@@ -35,34 +39,37 @@ def store_files(ledger: Ledger, results: Sequence[HostResult]) -> list[tuple[tup
 class Result:
     """What the host brought back of one candidate, with the artifacts already in the store."""
 
+    rung: BuiltRung
+    attempt_id: int
+    key: EvidenceKey
     candidate: Candidate
     candidate_id: int
     result: HostResult
     artifacts: tuple[tuple[str, str, int, str], ...]
 
 
-def record_results(connection: Connection, rung: BuiltRung, attempt_id: int, found: Sequence[Result]) -> None:
+def record_results(connection: Connection, found: Sequence[Result]) -> None:
     """Evidence of those whose outcome is evidence, and what they cost. Who comes second under one key (another
     campaign was faster) is dropped: the first stands, and was computed under the same settings."""
-    v = rung.verifier
     good = [f for f in found if f.result.finding.outcome.rule.is_evidence]
     evidence.record_or_keep(
         connection,
         [
             NewEvidence(
-                f.result.finding, v.evidence_key(f.candidate), f.candidate_id, attempt_id=attempt_id,
-                versions=f.result.versions, artifacts=f.artifacts, reusable=v.reusable,
+                f.result.finding, f.key, f.candidate_id, attempt_id=f.attempt_id,
+                versions=f.result.versions, artifacts=f.artifacts, reusable=f.rung.verifier.reusable,
             )
             for f in good
         ],
     )  # fmt: skip
-    for f in good if not rung.is_fast else ():
-        declared = v.cost(f.candidate)
-        jobs.observe_cost(
-            connection, verifier=v.name, version=v.version, settings_hash=v.settings_hash, candidate_id=f.candidate_id,
-            attempt_id=attempt_id, declared=declared, actual=f.result.cost,
-        )  # fmt: skip
-        rung.cost_model.observe(declared, f.result.cost)
+    seen = []
+    for f in good:
+        v = f.rung.verifier
+        if not f.rung.is_fast:
+            declared, actual = v.cost(f.candidate), f.result.cost
+            seen.append(CostSeen(v.name, v.version, v.settings_hash, f.candidate_id, f.attempt_id, declared, actual))
+            f.rung.cost_model.observe(declared, actual)
+    jobs.observe_costs(connection, seen)
 
 
 def answer_of(rung: BuiltRung, found: Recorded) -> Answer:
@@ -70,32 +77,68 @@ def answer_of(rung: BuiltRung, found: Recorded) -> Answer:
     return Answer(rung.rules.position, judgement, found.measured if found.outcome is Outcome.OK else ())
 
 
-def answers_so_far(connection: Connection, built: Built, candidate_id: int) -> list[Answer]:
-    """What every rung of the campaign has said of the candidate, from current evidence, in ladder order."""
-    answers = []
+def answers_so_far(connection: Connection, built: Built, candidate_id: int, promoted_to: int = NOWHERE) -> list[Answer]:
+    """What every rung of the campaign has said of the candidate, from current evidence, in ladder order, up to the
+    first that has said nothing and was not jumped by a promotion."""
+    return _answers(connection, built, {candidate_id: promoted_to})[candidate_id]
+
+
+def _answers(connection: Connection, built: Built, promoted_to: Mapping[int, int]) -> dict[int, list[Answer]]:
+    """`answers_so_far` of several candidates: {candidate id: position it was promoted to}."""
+    answers: dict[int, list[Answer]] = {id_: [] for id_ in promoted_to}
+    going = list(promoted_to)
     for rung in built.rungs:
         v = rung.verifier
-        found = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
-        if candidate_id not in found:
-            break
-        answers.append(answer_of(rung, found[candidate_id]))
+        found = evidence.find_reusable(connection, going, v.name, v.version, v.settings_hash)
+        for id_, one in found.items():
+            answers[id_].append(answer_of(rung, one))
+        going = [id_ for id_ in going if id_ in found or rung.rules.position < promoted_to[id_]]
     return answers
 
 
-def settle(
-    connection: Connection, built: Built, candidate_id: int, position: int, failed: HostResult | None = None,
-    gave_up: Judgement | None = None,
-) -> Place:  # fmt: skip
-    """Work out again where the candidate stands now that rung `position` has answered, and write it.
+@dataclass(frozen=True)
+class Settling:
+    """A candidate of which rung `position` has answered. failed: a result that is no evidence (a limit was hit).
+    gave_up: what to say if the rung will not be tried again."""
 
-    failed: a result that is no evidence (a limit was hit). gave_up: what to say if the rung will not be tried again.
-    """
-    answers = [a for a in answers_so_far(connection, built, candidate_id) if a.position <= position]
-    if failed is not None and not any(a.position == position for a in answers):
-        f = failed.finding
-        judgement = gave_up or judge(built.rungs[position].rules, f.outcome, f.reason, f.detail, ())
-        answers.append(Answer(position, judgement))
-    where = place(built.rules, built.objectives, answers)
+    candidate_id: int
+    position: int
+    failed: HostResult | None = None
+    gave_up: Judgement | None = None
+
+
+def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
+    """Work out again where the candidates stand, and write it."""
+    words = directives.words(connection, built.row.id, [one.candidate_id for one in settlings])
+    # a rule may have sent it here past rungs that it does not run
+    said = _answers(
+        connection,
+        built,
+        {one.candidate_id: max(words[one.candidate_id].promoted_to, one.position) for one in settlings},
+    )
+    places = {}
+    for one in settlings:
+        answers = [a for a in said[one.candidate_id] if a.position <= one.position]
+        if one.failed is not None and not any(a.position == one.position for a in answers):
+            f = one.failed.finding
+            judgement = one.gave_up or judge(built.rungs[one.position].rules, f.outcome, f.reason, f.detail, ())
+            answers.append(Answer(one.position, judgement))
+        places[one.candidate_id] = columns(place(built.rules, built.objectives, answers, words[one.candidate_id]))
+    standings.update_many(connection, built.row.id, places)
+
+
+def settle_again(
+    connection: Connection, built: Built, candidate_id: int, before: Mapping[str, Any] | None = None
+) -> Place:  # fmt: skip
+    """The same after a person's word, from all answers there are. before: where it stood when it was vetoed, which
+    counts if what it rested on is no evidence (a limit that was hit) and cannot be worked out again."""
+    word = directives.word(connection, built.row.id, candidate_id)
+    answers = answers_so_far(connection, built, candidate_id, word.promoted_to)
+    where = place(built.rules, built.objectives, answers, word)
+    if before is not None and where.standing in (Standing.OPEN, Standing.HELD):
+        rung = built.rungs[min(where.position, len(built.rungs) - 1)]
+        if rung in built.fast or jobs.gave_up(connection, built.row.id, rung.id, candidate_id):
+            where = under(Place(**{**before, "standing": Standing(before["standing"])}), word)
     write_place(connection, built.row.id, candidate_id, where)
     return where
 

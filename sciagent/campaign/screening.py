@@ -95,7 +95,10 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
                         outcome=Outcome.OK,
                     )  # fmt: skip
                     jobs.book(connection, built.row.id, rung.id, attempt, Cost(result.cost))
-                    record_results(connection, [Result(rung, attempt, candidate, named.id, result, files)])
+                    record_results(
+                        connection,
+                        [Result(rung, attempt, v.evidence_key(candidate), candidate, named.id, result, files)],
+                    )
                 reasons[f.reason] = f.detail
     found = [f"{r}: {detail}" for r, detail in reasons.items() if r in HAZARDS]
     return "; ".join(found)

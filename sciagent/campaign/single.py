@@ -77,7 +77,9 @@ def _one_rung(
             connection, attempt_id, state, cost=result.cost, wall_seconds=result.wall_seconds, outcome=f.outcome,
             reason=f.reason, detail=f.detail,
         )  # fmt: skip
-        record_results(connection, rung, attempt_id, [Result(candidate, candidate_id, result, files)])
+        record_results(
+            connection, [Result(rung, attempt_id, v.evidence_key(candidate), candidate, candidate_id, result, files)]
+        )
     judgement = judge(rung.rules, f.outcome, f.reason, f.detail, f.measured)
     answer = Answer(rung.rules.position, judgement, f.measured if f.outcome is Outcome.OK else ())
     return answer, _row(rung, answer, f.outcome, f.measured, False, result.cost.get("core_seconds", 0.0))

@@ -241,11 +241,14 @@ class CampaignWorkbench:
         jobs.book(connection, self._built.row.id, rung.id, attempt_id, cost)
         files = store_files(self._built.ledger, [result for _, result in batch])
         found = [
-            Result(entry.candidate, ids[entry.candidate.key], result, artifacts)
+            Result(
+                rung, attempt_id, rung.verifier.evidence_key(entry.candidate), entry.candidate,
+                ids[entry.candidate.key], result, artifacts,
+            )
             for (entry, result), artifacts in zip(batch, files, strict=True)
             if entry.candidate is not None
         ]
-        record_results(connection, rung, attempt_id, found)
+        record_results(connection, found)
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[tuple[_Entry, int]], ids: dict[str, int]) -> None:
         now, mark = db_now(connection), evidence.read_watermark(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from sciagent.domain.outcomes import Outcome, Reason
@@ -36,7 +37,7 @@ class EvidenceKey:
     replicate: int = 0
     revision: int = 0
 
-    @property
+    @cached_property
     def hash(self) -> str:
         return content_hash(
             [

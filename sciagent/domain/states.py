@@ -17,6 +17,7 @@ class JobState(StrEnum):
 
 
 class AttemptState(StrEnum):
+    CLAIMED = "claimed"  # under lease, and waits in the pool for a worker to be free
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
@@ -60,9 +61,10 @@ JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 }
 
 ATTEMPT_TRANSITIONS: dict[AttemptState, frozenset[AttemptState]] = {
-    AttemptState.RUNNING: frozenset(set(AttemptState) - {AttemptState.RUNNING}),
+    AttemptState.CLAIMED: frozenset(set(AttemptState) - {AttemptState.CLAIMED}),
+    AttemptState.RUNNING: frozenset(set(AttemptState) - {AttemptState.CLAIMED, AttemptState.RUNNING}),
     AttemptState.LOST: frozenset({AttemptState.STALE}),
-    **{s: frozenset() for s in AttemptState if s not in (AttemptState.RUNNING, AttemptState.LOST)},
+    **dict.fromkeys(set(AttemptState) - {AttemptState.CLAIMED, AttemptState.RUNNING, AttemptState.LOST}, frozenset()),
 }
 
 CAMPAIGN_TRANSITIONS: dict[CampaignState, frozenset[CampaignState]] = {

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +14,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from sciagent.verification.host import HostResult, Request, Worker
+
+SWITCH_SECONDS = 0.0005  # how long a worker's thread may wait for the driver's to let the interpreter go
 
 T = TypeVar("T")
 
@@ -25,7 +30,8 @@ class Completed(Generic[T]):
 
 
 class LocalPool(Generic[T]):
-    """`slots` jobs at once. submit() never blocks: call it only while `free` > 0."""
+    """`slots` jobs at once. submit() never blocks; what is submitted while none is free waits for a worker here, where
+    `recall` finds it."""
 
     def __init__(self, slots: int, scratch_root: Path, preload: Sequence[str] = ()) -> None:
         if slots < 1:
@@ -34,24 +40,48 @@ class LocalPool(Generic[T]):
         self.completed: queue.Queue[Completed[T]] = queue.Queue()
         self._inbox: queue.Queue[tuple[T, Request] | None] = queue.Queue()
         self._running = 0
+        self._begun: dict[int, tuple[T, float]] = {}  # by thread
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._make_worker = partial(Worker, scratch_root, preload=preload)
         self._workers: list[Worker] = []
         self._threads: list[threading.Thread] = []
 
     @property
     def free(self) -> int:
-        return self.slots - self._running
+        return max(0, self.slots - self._running)
+
+    @property
+    def waiting_room(self) -> int:
+        """How many more may wait beside the workers: one for each. None while there are more workers than slots."""
+        return min(self.slots, 2 * self.slots - self._running) if len(self._threads) <= self.slots else 0
 
     @property
     def running(self) -> int:
         return self._running
 
+    def resize(self, slots: int) -> None:
+        """So many jobs at once from now on; what runs is left to finish."""
+        self.slots = max(1, slots)
+
     def submit(self, token: T, request: Request) -> None:
         self._running += 1
-        if self._running > len(self._threads):  # processes are started when there is work for them
+        if len(self._threads) < min(self._running, self.slots):  # processes are started when there is work for them
             self._threads.append(threading.Thread(target=self._serve, name=f"slot-{len(self._threads)}", daemon=True))
             self._threads[-1].start()
         self._inbox.put((token, request))
+
+    def recall(self) -> list[T]:
+        """Take back what no worker has taken up yet."""
+        found = []
+        with contextlib.suppress(queue.Empty):
+            while (item := self._inbox.get_nowait()) is not None:
+                found.append(item[0])
+                self._running -= 1
+        return found
+
+    def begun(self, before: float) -> list[T]:
+        """What workers have had in hand since `before`, a time of the monotonic clock."""
+        return [token for token, since in list(self._begun.values()) if since <= before]
 
     def next_completed(self, timeout: float) -> Completed[T] | None:
         """One finished job, or None after `timeout` seconds. Called by the driver's thread only."""
@@ -68,7 +98,8 @@ class LocalPool(Generic[T]):
             worker.cancel()
 
     def close(self) -> None:
-        """End the workers and whatever they run."""
+        """End the workers and whatever they run; what waits is dropped."""
+        self.recall()
         for _ in self._threads:
             self._inbox.put(None)
         if self._running:
@@ -82,10 +113,13 @@ class LocalPool(Generic[T]):
         worker: Worker | None = None
         while (item := self._inbox.get()) is not None:
             token, request = item
+            self._begun[threading.get_ident()] = token, time.monotonic()
             try:
                 if worker is None:
                     worker = self._make_worker()
                     self._workers.append(worker)
-                self.completed.put(Completed(token, worker.run(request)))
+                done = Completed(token, worker.run(request))
             except Exception as error:  # noqa: BLE001 - the driver must hear of it, whatever it is
-                self.completed.put(Completed(token, [], f"{type(error).__name__}: {error}"))
+                done = Completed(token, [], f"{type(error).__name__}: {error}")
+            del self._begun[threading.get_ident()]
+            self.completed.put(done)

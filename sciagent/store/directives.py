@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -79,13 +79,22 @@ def on(connection: Connection, campaign_id: int, candidate_id: int) -> list[Dire
 
 def word(connection: Connection, campaign_id: int, candidate_id: int) -> Word:
     """What people want of one candidate now."""
-    query = (
-        sa.select(_D.verb, t.rung.c.position, _D.who, _D.why)
-        .select_from(t.directive.outerjoin(t.rung, t.rung.c.id == _D.rung_id))
-        .where(_D.campaign_id == campaign_id, _D.candidate_id == candidate_id)
-        .order_by(_D.id)
-    )
-    return word_of(tuple(row) for row in connection.execute(query))
+    return words(connection, campaign_id, [candidate_id])[candidate_id]
+
+
+def words(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> dict[int, Word]:
+    """The same of several, by candidate id."""
+    said: dict[int, list[Any]] = {id_: [] for id_ in candidate_ids}
+    for start in range(0, len(candidate_ids), 500):
+        query = (
+            sa.select(_D.candidate_id, _D.verb, t.rung.c.position, _D.who, _D.why)
+            .select_from(t.directive.outerjoin(t.rung, t.rung.c.id == _D.rung_id))
+            .where(_D.campaign_id == campaign_id, _D.candidate_id.in_(candidate_ids[start : start + 500]))
+            .order_by(_D.id)
+        )
+        for id_, *spoken in connection.execute(query):
+            said[id_].append(tuple(spoken))
+    return {id_: word_of(spoken) for id_, spoken in said.items()}
 
 
 def _read(connection: Connection, *conditions: Any) -> list[Directive]:

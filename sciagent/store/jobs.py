@@ -8,13 +8,17 @@ from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import ATTEMPT_TRANSITIONS, AttemptState, JobState, check_transition
+from sciagent.errors import LedgerError
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 
 LEASE_SECONDS = 60.0
+PREFERRED = 1e6  # priority of what a person promoted: before all that a rule chose
+CHUNK = 500  # values in a statement
 MAX_KILLS = 2  # a candidate that kills two workers is quarantined
 
 _LIVE = (JobState.RUNNING,)
@@ -39,39 +43,145 @@ def create(
     evidence_key: str,
     priority: float,
 ) -> int:
+    """One job, as `create_many` makes it."""
+    one = NewJob(campaign_id, rung_id, candidate_id, replicate, evidence_key, priority)
+    return create_many(connection, [one])[0]
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """A rung to be run on a candidate."""
+
+    campaign_id: int
+    rung_id: int
+    candidate_id: int
+    replicate: int
+    evidence_key: str
+    priority: float
+
+
+def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
+    """Queued jobs, ids in order; one that was cancelled before is queued again. Raises LedgerError if one of them
+    stands already."""
+    if not new:
+        return []
     now = db_now(connection)
-    values = {
-        "campaign_id": campaign_id,
-        "rung_id": rung_id,
-        "candidate_id": candidate_id,
-        "replicate": replicate,
-        "evidence_key": evidence_key,
-        "state": JobState.QUEUED,
-        "priority": priority,
-        "created_at": now,
-        "updated_at": now,
-    }
-    return int(connection.execute(sa.insert(t.job).values(values).returning(t.job.c.id)).scalar_one())
+    rows = [{**vars(one), "state": JobState.QUEUED, "created_at": now, "updated_at": now} for one in new]
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    j, statement = t.job.c, dialect.insert(t.job)
+    taken = statement.excluded
+    upsert = statement.on_conflict_do_update(
+        index_elements=["campaign_id", "rung_id", "candidate_id", "replicate"],
+        set_={"state": taken.state, "priority": taken.priority, "outcome": None, "updated_at": taken.updated_at},
+        where=j.state == JobState.CANCELLED,
+    ).returning(j.id, j.campaign_id, j.rung_id, j.candidate_id, j.replicate)
+    made = {tuple(key): int(id_) for id_, *key in connection.execute(upsert, rows)}
+    places = [(one.campaign_id, one.rung_id, one.candidate_id, one.replicate) for one in new]
+    if there := [place for place in places if place not in made]:
+        raise LedgerError(f"rung {there[0][1]} has a job on candidate {there[0][2]} already")
+    return [made[place] for place in places]
+
+
+def of_candidate(connection: Connection, campaign_id: int, candidate_id: int, rung_ids: Sequence[int]) -> list[Any]:
+    """The candidate's jobs at these rungs: (id, rung id, state, outcome)."""
+    j = t.job.c
+    query = sa.select(j.id, j.rung_id, j.state, j.outcome).where(
+        j.campaign_id == campaign_id, j.rung_id.in_(rung_ids), j.candidate_id == candidate_id
+    )
+    return list(connection.execute(query))
+
+
+def cancel_queued(connection: Connection, job_id: int) -> bool:
+    """Cancel a job that no worker has taken yet, and give its reservation back; False if one has."""
+    j = t.job.c
+    changed = connection.execute(
+        sa.update(t.job)
+        .where(j.id == job_id, j.state == JobState.QUEUED)
+        .values(state=JobState.CANCELLED, updated_at=db_now(connection))
+    )
+    if changed.rowcount == 1:
+        release_reservation(connection, job_id)
+    return changed.rowcount == 1
+
+
+def retry(connection: Connection, job_id: int, priority: float) -> None:
+    """A job that gave up is tried again, because a person asked for it; what it killed before counts no more."""
+    j = t.job.c
+    connection.execute(
+        sa.update(t.job)
+        .where(j.id == job_id, j.state.in_([JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED]))
+        .values(state=JobState.QUEUED, priority=priority, outcome=None, kills=0, updated_at=db_now(connection))
+    )
+
+
+def prefer(connection: Connection, job_id: int, priority: float) -> None:
+    """A queued job goes to the front."""
+    j = t.job.c
+    connection.execute(sa.update(t.job).where(j.id == job_id, j.state == JobState.QUEUED).values(priority=priority))
+
+
+def gave_up(connection: Connection, campaign_id: int, rung_id: int, candidate_id: int) -> bool:
+    """Whether the rung was tried on the candidate and will not be tried again by itself."""
+    states = {state for _, _, state, _ in of_candidate(connection, campaign_id, candidate_id, [rung_id])}
+    return bool(states & {JobState.FAILED, JobState.QUARANTINED})
 
 
 def claim(connection: Connection, job_id: int, owner: str, lease_seconds: float = LEASE_SECONDS) -> Claim | None:
     """Take a queued job, or one whose lease ran out; None if somebody else has it or it is over."""
+    return claim_many(connection, [job_id], owner, lease_seconds=lease_seconds).get(job_id)
+
+
+def claim_many(
+    connection: Connection,
+    job_ids: Sequence[int],
+    owner: str,
+    *,
+    state: AttemptState = AttemptState.RUNNING,
+    lease_seconds: float = LEASE_SECONDS,
+) -> dict[int, Claim]:
+    """{job id: claim} of those that could be taken. state: `running`, or `claimed` for what will wait in a pool."""
     now = db_now(connection)
-    j = t.job.c
+    j, taken = t.job.c, list[Any]()
     free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state.in_(_LIVE), j.lease_until < now))
-    row = connection.execute(
-        sa.update(t.job)
-        .where(j.id == job_id, free, sa.not_(j.cancel_requested))
-        .values(
-            state=JobState.RUNNING, lease_owner=owner, lease_until=now + timedelta(seconds=lease_seconds),
-            fence=j.fence + 1, attempts=j.attempts + 1, updated_at=now,
-        )
-        .returning(j.fence, j.campaign_id, j.rung_id)
-    ).one_or_none()  # fmt: skip
-    if row is None:
-        return None
-    attempt_id = begin_attempt(connection, owner, campaign_id=row[1], rung_id=row[2], job_id=job_id, fence=row[0])
-    return Claim(job_id, attempt_id, row[0])
+    for start in range(0, len(job_ids), CHUNK):
+        taken += connection.execute(
+            sa.update(t.job)
+            .where(j.id.in_(job_ids[start : start + CHUNK]), free, sa.not_(j.cancel_requested))
+            .values(
+                state=JobState.RUNNING, lease_owner=owner, lease_until=now + timedelta(seconds=lease_seconds),
+                fence=j.fence + 1, attempts=j.attempts + 1, updated_at=now,
+            )
+            .returning(j.id, j.fence, j.campaign_id, j.rung_id)
+        ).all()  # fmt: skip
+    if not taken:
+        return {}
+    rows = [
+        {
+            "campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence, "owner": owner,
+            "state": state, "n_candidates": 1, "cost": {}, "started_at": now, "heartbeat_at": now,
+        }
+        for job_id, fence, campaign_id, rung_id in taken
+    ]  # fmt: skip
+    a = t.attempt.c
+    made = connection.execute(sa.insert(t.attempt).returning(a.id, a.job_id, a.fence), rows)
+    return {job_id: Claim(job_id, int(attempt_id), fence) for attempt_id, job_id, fence in made}
+
+
+def begun(connection: Connection, claims: Sequence[Claim]) -> None:
+    """A worker has taken up jobs that were claimed ahead."""
+    now = db_now(connection)
+    connection.execute(
+        sa.update(t.attempt)
+        .where(t.attempt.c.id.in_([one.attempt_id for one in claims]), t.attempt.c.state == AttemptState.CLAIMED)
+        .values(state=AttemptState.RUNNING, started_at=now, heartbeat_at=now)
+    )
+
+
+def give_back(connection: Connection, claims: Sequence[Claim]) -> None:
+    """Jobs that were claimed ahead and no worker has taken up are queued again, as if nothing had been."""
+    end_attempts(connection, [AttemptEnd(one.attempt_id, AttemptState.CANCELLED, {}, 0.0) for one in claims])
+    for one in claims:
+        take_back(connection, one.job_id, one.fence)
 
 
 def begin_attempt(
@@ -97,14 +207,40 @@ def end_attempt(
     reason: str | None = None,
     detail: str = "",
 ) -> None:
+    """One attempt, as `end_attempts` ends it."""
+    end_attempts(connection, [AttemptEnd(attempt_id, state, cost, wall_seconds, outcome, reason, detail)])
+
+
+@dataclass(frozen=True)
+class AttemptEnd:
+    """What became of an attempt. wall_seconds: None where nobody knows."""
+
+    attempt_id: int
+    state: AttemptState
+    cost: Mapping[str, float]
+    wall_seconds: float | None
+    outcome: str | None = None
+    reason: str | None = None
+    detail: str = ""
+
+
+def end_attempts(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
+    """Raises ValueError for an end that the state of the attempt does not allow."""
     a = t.attempt.c
-    old = connection.execute(sa.select(a.state).where(a.id == attempt_id)).scalar_one()
-    check_transition(ATTEMPT_TRANSITIONS, AttemptState(old), state)
-    values = {
-        "state": state, "cost": dict(cost), "wall_seconds": wall_seconds, "outcome": outcome, "reason": reason,
-        "detail": detail[:4000], "ended_at": db_now(connection),
-    }  # fmt: skip
-    connection.execute(sa.update(t.attempt).where(a.id == attempt_id).values(values))
+    query = sa.select(a.id, a.state).where(a.id.in_([one.attempt_id for one in ends]))
+    old = {int(id_): AttemptState(state) for id_, state in connection.execute(query)}
+    for one in ends:
+        check_transition(ATTEMPT_TRANSITIONS, old[one.attempt_id], one.state)
+    now = db_now(connection)
+    rows = [
+        {
+            "of": one.attempt_id, "state": one.state, "cost": dict(one.cost), "wall_seconds": one.wall_seconds,
+            "outcome": one.outcome, "reason": one.reason, "detail": one.detail[:4000], "ended_at": now,
+        }
+        for one in ends
+    ]  # fmt: skip
+    if rows:
+        connection.execute(sa.update(t.attempt).where(a.id == sa.bindparam("of")), rows)
 
 
 def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: float = LEASE_SECONDS) -> list[Claim]:
@@ -127,33 +263,50 @@ def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: fl
 
 def finish(connection: Connection, one: Claim, state: JobState, outcome: str, *, kills: int = 0) -> bool:
     """End the job under its fence; False if another attempt has taken over (the caller's result is stale)."""
+    return one.job_id in finish_many(connection, [JobEnd(one, state, outcome, kills)])
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """What became of a job under a claim. kills: how many workers this attempt has killed, 0 or 1."""
+
+    claim: Claim
+    state: JobState
+    outcome: str
+    kills: int = 0
+
+
+def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
+    """End jobs under their fences; returns the ids of those that were still the caller's."""
     j = t.job.c
-    changed = connection.execute(
-        sa.update(t.job)
-        .where(j.id == one.job_id, j.fence == one.fence, j.state.in_(_LIVE))
-        .values(
-            state=state,
-            outcome=outcome,
-            kills=j.kills + kills,
-            lease_owner=None,
-            lease_until=None,
-            updated_at=db_now(connection),
-        )
-    )
-    if changed.rowcount == 1 and state is not JobState.QUEUED:
-        release_reservation(connection, one.job_id)
-    return changed.rowcount == 1
+    query = sa.select(j.id, j.fence).where(j.id.in_([one.claim.job_id for one in ends]), j.state.in_(_LIVE))
+    live = {int(id_): fence for id_, fence in connection.execute(query.with_for_update())}
+    mine = [one for one in ends if live.get(one.claim.job_id) == one.claim.fence]
+    now = db_now(connection)
+    rows = [
+        {"of": one.claim.job_id, "state": one.state, "outcome": one.outcome, "more": one.kills, "updated_at": now}
+        for one in mine
+    ]
+    if rows:
+        changed = sa.update(t.job).where(j.id == sa.bindparam("of"))
+        kills = j.kills + sa.bindparam("more", type_=sa.Integer)
+        connection.execute(changed.values(kills=kills, lease_owner=None, lease_until=None), rows)
+        release_reservations(connection, [one.claim.job_id for one in mine if one.state is not JobState.QUEUED])
+    return {one.claim.job_id for one in mine}
 
 
-def kills_of(connection: Connection, job_id: int) -> int:
-    return int(connection.execute(sa.select(t.job.c.kills).where(t.job.c.id == job_id)).scalar_one())
+def kills_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
+    """How many workers each job has killed."""
+    query = sa.select(t.job.c.id, t.job.c.kills).where(t.job.c.id.in_(job_ids))
+    return {int(id_): int(kills) for id_, kills in connection.execute(query)}
 
 
 def orphans(connection: Connection, campaign_id: int, owner: str) -> list[Any]:
-    """Running attempts of the campaign that belong to others than `owner`; who asks holds the driver lease."""
+    """Live attempts of the campaign that belong to others than `owner`; who asks holds the driver lease:
+    (id, job id, fence, rung id, state, started at, last heartbeat)."""
     a = t.attempt.c
-    query = sa.select(a.id, a.job_id, a.fence, a.rung_id, a.started_at, a.heartbeat_at).where(
-        a.campaign_id == campaign_id, a.state == AttemptState.RUNNING, a.owner != owner
+    query = sa.select(a.id, a.job_id, a.fence, a.rung_id, a.state, a.started_at, a.heartbeat_at).where(
+        a.campaign_id == campaign_id, a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING]), a.owner != owner
     )
     return list(connection.execute(query))
 
@@ -169,15 +322,23 @@ def take_back(connection: Connection, job_id: int, fence: int) -> None:
 
 
 def queued(connection: Connection, campaign_id: int) -> list[Any]:
-    """Jobs that were decided and wait for a worker: (job id, candidate id, rung id, replicate), most urgent first."""
+    """Jobs that were decided and wait for a worker: (job id, candidate id, rung id, replicate, priority), most urgent
+    first."""
     j = t.job.c
     query = (
-        sa.select(j.id, j.candidate_id, j.rung_id, j.replicate)
+        sa.select(j.id, j.candidate_id, j.rung_id, j.replicate, j.priority)
         .where(j.campaign_id == campaign_id, j.state == JobState.QUEUED)
         .order_by(j.priority.desc(), j.id)
         .limit(1000)
     )
     return list(connection.execute(query))
+
+
+def any_preferred(connection: Connection, campaign_id: int) -> bool:
+    """Whether a job that a person asked for waits for a worker."""
+    j = t.job.c
+    query = sa.select(j.id).where(j.campaign_id == campaign_id, j.state == JobState.QUEUED, j.priority >= PREFERRED)
+    return connection.execute(query.limit(1)).first() is not None
 
 
 def any_queued(connection: Connection, rung_id: int) -> bool:
@@ -204,23 +365,39 @@ def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Se
     return [int(i) for i in changed.scalars()]
 
 
+def _by_resource(amounts: Mapping[str, float], **columns: Any) -> list[dict[str, Any]]:
+    """A row for each resource."""
+    return [{**columns, "resource": resource, "amount": amount} for resource, amount in amounts.items()]
+
+
 def reserve(connection: Connection, campaign_id: int, job_id: int, amounts: Mapping[str, float]) -> None:
+    reserve_many(connection, campaign_id, {job_id: amounts})
+
+
+def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, Mapping[str, float]]) -> None:
+    """Hold what each job is expected to cost at most, until it ends."""
     now = db_now(connection)
     rows = [
-        {"campaign_id": campaign_id, "job_id": job_id, "resource": r, "amount": a, "at": now}
-        for r, a in amounts.items()
+        row
+        for job_id, amounts in by_job.items()
+        for row in _by_resource(amounts, campaign_id=campaign_id, job_id=job_id, at=now)
     ]
     if rows:
         connection.execute(sa.insert(t.reservation), rows)
 
 
 def release_reservation(connection: Connection, job_id: int) -> None:
+    release_reservations(connection, [job_id])
+
+
+def release_reservations(connection: Connection, job_ids: Sequence[int]) -> None:
     r = t.reservation.c
-    connection.execute(
-        sa.update(t.reservation)
-        .where(r.job_id == job_id, r.released_at.is_(None))
-        .values(released_at=db_now(connection))
-    )
+    if job_ids:
+        connection.execute(
+            sa.update(t.reservation)
+            .where(r.job_id.in_(job_ids), r.released_at.is_(None))
+            .values(released_at=db_now(connection))
+        )
 
 
 def reserved(connection: Connection, campaign_id: int) -> dict[str, float]:
@@ -229,46 +406,60 @@ def reserved(connection: Connection, campaign_id: int) -> dict[str, float]:
     return {k: float(v) for k, v in connection.execute(query.group_by(r.resource))}
 
 
+@dataclass(frozen=True)
+class Bill:
+    """What an attempt cost."""
+
+    campaign_id: int
+    rung_id: int | None
+    attempt_id: int | None
+    cost: Mapping[str, float]
+
+
 def book(
     connection: Connection, campaign_id: int, rung_id: int | None, attempt_id: int | None, cost: Mapping[str, float]
 ) -> None:  # fmt: skip
     """Book what an attempt cost; lost attempts are booked like others."""
+    book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
+
+
+def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
     now = db_now(connection)
     rows = [
-        {
-            "campaign_id": campaign_id,
-            "rung_id": rung_id,
-            "attempt_id": attempt_id,
-            "resource": r,
-            "amount": a,
-            "at": now,
-        }
-        for r, a in cost.items()
-        if a
+        row
+        for one in bills
+        for row in _by_resource(
+            one.cost, campaign_id=one.campaign_id, rung_id=one.rung_id, attempt_id=one.attempt_id, at=now
+        )
+        if row["amount"]
     ]
     if rows:
         connection.execute(sa.insert(t.spend), rows)
 
 
-def observe_cost(
-    connection: Connection, *, verifier: str, version: str, settings_hash: str, candidate_id: int, attempt_id: int,
-    declared: Mapping[str, float], actual: Mapping[str, float],
-) -> None:  # fmt: skip
+@dataclass(frozen=True)
+class CostSeen:
+    """What a verification cost against what its verifier declared."""
+
+    verifier: str
+    version: str
+    settings_hash: str
+    candidate_id: int
+    attempt_id: int
+    declared: Mapping[str, float]
+    actual: Mapping[str, float]
+
+
+def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
     now = db_now(connection)
     rows = [
-        {
-            "verifier": verifier,
-            "verifier_version": version,
-            "settings_hash": settings_hash,
-            "candidate_id": candidate_id,
-            "attempt_id": attempt_id,
-            "resource": r,
-            "declared": declared.get(r, 0.0),
-            "amount": amount,
-            "at": now,
-        }
-        for r, amount in actual.items()
-    ]
+        {**row, "declared": one.declared.get(row["resource"], 0.0)}
+        for one in seen
+        for row in _by_resource(
+            one.actual, verifier=one.verifier, verifier_version=one.version, settings_hash=one.settings_hash,
+            candidate_id=one.candidate_id, attempt_id=one.attempt_id, at=now,
+        )
+    ]  # fmt: skip
     if rows:
         connection.execute(sa.insert(t.cost_observation), rows)
 

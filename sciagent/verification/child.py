@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -93,16 +94,15 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
         say.message({"ready": True})
     accepted = [one for one in stands if not isinstance(one, Finding)]
     findings: Iterator[Finding] | None = None
-    for index, (sent, one) in enumerate(zip(job.candidates, stands, strict=True)):
+    begun = time.monotonic()
+    for sent, one in zip(job.candidates, stands, strict=True):
         if isinstance(one, Finding):
             say.finding(one)
             continue
         try:
             if findings is None or job.apart:
                 together = [one] if job.apart else accepted
-                findings = iter(
-                    verifier.verify(together, _context(job, verifier, job.folder(around.work, index), sent))
-                )
+                findings = iter(verifier.verify(together, _context(job, verifier, around.work, sent)))
             finding: object = next(findings, None)
             if finding is None:
                 return say.last(_bad(sent.key, "verify ended before it had a finding for each candidate"))
@@ -115,7 +115,8 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
         except BaseException as error:  # noqa: BLE001
             return say.last(_fault(sent.key, error, verifier))
         try:
-            say.finding(finding)
+            say.finding(finding, took=time.monotonic() - begun)
+            begun = time.monotonic()
         except NO_JSON as error:
             return say.last(_bad(sent.key, f"a finding that has no JSON form: {error}"))
     with contextlib.suppress(Exception):  # every candidate has its finding; what breaks now breaks nothing
@@ -125,13 +126,20 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
 
 
 def _context(job: Job, verifier: Verifier[Any], work: Path, sent: Sent) -> Context:
-    """The candidate's folders, made; the working directory is `work`."""
-    if job.apart:
-        work.mkdir()
-        os.chdir(work)
     checkpoint = Path(sent.checkpoint) if sent.checkpoint else work / "checkpoint"
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    return Context(work, checkpoint, job.replicate, verifier.settings_hash, job.limits.threads)
+    if job.apart:
+        os.chdir(work)
+    return _Context(work, checkpoint, job.replicate, verifier.settings_hash, job.limits.threads)
+
+
+class _Context(Context):
+    """Makes the checkpoint's folder when it is asked for: most verifiers never do."""
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name == "checkpoint":
+            value.mkdir(parents=True, exist_ok=True)
+        return value
 
 
 def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
@@ -192,7 +200,7 @@ class _Speaker:
         while line:
             line = line[os.write(self._around.results, line) :]
 
-    def finding(self, finding: Finding, **more: bool) -> None:
+    def finding(self, finding: Finding, **more: float) -> None:
         used = processes.own_cpu()
         self.message({"finding": finding_to_wire(finding), "cpu": used - self._cpu, **more})
         self._cpu = used

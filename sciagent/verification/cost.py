@@ -19,10 +19,12 @@ class CostModel:
 
     def __init__(self, ratios: Iterable[float] = ()) -> None:
         self._ratios: deque[float] = deque(ratios, maxlen=WINDOW)
+        self._ninetieth: float | None = None  # percentile of the ratios, once it was asked for
 
     def observe(self, declared: Mapping[str, float], actual: Mapping[str, float]) -> None:
         if declared.get("core_seconds", 0.0) > 0:
             self._ratios.append(actual.get("core_seconds", 0.0) / declared["core_seconds"])
+            self._ninetieth = None
 
     def expected(self, declared: Cost) -> Cost:
         """The declared cost times the mean ratio; as declared below five observations."""
@@ -31,6 +33,7 @@ class CostModel:
 
     def reservation(self, declared: Cost) -> Cost:
         """The 90th percentile: what must be left in the budget before a job is started."""
-        enough = len(self._ratios) >= MIN_OBSERVATIONS
-        factor = float(np.quantile(self._ratios, 0.9)) if enough else UNLEARNT_FACTOR
+        if self._ninetieth is None and len(self._ratios) >= MIN_OBSERVATIONS:
+            self._ninetieth = float(np.quantile(self._ratios, 0.9))
+        factor = UNLEARNT_FACTOR if self._ninetieth is None else self._ninetieth
         return Cost({r: a * factor for r, a in declared.items()})

@@ -38,8 +38,8 @@ CANCEL_SECONDS = 1.5  # then the zygote itself is killed
 @dataclass(frozen=True)
 class Request:
     """settings: of the verifier, as its model takes them. checkpoints: for each candidate a folder that outlives the
-    attempt; none by default. apart: each candidate is verified by a call and in a folder of its own, as if it were
-    alone; otherwise the verifier gets them as one batch."""
+    attempt; none by default. apart: each candidate is verified by a call of its own and finds an empty folder, as if it
+    were alone; otherwise the verifier gets them as one batch."""
 
     verifier: str
     settings: dict[str, Any]
@@ -54,6 +54,7 @@ class Request:
 class HostResult:
     """cost: CPU time of the whole process tree; empty where the zygote died, for nobody measured it.
 
+    own_seconds: of the wall time, what the verification took without the start of its process, as that process says.
     files: the artifacts, in the worker's spool folder until `Worker.close`; take them before.
     """
 
@@ -62,6 +63,7 @@ class HostResult:
     wall_seconds: float
     versions: dict[str, str] = field(default_factory=dict)
     files: tuple[StoredFile, ...] = ()
+    own_seconds: float | None = None
 
 
 _DOUBTFUL = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT)
@@ -208,9 +210,8 @@ class Worker:
                 files = tuple(StoredFile(**{**one, "path": Path(one["path"])}) for one in event["files"])
                 kept = tuple(ArtifactFile(one.name, str(one.path), one.media_type) for one in files)
                 cost = Cost(core_seconds=event["cpu"])
-                heard.append(
-                    HostResult(replace(finding, artifacts=kept), cost, event["wall"], dict(self._versions), files)
-                )
+                finding = replace(finding, artifacts=kept)
+                heard.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
 
     def _failed(self, candidate: Candidate, failure: dict[str, Any], wall: float) -> HostResult:
         finding = finding_from_wire({**failure, "candidate_key": candidate.key}, candidate.key)

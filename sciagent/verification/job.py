@@ -47,7 +47,7 @@ class Sent:
 class Job:
     """What the driver asks of the zygote: one child process for these candidates.
 
-    apart: each is verified by a call of its own, in a folder of its own, as if it were alone.
+    apart: each is verified by a call of its own and finds an empty folder, as if it were alone.
     """
 
     number: int
@@ -57,10 +57,6 @@ class Job:
     limits: Limits
     replicate: int = 0
     apart: bool = False
-
-    def folder(self, work: Path, index: int) -> Path:
-        """Where candidate `index` is verified."""
-        return work / str(index) if self.apart else work
 
     def to_wire(self) -> dict[str, Any]:
         sent = [dict(vars(one)) for one in self.candidates]

@@ -18,6 +18,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification import child, processes
 from sciagent.verification.contract import Verifier
 from sciagent.verification.job import Job
+from sciagent.verification.scratch import empty_folder
 from sciagent.verification.wire import (
     MAX_ARTIFACT_BYTES,
     MAX_LINE,
@@ -180,12 +181,14 @@ class Watch:
             raise WireError("more findings than candidates")
         else:
             finding = finding_from_wire(message.get("finding"), self._job.candidates[self.index].key)
-            cpu = message.get("cpu")
-            files = store(finding.artifacts, self._job.folder(self._work, self.index), self._spool / str(self.index))
+            wall = time.monotonic() - self._turn
+            files = store(finding.artifacts, self._work, self._spool / str(self.index))
             self._driver.say(
-                "finding", finding=message["finding"], files=files, wall=time.monotonic() - self._turn,
-                cpu=float(cpu) if isinstance(cpu, int | float) and 0 <= cpu < 1e9 else 0.0,
+                "finding", finding=message["finding"], files=files, wall=wall,
+                cpu=_seconds(message.get("cpu"), 0.0), took=min(wall, _seconds(message.get("took"), wall)),
             )  # fmt: skip
+            if self._job.apart:
+                empty_folder(self._work)
             self.index += 1
             self._finished = message.get("stop") is True
             self._turn = time.monotonic()
@@ -203,6 +206,10 @@ class Watch:
         """The end of what the child printed belongs to its failure."""
         if self.failure and (tail := self._tail()):
             self.failure["diagnostics"]["output_tail"] = tail
+
+
+def _seconds(claimed: object, otherwise: float) -> float:
+    return float(claimed) if isinstance(claimed, int | float) and 0 <= claimed < 1e9 else otherwise
 
 
 def store(artifacts: Sequence[ArtifactFile], work: Path, spool: Path) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ from sciagent.verification.child import THREAD_VARIABLES
 from sciagent.verification.contract import Verifier
 from sciagent.verification.job import Job
 from sciagent.verification.registry import provider, verifier_class
+from sciagent.verification.scratch import remove_folder
 from sciagent.verification.watch import Cancelled, Watch, failure
 from sciagent.verification.wire import dumps
 
@@ -166,18 +167,10 @@ def _run(job: Job, kind: type[Verifier[Any]], control: Control, folder: Path) ->
     watch.add_output()
     watch.remove_output()
     for old in (home / "work", home, temporary):
-        _remove(old)
+        remove_folder(old)
     control.say(
         "end", failure=watch.failure, whole=False, ready=watch.ready, cpu=cpu, wall=watch.wall, index=watch.index
     )
-
-
-def _remove(folder: Path) -> None:
-    """Most jobs leave nothing, and walking a tree takes longer than they do."""
-    try:
-        folder.rmdir()
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(folder: Path, driver: int, warm: list[str]) -> None:

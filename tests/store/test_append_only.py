@@ -31,10 +31,8 @@ def full(ledger: Ledger) -> Ledger:
         made = rows.new_evidence(candidate_id, rows.gap(), attempt_id=attempt_id, artifacts=(artifact,))
         evidence.record(connection, [made])
         jobs.book(connection, row.id, rung_id, attempt_id, {"core_seconds": 2.0})
-        jobs.observe_cost(
-            connection, verifier="toy", version="1", settings_hash=rows.SETTINGS, candidate_id=candidate_id,
-            attempt_id=attempt_id, declared={"core_seconds": 1.0}, actual={"core_seconds": 2.0},
-        )  # fmt: skip
+        costs = {"core_seconds": 1.0}, {"core_seconds": 2.0}
+        jobs.observe_costs(connection, [jobs.CostSeen("toy", "1", rows.SETTINGS, candidate_id, attempt_id, *costs)])
         changes = [("budget.core_seconds", 100, 200)]
         campaigns.amend(
             connection, row, spec={}, spec_hash="c" * 64, source="", base=".", changes=changes, who="me", why="more"

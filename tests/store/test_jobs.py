@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.states import AttemptState, JobState
+from sciagent.errors import LedgerError
 from sciagent.store import campaigns, jobs, queries
 from sciagent.store import tables as t
 from sciagent.store.campaigns import CampaignRow
@@ -99,12 +100,12 @@ def test_a_job_goes_back_to_the_queue_with_its_reservation(ledger: Ledger, row: 
     one = claim(ledger, job_id)
     assert one is not None and finish(ledger, one, JobState.QUEUED, kills=1)
     with ledger.begin() as connection:
-        assert jobs.kills_of(connection, job_id) == 1
+        assert jobs.kills_of(connection, [job_id]) == {job_id: 1}
         assert jobs.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
     one = claim(ledger, job_id)
     assert one is not None and finish(ledger, one, JobState.QUARANTINED, kills=1)
     with ledger.begin() as connection:
-        assert jobs.reserved(connection, row.id) == {} and jobs.kills_of(connection, job_id) == 2
+        assert jobs.reserved(connection, row.id) == {} and jobs.kills_of(connection, [job_id]) == {job_id: 2}
 
 
 def test_a_job_is_offered_again_however_many_drivers_die_over_it(ledger: Ledger, row: CampaignRow) -> None:
@@ -123,7 +124,7 @@ def test_the_most_urgent_come_first(ledger: Ledger, row: CampaignRow) -> None:
 
 def test_one_job_a_candidate_rung_and_replicate(ledger: Ledger, row: CampaignRow) -> None:
     (job_id,) = make(ledger, row)
-    with pytest.raises(sa.exc.IntegrityError), ledger.begin() as connection:
+    with pytest.raises(LedgerError, match="already"), ledger.begin() as connection:
         old = connection.execute(sa.select(t.job).where(t.job.c.id == job_id)).mappings().one()
         jobs.create(
             connection, campaign_id=row.id, rung_id=old["rung_id"], candidate_id=old["candidate_id"], replicate=0,
@@ -210,10 +211,8 @@ def test_cost_ratios_are_of_the_same_settings(ledger: Ledger, row: CampaignRow) 
         candidate_id = rows.entered(connection, row, 1)[0]
         attempt = jobs.begin_attempt(connection, "a", campaign_id=row.id, rung_id=None)
         for settings, declared, actual in (("s", 2.0, 3.0), ("s", 2.0, 1.0), ("s", 0.0, 1.0), ("x", 1.0, 9.0)):
-            jobs.observe_cost(
-                connection, verifier="v", version="1", settings_hash=settings, candidate_id=candidate_id,
-                attempt_id=attempt, declared={"core_seconds": declared}, actual={"core_seconds": actual, "money": 7.0},
-            )  # fmt: skip
+            costs = {"core_seconds": declared}, {"core_seconds": actual, "money": 7.0}
+            jobs.observe_costs(connection, [jobs.CostSeen("v", "1", settings, candidate_id, attempt, *costs)])
         assert jobs.cost_ratios(connection, "v", "1", "s") == [0.5, 1.5]
         assert jobs.cost_ratios(connection, "v", "1", "s", last=2) == [0.5]
         assert jobs.cost_ratios(connection, "v", "2", "s") == []

@@ -256,10 +256,12 @@ def test_candidates_apart_have_folders_and_checkpoints_of_their_own(worker: Work
     assert all(r.cost["core_seconds"] > 0 for r in files)
 
 
-def test_who_fails_in_a_process_that_others_used_is_tried_again_alone(worker: Worker) -> None:
+def test_who_fails_in_a_process_that_others_used_is_tried_again_alone(worker: Worker, tmp_path: Path) -> None:
     results = worker.run(Request("bad.once", {}, ABC, AMPLE, apart=True))
     assert said(results) == ["ok"] * 4, "each but the first was blamed for what its predecessor left"
     assert len({r.finding.diagnostics["pid"] for r in results}) == 4
+    alone = worker.run(Request("bad.once", {}, ABC[:1], AMPLE, checkpoints=(tmp_path / "kept",)))
+    assert said(alone) == ["ok"] and not list(tmp_path.iterdir()), "a folder that nobody asked for"
     spoilt = worker.run(Request("bad.raises", {}, ABC[:2], AMPLE, apart=True))
     assert said(spoilt) == ["crashed/exception"] * 2
 

@@ -77,6 +77,7 @@ class Noop(Base):
         end = time.process_time() + self.settings.burn
         while time.process_time() < end:
             pass
+        assert context.checkpoint.is_dir()
         here = [path.name for path in Path().iterdir()]
         return self.good(
             candidate, diagnostics={"threads": os.environ["OMP_NUM_THREADS"], "cwd": here, "warmed_in": self.warmed_in}

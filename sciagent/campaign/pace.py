@@ -1,0 +1,89 @@
+"""Pace: how many jobs of a rung go to a worker at a time, and how many wait beside it, by how long they take.
+
+A job of minutes is chosen when a worker is free, with all that is known by then. A job of milliseconds would keep its
+worker waiting for the ledger, and forking its process takes longer than the job: those are claimed a little ahead, and
+handed over in groups that share a process. No group or queue holds more than `AHEAD_SECONDS` of work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+AHEAD_SECONDS = 0.05  # of work in a group
+SHORT_SECONDS = 0.01  # a job this long has a process of its own
+LONG_SECONDS = 1.0  # a job this long is not claimed before a worker is free
+MAX_GROUP = 16
+MARGIN = 32  # a job is claimed ahead, or shares a group, only while the budget would hold so many like it
+_WEIGHT = 0.2  # of the latest observation
+
+T = TypeVar("T")
+
+
+class Pace:
+    """Wall time of a job at each rung, by position: a running mean, unknown before the first."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, float] = {}
+
+    def observe(self, position: int, wall_seconds: float) -> None:
+        """A long one counts at once, a short one by and by: who has seen a job of minutes goes carefully."""
+        old = self._seconds.get(position, wall_seconds)
+        weight = 1.0 if wall_seconds > 10 * old else _WEIGHT
+        self._seconds[position] = old + weight * (wall_seconds - old)
+
+    def group(self, position: int) -> int:
+        """Jobs for one process."""
+        seconds = self._seconds.get(position)
+        if seconds is None or seconds >= SHORT_SECONDS:
+            return 1
+        return max(1, min(MAX_GROUP, int(AHEAD_SECONDS / max(seconds, 1e-4))))
+
+    def ahead(self, position: int) -> bool:
+        """Whether a job may be claimed before a worker is free."""
+        return self._seconds.get(position, LONG_SECONDS) < LONG_SECONDS
+
+    def wanted(self, positions: Sequence[int], free: int, waiting: int) -> int:
+        """The most jobs that `free` workers and `waiting` places beside them could take."""
+        ahead = waiting if any(map(self.ahead, positions)) else 0
+        return max(map(self.group, positions), default=1) * (free + ahead)
+
+
+@dataclass
+class Group(Generic[T]):
+    """Jobs of one rung for one process. waits: claimed before a worker is free."""
+
+    position: int
+    room: int
+    waits: bool
+    jobs: list[T] = field(default_factory=list)
+
+    def reserve(self, n: int) -> None:
+        """n places are spoken for, their jobs follow."""
+        self.room -= n
+
+
+class Places(Generic[T]):
+    """Hands out the places of one dispatch: first the free workers, then what may wait beside them."""
+
+    def __init__(self, pace: Pace, free: int, waiting: int) -> None:
+        self._pace, self._free, self._waiting = pace, free, waiting
+        self.groups: list[Group[T]] = []
+
+    def alone(self, position: int, job: T) -> None:
+        """A job that takes a free worker whatever else there is."""
+        self._free -= 1
+        self.groups.append(Group(position, 0, False, [job]))
+
+    def find(self, position: int, ample: bool) -> Group[T] | None:
+        """The group that takes the next job of a rung; None without a place. ample: the budget holds many like it."""
+        for group in self.groups:
+            if ample and group.position == position and group.room > 0:
+                return group
+        waits = not self._free
+        if waits and not (self._waiting and ample and self._pace.ahead(position)):
+            return None
+        self._free, self._waiting = self._free - (not waits), self._waiting - waits
+        self.groups.append(Group(position, self._pace.group(position) if ample else 1, waits))
+        return self.groups[-1]
