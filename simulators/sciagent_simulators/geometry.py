@@ -176,6 +176,14 @@ def embed(
     mol: RDKit molecule or SMILES, hydrogens implicit. Diagnostics: force field, conformers embedded, the lowest
     energy in kcal/mol. Raises SimulatorError implausible (embedding_failed, overlapping_atoms).
     """
+    geometries, _, diagnostics = embed_with_energies(mol, charge, multiplicity, conformers, seed)
+    return geometries, diagnostics
+
+
+def embed_with_energies(
+    mol: Any, charge: int, multiplicity: int, conformers: int, seed: int
+) -> tuple[list[Geometry], Positions, dict[str, Any]]:
+    """As `embed`, with the force field's energies, (n,), kcal/mol, in the same order."""
     from rdkit import Chem
     from rdkit.Chem import rdDistGeom
 
@@ -198,13 +206,17 @@ def embed(
         for k in order
     ]
     check(geometries[0])
-    return geometries, {
-        "force_field": force_field,
-        "conformers": len(found),
-        "random_coordinates": random_coordinates,
-        "force_field_energy": float(energies[order[0]]),
-        "seed": seed,
-    }
+    return (
+        geometries,
+        np.array(energies, dtype=float)[order],
+        {
+            "force_field": force_field,
+            "conformers": len(found),
+            "random_coordinates": random_coordinates,
+            "force_field_energy": float(energies[order[0]]),
+            "seed": seed,
+        },
+    )
 
 
 def prepare(

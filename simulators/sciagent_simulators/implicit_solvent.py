@@ -6,7 +6,8 @@ kT ln 24.79 = 0.0825 eV (1.90 kcal/mol) above it; `xtb` calls that one `bar1M`.
 
 Sources: ALPB and GBSA in xtb: Ehlert, Stahn, Spicher, Grimme, J. Chem. Theory Comput. 17, 4250 (2021). States:
 https://tblite.readthedocs.io/en/latest/spec/solvation.html. Which solvents: tblite 0.8.0, tried one by one;
-all of them agree with xtb 6.5.1 within 1e-7 hartree for formaldehyde. GBSA has one set of parameters for benzene and toluene.
+all of them agree with xtb 6.5.1 within 1e-7 hartree for formaldehyde. GBSA has one set of parameters for benzene and
+toluene.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
@@ -58,9 +59,11 @@ def measured(
     values: dict[Property, float | None],
     rigid: dict[Property, float],
     flexible: dict[Property, float],
+    further: dict[Property, float] | None = None,
 ) -> tuple[Measured, ...]:
     """Values in canonical units with the uncertainty of the molecule's class; None is left out.
 
+    further: standard uncertainties of single values, added in quadrature.
     Raises SimulatorError implausible (implausible_value) for a value outside the property's bounds.
     """
     from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
@@ -76,11 +79,12 @@ def measured(
                 Outcome.IMPLAUSIBLE, Reason.IMPLAUSIBLE_VALUE,
                 f"{prop.name} = {value:.4g} {prop.unit}; plausible is {low} to {high}",
             )  # fmt: skip
-        found.append(Measured(prop.name, level, Quantity(value, prop.unit, spread[prop])))
+        uncertainty = math.hypot(spread[prop], (further or {}).get(prop, 0.0))
+        found.append(Measured(prop.name, level, Quantity(value, prop.unit, uncertainty)))
     return tuple(found)
 
 
-def geometry_artifact(geometry: Geometry, molecule: Molecule, context: Context) -> ArtifactFile:
-    """The geometry as XYZ in the scratch folder."""
-    name = f"{molecule.key[:16]}.xyz"
+def geometry_artifact(geometry: Geometry, molecule: Molecule, context: Context, what: str = "") -> ArtifactFile:
+    """The geometry as XYZ in the scratch folder. what: which of several, such as `cation`."""
+    name = f"{molecule.key[:16]}{'-' + what if what else ''}.xyz"
     return ArtifactFile(name, str(geometry.write_xyz(context.scratch / name, molecule.smiles)), "chemical/x-xyz")
