@@ -73,7 +73,7 @@ def agreement(x: Array, y: Array, shared_scale: bool) -> Agreement:
     if n < FEWEST:
         return Agreement(n, None, None, None, None, None)
     rho = spearman(x, y)
-    low, high = (None, None) if rho is None else interval(rho, n)
+    low, high = (interval(rho, n) if rho is not None else None) or (None, None)
     mae = float(np.mean(np.abs(y - x))) if shared_scale else None
     bias = float(np.mean(y - x)) if shared_scale else None
     return Agreement(n, rho, low, high, mae, bias)
@@ -88,12 +88,13 @@ def spearman(x: Array, y: Array) -> float | None:
     return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
 
 
-def interval(rho: float, n: int, z: float = 1.959964) -> tuple[float, float]:
-    """95 % interval by Fisher's transform with the variance (1 + rho**2 / 2) / (n - 3); n >= 4.
+def interval(rho: float, n: int, z: float = 1.959964) -> tuple[float, float] | None:
+    """95 % interval by Fisher's transform with the variance (1 + rho**2 / 2) / (n - 3); n >= 4. None where the ranks
+    agree or disagree fully: the transform is infinite there, and a width of nothing would be a lie.
 
     Source: Bonett and Wright, Psychometrika 65, 23 (2000).
     """
-    if abs(rho) >= 1.0:
-        rho = math.copysign(1.0 - 1e-12, rho)
+    if abs(rho) > 1.0 - 1e-9:
+        return None
     centre, half = math.atanh(rho), z * math.sqrt((1 + rho * rho / 2) / (n - 3))
     return math.tanh(centre - half), math.tanh(centre + half)

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.evidence import Measured
 from sciagent.domain.states import Standing
 from sciagent.errors import SciagentError
+from sciagent.report.geometries import geometry
 from sciagent.report.wording import MISSED, value, words
 from sciagent.store import report_candidates as ask
 from sciagent.store.artifacts import ArtifactStore
@@ -21,7 +22,6 @@ from sciagent.store.report_candidates import Answer, Origin, Ranked
 CARDS = 12
 ROWS = 1000
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
-GEOMETRIES = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,10 @@ def _card(
     values = all_values(answers)
     highest = {v.property: v for v in values}
     headline = [highest[name] for name in wanted if name in highest]
-    geometry, form = _geometry(artifacts, answers)
+    found = geometry(artifacts, answers, MAX_GEOMETRY)
+    text, form = found[:2] if found else (None, "")
     return Card(
-        rank, one, status(one, ladder), kind(one), _drawing(one), geometry, form, headline,
+        rank, one, status(one, ladder), kind(one), _drawing(one), text, form, headline,
         [v for v in values if v not in headline], all_values(imported), ask.origin(connection, one),
         [*answers, *imported],
     )  # fmt: skip
@@ -93,7 +94,7 @@ def kind(one: Ranked) -> str:
         return "hit"
     if one.standing == Standing.SETTLED:
         return "verified"
-    return "open" if one.standing in (Standing.OPEN, Standing.PENDING) else "fallen"
+    return "open" if one.standing in (Standing.OPEN, Standing.PENDING, Standing.HELD) else "fallen"
 
 
 def status(one: Ranked, ladder: Sequence[RungRow]) -> str:
@@ -101,6 +102,8 @@ def status(one: Ranked, ladder: Sequence[RungRow]) -> str:
     here = ladder[one.position].name if one.position < len(ladder) else ""
     if one.hit:
         return "hit"
+    if one.standing in (Standing.HELD, Standing.VETOED):
+        return f"{'held' if one.standing == Standing.HELD else 'taken out'} by a person at {here}"
     if one.reason:
         missed = (one.detail or "").partition(" = ")
         what = f"{words(missed[0])} {words(one.reason)}" if one.reason in MISSED and missed[1] else words(one.reason)
@@ -121,18 +124,6 @@ def _drawing(one: Ranked) -> str:
         return drawing(Molecule.from_payload(one.payload))
     except (SciagentError, ValueError, RuntimeError):
         return ""
-
-
-def _geometry(artifacts: ArtifactStore, answers: Sequence[Answer]) -> tuple[str | None, str]:
-    """The geometry of the highest rung that left one, if its file is there and not too large."""
-    for answer in reversed(answers):
-        for _, sha256, size, media_type in answer.files:
-            if media_type in GEOMETRIES and size <= MAX_GEOMETRY:
-                try:
-                    return artifacts.get(sha256).decode("utf-8", errors="replace"), GEOMETRIES[media_type]
-                except SciagentError:
-                    continue
-    return None, ""
 
 
 @dataclass(frozen=True)

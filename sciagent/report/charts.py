@@ -14,7 +14,8 @@ WITH_BARS = 150  # up to so many points have their uncertainties drawn
 # hatches tell the parts apart where colours do not: in grey print, to a colour-blind reader
 FATES = (
     ("passed", "passed", ""), ("failed", "failed", "////"), ("refused", "refused", "...."),
-    ("inconclusive", "inconclusive", "xxxx"), ("errors", "error", "++++"), ("waiting", "waiting", "----"),
+    ("inconclusive", "inconclusive", "xxxx"), ("errors", "error", "++++"),
+    ("waiting", "waiting, running or set aside", "----"),
 )  # fmt: skip
 COSTS = (
     ("passed", "passed", "passed", ""), ("failed", "failed", "failed", "////"),

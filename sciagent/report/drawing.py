@@ -46,7 +46,7 @@ def svg(made: Figure, title: str, salt: str) -> str:
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
-    text = re.sub(r' id="[A-Za-z.]+\d*_\d+"', "", text)
+    text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
     text = re.sub(r"#[0-9a-f]{6}\b", lambda m: _VARIABLES.get(m.group(), m.group()), text)
     text = re.sub(r"font-family:[^;\"]*|font: ([\d.]+px) [^;\"]*", _font, text)
     box = re.search(r'viewBox="([^"]+)"', text)

@@ -88,8 +88,8 @@ def _sure(
     for one in last[:2]:
         f = one.figures
         lines.append(
-            f"{one.lower} ranks {one.property} as {one.upper} does with Spearman {f.spearman:.2f} "
-            f"[{f.low:.2f}, {f.high:.2f}], n = {f.n}."
+            f"{one.lower} ranks {one.property} as {one.upper} does with Spearman {f.spearman:.2f}"
+            f"{'' if f.low is None else f' [{f.low:.2f}, {f.high:.2f}]'}, n = {f.n}."
         )
         if not status["hits"]:
             figure = f"Spearman {f.spearman:.2f}"

@@ -345,3 +345,31 @@ def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> li
         .limit(limit)
     )
     return [dict(one) for one in connection.execute(query).mappings()]
+
+
+def proposals(connection: Connection, row: CampaignRow, page: int = 1000) -> Iterator[Any]:
+    """(id, at, turn, proposer, status, reason, detail, text, candidate key, operation, rationale, predicted) of every
+    proposal, by status and in the order they came, a page at a time."""
+    p, u, j, c = t.proposal.c, t.turn.c, t.trajectory.c, t.candidate.c
+    # by status, since (campaign, status, id) is what the index holds in order
+    for status in connection.execute(sa.select(p.status).where(p.campaign_id == row.id).distinct()).scalars().all():
+        last = 0
+        while True:
+            query = (
+                sa.select(
+                    p.id, p.at, u.number, j.proposer, p.status, p.reason, p.detail, p.text, c.key, p.operation,
+                    p.rationale, p.predicted,
+                )
+                .select_from(t.proposal)
+                .outerjoin(t.turn, u.id == p.turn_id)
+                .outerjoin(t.trajectory, j.id == u.trajectory_id)
+                .outerjoin(t.candidate, c.id == p.candidate_id)
+                .where(p.campaign_id == row.id, p.status == status, p.id > last)
+                .order_by(p.id)
+                .limit(page)
+            )  # fmt: skip
+            rows = connection.execute(query).all()
+            if not rows:
+                break
+            yield from rows
+            last = rows[-1][0]
