@@ -18,6 +18,7 @@ from sciagent.campaign.heartbeat import Heartbeat
 from sciagent.campaign.money import Purse
 from sciagent.campaign.pace import Pace, Places
 from sciagent.campaign.prepare import prepare
+from sciagent.campaign.safety import note
 from sciagent.campaign.workbench import CampaignWorkbench
 from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import content_hash
@@ -74,7 +75,7 @@ class Driver:
             sweep(built.scratch())
             with built.ledger.begin() as connection:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
-                started = {"reaped": self.reaped}
+                started = {"reaped": self.reaped, "safety": note(built.spec) or "on"}
                 campaigns.log_event(connection, built.row.id, "driver_started", started)
                 self._purse = Purse(built, connection)
                 self._trajectory_id = self._open_trajectory(connection)

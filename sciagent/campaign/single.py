@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from sciagent.campaign import safety
 from sciagent.campaign.build import BuiltRung, built_rungs
 from sciagent.campaign.judge import Answer, judge, place
 from sciagent.campaign.prepare import prepare
 from sciagent.campaign.record import Result, answer_of, record_results, store_files
 from sciagent.campaign.spec import CampaignSpec
+from sciagent.campaign.spec_safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Measured
@@ -16,13 +18,16 @@ from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.states import AttemptState, Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.store import candidates, evidence, jobs
-from sciagent.store.campaigns import new_owner
+from sciagent.store.campaigns import log_event, new_owner
 from sciagent.store.ledger import Ledger
 from sciagent.verification.host import Request, Worker
 
 
-def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str) -> dict[str, Any]:
-    """`{key, smiles, verdict, reason, rungs}`; evidence is reused from the ledger and new evidence kept in it."""
+def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -> dict[str, Any]:
+    """`{key, smiles, verdict, reason, rungs}`; evidence is reused from the ledger and new evidence kept in it.
+
+    What the safety screen refuses goes no further, and is logged; so is that a spec has none, with its reason.
+    """
     try:
         candidate = parse_molecule(smiles, standardise=spec.standardise)
     except InvalidCandidateError as error:
@@ -32,6 +37,9 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str) -> dict[str, Any
         }  # fmt: skip
     with ledger.begin() as connection:
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
+        if not spec.safety.screen:
+            payload = {"key": candidate.key, "text": smiles[:500], "reason": spec.safety.reason, "who": who}
+            log_event(connection, None, safety.OFF, payload)
     ladder = built_rungs(spec)
     prepare(ladder)
     rules, objectives = tuple(r.rules for r in ladder), spec.domain_objectives()
@@ -47,6 +55,13 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str) -> dict[str, Any
             where = place(rules, objectives, answers)
             if where.standing is not Standing.OPEN:
                 break
+    screen = ladder[where.position].verifier.name if where.position < len(ladder) else ""
+    if screen == SCREEN and where.verdict is Verdict.NOT_APPLICABLE:
+        with ledger.begin() as connection:
+            safety.log_blocked(
+                connection, None, key=candidate.key, text=smiles, reason=where.reason or "", detail=where.detail,
+                operation="verify",
+            )  # fmt: skip
     verdict = where.verdict or Verdict.PASS
     if verdict is Verdict.NOT_APPLICABLE:
         verdict = Verdict.FAIL if rules[where.position].drop_on_refusal else Verdict.INCONCLUSIVE

@@ -9,13 +9,15 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign import safety
 from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.judge import Answer, Place, judge, place
 from sciagent.campaign.record import Result, answer_of, columns, record_results, store_files
+from sciagent.campaign.spec_safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.states import AttemptState, Standing
 from sciagent.errors import InvalidCandidateError
@@ -100,7 +102,10 @@ class CampaignWorkbench:
     def best(self, n: int) -> list[Scored]:
         with self._built.ledger.read() as connection:
             rows = standings.top(connection, self._built.row.id, n)
-        return [Scored(key, text, value, depth, seeds) for _, key, text, value, depth, seeds in rows]
+        return [
+            Scored(key, text, value, depth, seeds, seq, made or "")
+            for _, key, text, value, depth, seeds, seq, made in rows
+        ]
 
     def known(self, key: str) -> bool:
         if key in self._new_keys:
@@ -115,6 +120,8 @@ class CampaignWorkbench:
             made = parse_molecule(given.text, standardise=spec.standardise, multiplicity=given.multiplicity)
         except InvalidCandidateError as error:
             return _Entry(given, "refused", reason=Reason(error.reason), detail=error.detail)
+        if (hazard := safety.refusal(self._built.guard, made)) is not None:
+            return _Entry(given, "refused", candidate=made, reason=hazard.reason, detail=hazard.detail)
         return _Entry(given, "new", candidate=made)
 
     def _mark_duplicates(self, entries: Sequence[_Entry]) -> list[_Entry]:
@@ -125,7 +132,7 @@ class CampaignWorkbench:
             there = standings.members(connection, self._built.row.id, list(ids.values()))
         fresh = []
         for entry in entries:
-            if entry.candidate is None:
+            if entry.candidate is None or entry.status == "refused":
                 continue
             key = entry.candidate.key
             if key in self._new_keys or ids.get(key) in there:
@@ -162,14 +169,22 @@ class CampaignWorkbench:
     def _place(self, entry: _Entry) -> None:
         entry.where = place(self._built.rules, self._built.objectives, entry.answers)
 
-    def commit(self, connection: Connection, turn_id: int, seeds: frozenset[str] = frozenset()) -> None:
-        """Write everything of the turn: candidates, proposals, fast evidence, standings, spend."""
+    def commit(self, connection: Connection, turn_id: int | None, seeds: frozenset[str] = frozenset()) -> None:
+        """Write everything of the turn: candidates, proposals, fast evidence, standings, spend.
+
+        Who calls it holds the lock of the campaign's row. turn_id: None for what a person adds."""
         built, now = self._built, db_now(connection)
         made = [e.candidate for e in self._entries if e.candidate is not None]
         ids = candidates.enter(connection, made)
         candidates.enter_aliases(
             connection, [(ids[e.candidate.key], e.given.text) for e in self._entries if e.candidate and e.given.text]
         )
+        there = standings.members(
+            connection, built.row.id, [ids[e.candidate.key] for e in self._entries if e.candidate is not None]
+        )
+        for entry in self._entries:  # the same may have been added by another process since we looked
+            if entry.candidate is not None and ids[entry.candidate.key] in there:
+                entry.status = "duplicate"
         proposal_ids = []
         for entry in self._entries:
             row = {
@@ -203,7 +218,26 @@ class CampaignWorkbench:
         )  # fmt: skip
         for rung in built.fast:
             self._write_fast(connection, rung, ids)
+        self._write_blocked(connection, turn_id)
         self._write_reuse(connection, fresh, ids)
+
+    def _write_blocked(self, connection: Connection, turn_id: int | None) -> None:
+        """An event for each candidate that the safety screen refused."""
+        for e in self._entries:
+            where = e.where
+            by_rung = (
+                e.status == "new"
+                and where is not None
+                and where.verdict is Verdict.NOT_APPLICABLE
+                and self._built.rungs[where.position].verifier.name == SCREEN
+            )
+            if e.candidate is None or not (by_rung or e.status == "refused"):
+                continue
+            reason, detail = (where.reason or "", where.detail) if by_rung and where else (str(e.reason), e.detail)
+            safety.log_blocked(
+                connection, self._built.row.id, key=e.candidate.key, text=e.given.text, reason=reason, detail=detail,
+                operation=e.given.operation[:100], turn_id=turn_id,
+            )  # fmt: skip
 
     def _write_parents(self, connection: Connection, fresh: Sequence[tuple[_Entry, int]], ids: dict[str, int]) -> None:
         rows = []
@@ -242,8 +276,13 @@ class CampaignWorkbench:
         files = store_files(self._built.ledger, [result for _, result in batch])
         found = [
             Result(
-                rung, attempt_id, rung.verifier.evidence_key(entry.candidate), entry.candidate,
-                ids[entry.candidate.key], result, artifacts,
+                rung,
+                attempt_id,
+                rung.verifier.evidence_key(entry.candidate),
+                entry.candidate,
+                ids[entry.candidate.key],
+                result,
+                artifacts,
             )
             for (entry, result), artifacts in zip(batch, files, strict=True)
             if entry.candidate is not None

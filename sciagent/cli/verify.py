@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.common import Exit, JsonOption, LedgerOption, open_ledger, put, put_json
+from sciagent.cli.common import Exit, JsonOption, LedgerOption, open_ledger, put, put_json, say, who
 
 
 def register(app: typer.Typer) -> None:
@@ -18,18 +18,32 @@ def verify(
     smiles: Annotated[str, typer.Argument(help="The molecule as SMILES.")],
     campaign: Annotated[Path, typer.Option("--campaign", "-c", help="The campaign whose ladder and limits count.")],
     ledger: LedgerOption = None,
+    no_safety: Annotated[
+        str | None, typer.Option("--no-safety", metavar="REASON", help="Leave the safety screen out, and say why.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Run one molecule up a campaign's ladder until a rung fails it. What is known is reused; what is new is kept.
 
+    What the safety screen refuses goes no further. Both that and --no-safety are logged in the ledger.
+
     Exit codes: 0 it is a hit (it passes every gate and objective), 1 it fails, 4 that could not be decided.
     """
     from sciagent.campaign.load import load_spec
+    from sciagent.campaign.safety import note
     from sciagent.campaign.single import verify_one
+    from sciagent.campaign.spec_safety import is_reason
     from sciagent.cli.progress import show_value
+    from sciagent.errors import UsageError
 
     spec = load_spec(campaign)
-    found = verify_one(open_ledger(ledger, create=True), spec, smiles)
+    if no_safety is not None:
+        if not is_reason(no_safety):
+            raise UsageError("--no-safety: give a reason that a colleague can judge, of three words at least")
+        spec = spec.without_screen(no_safety)
+    if unusual := note(spec):
+        say(unusual)
+    found = verify_one(open_ledger(ledger, create=True), spec, smiles, who())
     if json:
         put_json(found)
     else:

@@ -22,6 +22,7 @@ from sciagent.verification.contract import (
     Verifier,
     at,
 )
+from sciagent_verifiers.fast.safety import MoleculeSafety
 
 
 class Geometry(Settings):
@@ -113,13 +114,16 @@ proposer:
   seeds: seeds.csv
 scheduler: {kind: thresholds}
 workers: 2
+safety:
+  screen: false
+  reason: the fake verifiers stand alone in these tests
 """
 
 
 @pytest.fixture(name="folder")
 def make_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a file of seeds, while the fake verifiers are registered."""
-    points = {loaded.name: Point(loaded) for loaded in (Scf, Checks, Lattice, Bench)}
+    points = {loaded.name: Point(loaded) for loaded in (Scf, Checks, Lattice, Bench, MoleculeSafety)}
     monkeypatch.setattr(registry, "_points", lambda: points)
     (tmp_path / "seeds.csv").write_text("smiles\nCCO\n")
     return tmp_path

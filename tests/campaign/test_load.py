@@ -277,6 +277,7 @@ def test_the_verifiers_that_ship_make_a_ladder(tmp_path: Path) -> None:
     (tmp_path / "seeds.csv").write_text("smiles\nCCO\n")
     spec = parse_spec(SHIPPED, base=tmp_path)
     assert [(rung.label, rung.tier.value) for rung in spec.ladder] == [
+        ("molecule_safety", "fast"),
         ("molecule_checks", "fast"),
         ("gfn2", "simulation"),
         ("dft", "high_fidelity"),
