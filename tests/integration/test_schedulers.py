@@ -1,0 +1,94 @@
+"""Each scheduler on a small real campaign: checks, GFN2, GFN1, PBE on molecules of two heavy atoms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.store import tables as t
+from sciagent.store.ledger import Ledger
+from tests.support.campaigns import sciagent, write_campaign
+
+MOLECULES = ("C", "C=C", "CO", "O", "CC", "CF")
+GFN1 = """  - rung: gfn1
+    verifier: xtb.singlepoint
+    settings: {method: GFN1-xTB, geometry: {conformers: 1}}
+  - rung: dft
+"""
+
+
+def run(folder: Path, scheduler: str) -> list[dict[str, Any]]:
+    """Decisions in the order they were made: action, rung, candidate, score then (index), propensity, why."""
+    file = write_campaign(folder, molecules=MOLECULES, dft=2)
+    text = file.read_text().replace("  - rung: dft\n", GFN1)
+    file.write_text(text.replace("scheduler: {kind: exhaustive}", f"scheduler: {scheduler}"))
+    sciagent("run", str(file), "--quiet", cwd=folder, expect=None)
+    query = (
+        sa.select(
+            t.decision.c.action, t.rung.c.name.label("rung"), t.decision.c.candidate_id, t.decision.c.index,
+            t.decision.c.propensity, t.decision.c.why, t.decision.c.chooser,
+        )
+        .join(t.rung, t.rung.c.id == t.decision.c.rung_id)
+        .order_by(t.decision.c.id)
+    )  # fmt: skip
+    with Ledger(str(folder / "sciagent.db")).read() as connection:
+        return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def counts(folder: Path) -> dict[str, int]:
+    return {r["rung"]: r["done"] for r in sciagent("status", "small", "--json", cwd=folder)["rungs"]}
+
+
+def test_random_logs_how_likely_each_draw_was(tmp_path: Path) -> None:
+    decisions = run(tmp_path, "{kind: random}")
+    assert {d["chooser"] for d in decisions} == {"random"}
+    assert all(d["why"].startswith("random: drawn from ") for d in decisions)
+    assert all(d["propensity"] == pytest.approx(1 / int(d["why"].split()[3])) for d in decisions)
+    order = [d["candidate_id"] for d in decisions if d["rung"] == "xtb"]
+    assert order != sorted(order)
+    assert counts(tmp_path)["dft"] == 2
+
+
+def test_halving_promotes_one_in_eta(tmp_path: Path) -> None:
+    decisions = run(tmp_path, "{kind: halving, eta: 2.0}")
+    done = {rung: sum(d["rung"] == rung for d in decisions) for rung in ("xtb", "gfn1", "dft")}
+    assert done == {"xtb": 6, "gfn1": 3, "dft": 1}
+    assert decisions[0]["why"] == "halving: next in order at the first paid rung"
+    reasons = [d["why"].split(" on")[0] for d in decisions if d["rung"] != "xtb"]
+    assert sorted(reasons) == [f"halving: best of those waiting; place {n}" for n in (1, 1, 2, 3)]
+    status = sciagent("status", "small", "--json", cwd=tmp_path)
+    assert status["state"] == "finished"
+    assert status["stop_reason"] == "nothing is left to do; 5 candidates were not promoted"
+
+
+def test_best_rung_ranks_by_one_rung_and_never_runs_the_other(tmp_path: Path) -> None:
+    decisions = run(tmp_path, "{kind: best_rung, rung: gfn1}")
+    done = {rung: [d for d in decisions if d["rung"] == rung] for rung in ("xtb", "gfn1", "dft")}
+    assert {rung: len(found) for rung, found in done.items()} == {"xtb": 0, "gfn1": 6, "dft": 2}
+    assert decisions[:6] == done["gfn1"], "everything is ranked before the terminal rung is run"
+    found = sciagent("export", "small", "-o", "all.jsonl", cwd=tmp_path)
+    assert found.returncode == 0
+    assert counts(tmp_path)["dft"] == 2
+    best = sciagent("best", "small", "-n", "6", "--json", cwd=tmp_path)
+    assert sum(one["verified"] for one in best) == 2
+    assert {d["candidate_id"] for d in done["dft"]} <= {d["candidate_id"] for d in done["gfn1"]}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "message"),
+    [
+        ("{kind: best_rung, rung: gfn}", 'did you mean "gfn1"?'),
+        ("{kind: best_rung, rung: dft}", "is not a paid rung below the terminal one"),
+        ("{kind: best_rung, rung: checks}", "paid rungs there: xtb, gfn1"),
+        ("{kind: halving, eta: 1.0}", "eta"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, scheduler: str, message: str) -> None:
+    file = write_campaign(tmp_path, molecules=MOLECULES, dft=2)
+    text = file.read_text().replace("  - rung: dft\n", GFN1)
+    file.write_text(text.replace("scheduler: {kind: exhaustive}", f"scheduler: {scheduler}"))
+    refused = sciagent("run", str(file), cwd=tmp_path, expect=2)
+    assert message in refused.stderr and "scheduler" in refused.stderr
