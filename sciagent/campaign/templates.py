@@ -1,0 +1,110 @@
+"""The ready campaigns that come with sciagent, copied out for a person to change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from sciagent.errors import UnknownNameError, UsageError
+
+_EDITOR = "# yaml-language-server:"
+
+
+@dataclass(frozen=True)
+class Template:
+    """A ready campaign. data: the files it names, beside it."""
+
+    name: str
+    path: Path
+    description: str
+    data: tuple[Path, ...]
+
+
+def folder() -> Path:
+    """Where they lie: in the package as installed, or beside it in a checkout. Raises UsageError if nowhere."""
+    with as_file(files("sciagent") / "campaigns") as packaged:
+        for place in (packaged, packaged.parent.parent / "campaigns"):
+            if (place / "quickstart.yaml").is_file():
+                return place
+    raise UsageError("the ready campaigns are not installed with this sciagent; install it again from its wheel")
+
+
+def templates() -> dict[str, Template]:
+    """By name, in order of name."""
+    found = {}
+    for path in sorted(folder().glob("*.yaml")):
+        try:
+            data = YAML(typ="safe", pure=True).load(path)
+        except YAMLError:
+            continue
+        named = [data.get("proposer", {}).get(key) for key in ("seeds", "file")]
+        beside = [path.parent / one for one in (*named, *_files(data.get("ladder"))) if isinstance(one, str)]
+        text = " ".join(str(data.get("description", "")).split())
+        found[path.stem] = Template(path.stem, path, text, tuple(p for p in dict.fromkeys(beside) if p.is_file()))
+    return found
+
+
+def _files(value: object) -> list[str]:
+    """Every text in the ladder that names a file beside the campaign."""
+    if isinstance(value, dict):
+        return [name for one in value.values() for name in _files(one)]
+    if isinstance(value, list):
+        return [name for one in value for name in _files(one)]
+    is_name = isinstance(value, str) and "/" not in value and Path(value).suffix in (".csv", ".smi", ".sdf", ".gz")
+    return [str(value)] if is_name else []
+
+
+def write(target: Path, template: str, name: str | None = None) -> list[Path]:
+    """A folder with the campaign, its data and a README; returns what was written.
+
+    name: what the campaign is to be called; default: as the template. Raises UsageError where a file stands already,
+    UnknownNameError for a template there is not.
+    """
+    known = templates()
+    if template not in known:
+        raise UnknownNameError("template", template, known)
+    chosen = known[template]
+    called = name or chosen.name
+    text = chosen.path.read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith(_EDITOR)]
+    if called != chosen.name:
+        lines = [f"campaign: {called}" if line.startswith("campaign:") else line for line in lines]
+    out = {target / f"{called}.yaml": "\n".join(lines) + "\n", target / "README.md": _readme(chosen, called)}
+    copies = {target / one.name: one for one in chosen.data}
+    for path in (*out, *copies):
+        if path.exists():
+            raise UsageError(f"{path} exists already; choose another folder, or move it away (nothing was written)")
+    if target.exists() and not target.is_dir():
+        raise UsageError(f"{target} is a file, not a folder")
+    target.mkdir(parents=True, exist_ok=True)
+    for path, content in out.items():
+        path.write_text(content, encoding="utf-8")
+    for path, source in copies.items():
+        path.write_bytes(source.read_bytes())
+    return [*out, *copies]
+
+
+def _readme(chosen: Template, called: str) -> str:
+    data = "".join(f"- `{one.name}`: structures it starts from, or reads\n" for one in chosen.data)
+    return f"""# {called}
+
+{chosen.description}
+
+- `{called}.yaml`: the campaign: objectives, ladder, budget. Every key has a comment or stands in the reference.
+{data}
+```sh
+sciagent run {called}.yaml              # runs it; the same line again goes on where it stopped
+sciagent status                         # how it stands, from another terminal
+sciagent best                           # the best so far
+sciagent explain SMILES                 # everything about one candidate
+sciagent add SMILES --reason "…"        # a molecule of your own
+sciagent amend --budget wall_minutes=30 # another budget, also while it runs
+```
+
+Results are kept in `sciagent.db` beside this file, artifacts in `sciagent-artifacts`. After a change of objectives or
+rungs give the campaign a new name: what was computed under the same settings is reused at no cost.
+"""

@@ -1,0 +1,118 @@
+"""What the registered verifiers say of themselves: for `sciagent verifiers`. One that does not load is told, too."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticUndefined
+
+from sciagent.domain.candidates import Candidate
+from sciagent.errors import UsageError
+from sciagent.verification.contract import Verifier
+from sciagent.verification.registry import provider, verifier_class, verifier_names
+
+
+def catalogue(samples: Mapping[str, Candidate]) -> list[dict[str, Any]]:
+    """Every verifier by tier, then by name. samples: candidates by name, to tell what one costs."""
+    order = {"fast": 0, "simulation": 1, "high_fidelity": 2, "world": 3, "": 4}
+    found = [entry(name, samples) for name in verifier_names()]
+    return sorted(found, key=lambda one: (order[one["tier"]], one["name"]))
+
+
+def entry(name: str, samples: Mapping[str, Candidate]) -> dict[str, Any]:
+    """One verifier with its default settings. needs: settings without a default; what it measures and costs is known
+    only with them. error: why it cannot be used; then nothing else is known. Raises UnknownNameError."""
+    if name not in verifier_names():
+        verifier_class(name)
+    made: Verifier[Any] | None = None
+    needs: list[str] = []
+    try:
+        found = verifier_class(name)
+        try:
+            made = found()
+        except ValidationError:
+            needs = [key for key, field in found.Settings.model_fields.items() if field.is_required()]
+            if not needs:
+                raise
+        measures = made.measures if made is not None else ()
+    except Exception as error:  # noqa: BLE001 - third-party code; whatever it raises, the others are shown
+        # whoever asks for the list needs it most when one of them is broken
+        reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+        return {"name": name, "tier": "", "package": provider(name), "error": " ".join(reason.split())[:500]}
+    return {
+        "name": name, "tier": str(found.tier), "package": provider(name), "error": None, "version": found.version,
+        "kind": found.kind, "about": inspect.cleandoc(found.__doc__ or ""),
+        "measures": [
+            {
+                "property": m.property.name, "unit": m.property.unit, "level": m.level.label,
+                "description": m.property.description,
+            }
+            for m in measures
+        ],
+        "settings": list(_settings(found.Settings)), "settings_about": _about(found.Settings),
+        "needs": needs, "cost": _costs(made, samples) if made is not None else [],
+        "priors": [asdict(p) for p in found.priors], "engines": list(found.engines),
+        "reusable": found.reusable,
+    }  # fmt: skip
+
+
+def _costs(made: Verifier[Any], samples: Mapping[str, Candidate]) -> list[dict[str, Any]]:
+    """What it declares to cost, for the samples of its kind that it accepts."""
+    found = []
+    for name, candidate in samples.items():
+        if candidate.kind == made.kind and made.accepts(candidate) is None:
+            found.append({"candidate": name, "atoms": candidate.n_atoms, **dict(made.cost(candidate))})
+    return found
+
+
+def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[dict[str, Any]]:
+    """Every setting, nested ones by their path."""
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        default = None if field.default is PydanticUndefined else field.default
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            about = field.description or _about(inner)
+            yield {"name": prefix + name, "takes": "settings", "default": None, "required": False, "about": about}
+            yield from _settings(inner, f"{prefix}{name}.")
+            continue
+        if field.default_factory is not None:
+            default = field.get_default(call_default_factory=True, validated_data={})
+        shown = default.model_dump(mode="json") if isinstance(default, BaseModel) else default
+        yield {
+            "name": prefix + name, "takes": _takes(inner), "default": _plain(shown), "required": field.is_required(),
+            "about": field.description or "",
+        }  # fmt: skip
+
+
+def _takes(annotation: Any) -> str:
+    """The type, as a person who writes YAML would say it."""
+    import typing
+
+    words = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "nothing"}
+    if annotation in words:
+        return words[annotation]
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal:
+        return ", ".join(str(a) for a in args)
+    if origin is typing.Annotated:
+        return _takes(args[0])
+    if origin in (tuple, list, set, frozenset):
+        return f"list of {_takes(args[0])}" if args else "list"
+    if origin is dict:
+        return "mapping"
+    if args:  # a union
+        return " or ".join(dict.fromkeys(_takes(a) for a in args))
+    return getattr(annotation, "__name__", str(annotation))
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple | set | frozenset) else value
+
+
+def _about(model: type[BaseModel]) -> str:
+    """The model's own docstring; not the one that pydantic would inherit."""
+    return inspect.cleandoc(model.__dict__.get("__doc__") or "")
