@@ -26,3 +26,10 @@ def load(ledger: str | None = None) -> Settings:
         ledger=ledger or os.environ.get("SCIAGENT_LEDGER") or DEFAULT_LEDGER,
         artifacts=Path(artifacts) if artifacts else None,
     )
+
+
+def cache_folder() -> Path:
+    """Where what can be built again is kept between campaigns: SCIAGENT_CACHE, else `sciagent` in the user's cache."""
+    if given := os.environ.get("SCIAGENT_CACHE"):
+        return Path(given).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sciagent"

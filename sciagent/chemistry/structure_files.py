@@ -1,0 +1,105 @@
+"""Structures from files, one at a time: CSV, SMILES and SDF, plain or gzipped, of any length."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from sciagent.errors import InputFileError, did_you_mean
+
+MAX_LINE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Record:
+    """number: counts from 0. text: SMILES as it stands there, or empty with `fault` saying why there is none."""
+
+    number: int
+    text: str
+    name: str = ""
+    fault: str = ""
+
+
+def read_structures(path: Path, column: str = "smiles", skip: int = 0) -> Iterator[Record]:
+    """Stream records from number `skip` on. The ending tells the format: .csv, .smi, .txt or .sdf, and .gz of these.
+
+    Raises InputFileError for an unknown ending, a missing column, or bytes that are not text; a bad record is
+    handed on with its fault, so that one broken line never ends a campaign.
+    """
+    suffixes = [s.lower() for s in path.suffixes]
+    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes[-1] if suffixes else "")
+    readers = {".csv": _csv, ".smi": _smi, ".smiles": _smi, ".txt": _smi, ".sdf": _sdf}
+    if kind not in readers:
+        raise InputFileError(
+            f'{path}:1:1: cannot tell the format of "{path.name}"; use .csv, .smi or .sdf (or .gz of these)'
+        )
+    records = _csv(path, column) if kind == ".csv" else readers[kind](path)  # type: ignore[operator]
+    for record in records:
+        if record.number >= skip:
+            yield record
+
+
+def _open(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with _open(path) as file:
+        for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE), b""), start=1):
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise InputFileError(f"{path}:{number}:{error.start + 1}: not UTF-8 text") from error
+            yield text.replace("\0", "\N{SYMBOL FOR NULL}")  # csv refuses null bytes; the parser then names them
+
+
+def _csv(path: Path, column: str) -> Iterator[Record]:
+    reader = csv.DictReader(_lines(path))
+    header = reader.fieldnames or []
+    if column not in header:
+        if len(header) == 1 and ";" in header[0]:
+            raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
+        raise InputFileError(
+            f'{path}:1:1: no column "{column}"{did_you_mean(column, header)}; '
+            f"the header has: {', '.join(header) or 'nothing'}"
+        )
+    for number, row in enumerate(_rows(reader, path)):
+        text, name = (row.get(column) or "").strip(), (row.get("name") or "").strip()
+        yield Record(number, text, name, "" if text else f"row {number + 2}: nothing in column {column}")
+
+
+def _rows(reader: csv.DictReader[str], path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise InputFileError(f"{path}:{reader.line_num}:1: {error}") from error
+
+
+def _smi(path: Path) -> Iterator[Record]:
+    number = 0
+    for line in _lines(path):
+        text = line.rstrip("\r\n")
+        if not text.strip() or text.startswith("#"):
+            continue
+        head, _, name = text.strip().partition(" ") if " " in text.strip() else text.strip().partition("\t")
+        yield Record(number, head, name.strip())
+        number += 1
+
+
+def _sdf(path: Path) -> Iterator[Record]:
+    from rdkit import Chem
+
+    from sciagent.chemistry.messages import rdkit_messages
+
+    with _open(path) as file, rdkit_messages():
+        supplier: Any = Chem.ForwardSDMolSupplier(file, sanitize=True, removeHs=True)
+        for number, mol in enumerate(supplier):
+            if mol is None:
+                yield Record(number, "", fault=f"record {number + 1} is not a readable mol block")
+                continue
+            name = mol.GetProp("_Name") if mol.HasProp("_Name") else ""
+            yield Record(number, Chem.MolToSmiles(mol), name)

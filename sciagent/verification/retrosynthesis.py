@@ -1,0 +1,141 @@
+"""The place of retrosynthesis plug-ins: classes under the entry point group `sciagent.retrosynthesis`.
+
+It gets a SMILES and what can be bought, and says a route or None. It runs in the process of the verification, so the
+host's limits on time and memory are its limits, and what it says is checked before it is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, ClassVar, Protocol
+
+from sciagent.errors import UnknownNameError, UsageError
+
+GROUP = "sciagent.retrosynthesis"
+MAX_REACTIONS = 100
+
+
+class Stock(Protocol):
+    """What can be bought: `"CCO" in stock`."""
+
+    def __contains__(self, smiles: object) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """One forward step. product, reactants: SMILES. name: of the reaction, for people."""
+
+    product: str
+    reactants: tuple[str, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Route:
+    """Reactions that make the target from stock, in any order; none if the target itself can be bought."""
+
+    reactions: tuple[Reaction, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """How many reactions, those of all branches together."""
+        return len(self.reactions)
+
+
+class RouteFinder(Protocol):
+    """What a plug-in offers. Raise `version` when it finds other routes for the same settings.
+
+    settings: by name, as the campaign file gives them; raise ValueError for what is wrong with them. `defaults` fills
+    in the rest, so that they are part of what identifies a result. Must give the same answer to the same question.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[str]
+    defaults: ClassVar[Mapping[str, Any]]
+
+    def __init__(self, settings: Mapping[str, Any]) -> None: ...
+
+    def find(self, smiles: str, stock: Stock) -> Route | None: ...
+
+
+@cache
+def _points() -> dict[str, EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        if point.name in found and found[point.name].value != point.value:
+            raise UsageError(f'two installed packages offer a route finder named "{point.name}"; uninstall one')
+        found[point.name] = point
+    return found
+
+
+@cache
+def route_finder(name: str) -> type[RouteFinder]:
+    """The class behind a name. Raises UnknownNameError, or UsageError when its package does not load."""
+    points = _points()
+    if name not in points:
+        raise UnknownNameError("route finder", name, points)
+    loaded: Any
+    try:
+        loaded = points[name].load()
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f'route finder "{name}" ({points[name].value}) does not load: {error}') from error
+    missing = [one for one in ("name", "version", "defaults", "find") if not hasattr(loaded, one)]
+    if not isinstance(loaded, type) or missing or getattr(loaded, "name", None) != name:
+        raise UsageError(f'route finder "{name}": {points[name].value} is no RouteFinder of that name')
+    chosen: type[RouteFinder] = loaded
+    return chosen
+
+
+def checked(route: object, target: str, stock: Stock) -> Route | None:
+    """The route, if it is one: it makes the target, and everything it starts from can be bought.
+
+    Raises ValueError, saying what is wrong with it.
+    """
+    if route is None:
+        return None
+    if not isinstance(route, Route) or not all(isinstance(one, Reaction) for one in route.reactions):
+        raise ValueError(f"a route finder says a Route or None, not {type(route).__name__}")
+    if len(route.reactions) > MAX_REACTIONS:
+        raise ValueError(f"a route of {len(route.reactions)} reactions; at most {MAX_REACTIONS}")
+    made = {_canonical(one.product) for one in route.reactions}
+    wanted = {_canonical(target)} | {_canonical(smiles) for one in route.reactions for smiles in one.reactants}
+    if unused := made - wanted:
+        raise ValueError(f"the route makes {min(unused)}, which nothing needs")
+    if any(not one.reactants for one in route.reactions):
+        raise ValueError("a reaction of nothing")
+    _check_order(route)
+    for smiles in sorted(wanted - made):
+        if smiles not in stock:
+            raise ValueError(f"the route starts from {smiles}, which is not in stock")
+    return route
+
+
+def _check_order(route: Route) -> None:
+    """Raises ValueError where a molecule would be needed to make itself, or is made twice."""
+    by_product = {_canonical(one.product): tuple(map(_canonical, one.reactants)) for one in route.reactions}
+    if len(by_product) < len(route.reactions):
+        raise ValueError("the route makes a molecule twice")
+    ready: set[str] = set()
+    left = dict(by_product)
+    while left:
+        now = [p for p, needs in left.items() if all(n in ready or n not in by_product for n in needs)]
+        if not now:
+            raise ValueError("the route goes in a circle")
+        for product in now:
+            ready.add(product)
+            del left[product]
+
+
+def _canonical(smiles: str) -> str:
+    from rdkit import Chem
+
+    from sciagent.chemistry.messages import rdkit_messages
+
+    with rdkit_messages():
+        mol = Chem.MolFromSmiles(smiles) if isinstance(smiles, str) else None
+    if mol is None:
+        raise ValueError(f"{ascii(smiles)[:80]} in the route is no SMILES")
+    return str(Chem.MolToSmiles(mol))

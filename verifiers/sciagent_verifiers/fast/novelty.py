@@ -1,0 +1,135 @@
+"""Whether a molecule is new: against reference files, by identity and by similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.properties import NEAREST_SIMILARITY
+from sciagent.verification.contract import (
+    Context,
+    Cost,
+    Finding,
+    Level,
+    Measured,
+    Outcome,
+    PropertyAtLevel,
+    Quantity,
+    Reason,
+    Refusal,
+    Settings,
+    SimulatorError,
+    StructureFile,
+    Tier,
+    Verifier,
+    at,
+)
+from sciagent_verifiers.fast.reference_index import Fingerprint, Neighbour, ReferenceIndex, index_of
+
+LONGEST_LEVEL = 180  # characters of a level's method
+
+
+class MoleculeNoveltySettings(Settings):
+    """What is known already, and how far from it a molecule has to be."""
+
+    references: tuple[StructureFile, ...] = Field(min_length=1, max_length=20, description="csv, smi or sdf, also .gz")
+    radius: int = Field(2, ge=1, le=4, description="of the Morgan fingerprint; 2 is ECFP4")
+    bits: Literal[1024, 2048, 4096] = 2048
+    refuse_known: bool = Field(True, description="refuse what is in a reference file, by standard InChIKey")
+    match: Literal["exact", "connectivity"] = Field(
+        "exact", description="connectivity: known whatever the stereochemistry and isotopes"
+    )
+    max_similarity: float | None = Field(
+        None, ge=0, le=1, description="refuse what is nearer than this to a reference (Tanimoto)"
+    )
+
+    @model_validator(mode="after")
+    def _different(self) -> MoleculeNoveltySettings:
+        if len({one.name for one in self.references}) < len(self.references):
+            raise ValueError("two references have one name; give them different ones (name:)")
+        return self
+
+
+class MoleculeNovelty(Verifier[Molecule]):
+    """Tanimoto similarity to the nearest molecule of reference files, and whether it is one of them.
+
+    Exact for its definition (uncertainty 0). Reference files are indexed once, when a campaign first
+    names them; a question then takes milliseconds. What is in a file counts by standard InChIKey, so tautomers are one;
+    salts there count by their largest organic fragment. Novelty against the ledger is no evidence, for it changes with
+    time; it is recorded with each proposal instead.
+
+    Source: Rogers and Hahn, J. Chem. Inf. Model. 50, 742 (2010); search: FPSim2, doi 10.5281/zenodo.3902922.
+    """
+
+    name = "molecule.novelty"
+    version = "1"
+    tier = Tier.FAST
+    Settings = MoleculeNoveltySettings
+    settings: MoleculeNoveltySettings
+    preload = ("rdkit.Chem", "FPSim2", "tables", "sciagent_verifiers.fast.reference_index")
+    engines = ("FPSim2",)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(self.settings.radius, self.settings.bits)
+
+    @cached_property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        names = "+".join(sorted(one.name for one in self.settings.references))
+        if len(names) > LONGEST_LEVEL - 40:
+            names = f"{len(self.settings.references)} sets {self.settings_hash[:12]}"
+        return at(Level(f"Tanimoto {self.fingerprint.label} to {names}"), NEAREST_SIMILARITY)
+
+    @cached_property
+    def _indexes(self) -> tuple[ReferenceIndex, ...]:
+        files = sorted(self.settings.references, key=lambda one: one.name)
+        return tuple(index_of(one, self.fingerprint) for one in files)
+
+    def prepare(self) -> None:
+        for index in self._indexes:
+            index.build()
+
+    def attach(self) -> None:
+        for index in self._indexes:
+            index.attach()
+
+    def cost(self, candidate: Molecule) -> Cost:
+        return Cost(core_seconds=5e-3)
+
+    def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
+        for molecule in batch:
+            try:
+                yield self._one(molecule)
+            except SimulatorError as error:
+                yield self.failed(molecule, error)
+
+    def _one(self, molecule: Molecule) -> Finding:
+        if refusal := self._known(molecule):
+            return Finding(molecule.key, Outcome.REFUSED, reason=refusal.reason, detail=refusal.detail)
+        found = [(index.nearest(molecule.mol), index.file.name) for index in self._indexes]
+        nearest, where = max(found, key=lambda one: one[0].similarity)
+        limit = self.settings.max_similarity
+        if limit is not None and nearest.similarity > limit:
+            detail = f"similarity {nearest.similarity:.2f} to {_called(nearest)} of {where}; at most {limit:g}"
+            return Finding(molecule.key, Outcome.REFUSED, reason=Reason.NOT_NOVEL, detail=detail)
+        [one] = self.measures
+        value = Measured(one.property.name, one.level, Quantity(nearest.similarity, "1", uncertainty=0.0))
+        diagnostics = {"nearest": nearest.text, "nearest_name": nearest.name, "reference": where}
+        return Finding(molecule.key, Outcome.OK, (value,), diagnostics=diagnostics)
+
+    def _known(self, molecule: Molecule) -> Refusal | None:
+        if not self.settings.refuse_known:
+            return None
+        for index in self._indexes:
+            called = index.holds(molecule.inchikey, connectivity=self.settings.match == "connectivity")
+            if called is not None:
+                return Refusal(Reason.NOT_NOVEL, f"{called} of {index.file.name}")
+        return None
+
+
+def _called(neighbour: Neighbour) -> str:
+    return neighbour.name or neighbour.text

@@ -1,0 +1,251 @@
+"""A reference file as an index on disk: which molecules it holds, and which of them is nearest.
+
+Built once for a content of the file, a fingerprint and the versions of the libraries, then shared: fingerprints by
+FPSim2 (HDF5, sorted by popcount), InChIKeys in SQLite. A folder of the cache is whole or not there: it is built beside
+its place, under a lock, and renamed. Salts count by their largest organic fragment; what RDKit cannot read is counted
+and left out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sciagent.chemistry.messages import rdkit_messages
+from sciagent.chemistry.molecule import MAX_CHARACTERS, MAX_HEAVY_ATOMS
+from sciagent.chemistry.standardise import normalise, parent
+from sciagent.chemistry.structure_files import read_structures
+from sciagent.domain.evidence import content_hash
+from sciagent.errors import InputFileError
+from sciagent.settings import cache_folder
+from sciagent.verification.contract import Outcome, Reason, SimulatorError, StructureFile
+from sciagent.verification.files import WITH_PATHS
+
+FORMAT = 1  # raise it when what is stored changes
+LOCK_SECONDS = 3600.0
+BATCH = 5000  # rows a transaction
+STEPS = (0.7, 0.4, 0.0)  # search from high similarity down: bounds by popcount leave most of the file unread
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """A Morgan fingerprint. radius 2 is what chemists call ECFP4. bits: its length."""
+
+    radius: int = 2
+    bits: int = 2048
+
+    @property
+    def label(self) -> str:
+        return f"ECFP{2 * self.radius}/{self.bits}"
+
+    def params(self) -> dict[str, Any]:
+        return {"radius": self.radius, "fpSize": self.bits}
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """The nearest reference. similarity: Tanimoto, 0 to 1. text, name: as the file has them."""
+
+    similarity: float
+    text: str
+    name: str
+
+
+class ReferenceIndex:
+    """The index of one file. fingerprint: None where only membership is asked for.
+
+    Making one costs nothing; `build` makes what is missing on disk, and the first question opens it.
+    """
+
+    def __init__(self, file: StructureFile, fingerprint: Fingerprint | None = None) -> None:
+        self.file = file
+        self.fingerprint = fingerprint
+        made_of = {
+            "format": FORMAT, "sha256": file.sha256, "column": file.column, "rdkit": version("rdkit"),
+            "ending": "".join(Path(file.path).suffixes[-2:]).lower(),
+            "fingerprint": fingerprint and {**fingerprint.params(), "fpsim2": version("fpsim2")},
+        }  # fmt: skip
+        self.folder = cache_folder() / "references" / content_hash(made_of)[:32]
+
+    @property
+    def is_built(self) -> bool:
+        return (self.folder / "about.json").is_file()
+
+    def build(self) -> None:
+        """Make what is missing. Who comes second waits for the first.
+
+        Raises SimulatorError bad_environment (reference_file) if the file is gone, changed, or holds no molecule.
+        """
+        if self.is_built:
+            return
+        from filelock import FileLock, Timeout
+
+        try:
+            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with FileLock(f"{self.folder}.lock", timeout=LOCK_SECONDS):
+                if not self.is_built:
+                    self._build()
+        except Timeout as error:
+            detail = f"somebody has been indexing {self.file.name} for more than an hour; see {self.folder}.lock"
+            raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail) from error
+        except OSError as error:
+            detail = f"the index of {self.file.name} cannot be written to {self.folder.parent}: {error.strerror}"
+            raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail) from error
+
+    def _build(self) -> None:
+        path = self.file.check()
+        log.info("indexing %s, once", self.file.name)
+        for left in self.folder.parent.glob(f"{self.folder.name}.*.partial"):  # by one who was killed
+            shutil.rmtree(left, ignore_errors=True)
+        partial = Path(tempfile.mkdtemp(prefix=f"{self.folder.name}.", suffix=".partial", dir=self.folder.parent))
+        try:
+            about = self._write(path, partial)
+            if not about["molecules"]:
+                detail = f"{self.file.name} holds no molecule that can be read ({about['unreadable']} records)"
+                raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail)
+            (partial / "about.json").write_text(json.dumps(about))
+            shutil.rmtree(self.folder, ignore_errors=True)  # what an earlier format or a crash may have left
+            partial.rename(self.folder)
+        except InputFileError as error:
+            raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, str(error)) from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def _write(self, path: Path, folder: Path) -> dict[str, int]:
+        counts = {"molecules": 0, "unreadable": 0}
+        with closing(sqlite3.connect(folder / "structures.db")) as database:
+            database.execute("PRAGMA journal_mode=OFF")
+            database.execute("CREATE TABLE structure (id INTEGER PRIMARY KEY, key TEXT, text TEXT, name TEXT)")
+            stream = _enter(path, self.file.column, database, counts)
+            if self.fingerprint is None:
+                for _ in stream:
+                    pass
+            else:
+                _write_fingerprints(stream, folder / "fingerprints.h5", self.fingerprint)
+            database.execute("CREATE INDEX by_key ON structure (key)")
+            database.commit()
+        return counts
+
+    @cached_property
+    def about(self) -> dict[str, int]:
+        """`molecules` in the index and `unreadable` records left out; builds what is missing."""
+        self.build()
+        found: dict[str, int] = json.loads((self.folder / "about.json").read_text())
+        return found
+
+    @cached_property
+    def _engine(self) -> Any:
+        import tables
+        from FPSim2 import FPSim2Engine
+
+        tables.set_blosc_max_threads(1)  # before a fork there must be no threads
+        self.build()
+        return FPSim2Engine(str(self.folder / "fingerprints.h5"))
+
+    def attach(self) -> None:
+        """Load the fingerprints now, if they are on disk, so that forks share them."""
+        if self.is_built and self.fingerprint is not None:
+            _ = self._engine
+
+    def holds(self, inchikey: str | None, *, connectivity: bool = False) -> str | None:
+        """What the file calls the molecule of this standard InChIKey, or its text; None if it is not there.
+
+        connectivity: whatever its stereochemistry and isotopes (the first block of the key).
+        """
+        if inchikey is None:
+            return None
+        self.build()
+        low, high = (inchikey[:14], f"{inchikey[:14]}.") if connectivity else (inchikey, inchikey)
+        with closing(sqlite3.connect(f"file:{self.folder / 'structures.db'}?mode=ro", uri=True)) as database:
+            query = "SELECT name, text FROM structure WHERE key >= ? AND key <= ? ORDER BY key LIMIT 1"
+            row = database.execute(query, (low, high)).fetchone()
+        return None if row is None else str(row[0] or row[1])
+
+    def nearest(self, mol: Any) -> Neighbour:
+        """The reference with the highest Tanimoto similarity; the first in the index of several equal ones."""
+        for threshold in STEPS:
+            found = self._engine.top_k(mol, k=1, threshold=threshold)
+            if len(found):
+                with closing(sqlite3.connect(f"file:{self.folder / 'structures.db'}?mode=ro", uri=True)) as database:
+                    query = "SELECT text, name FROM structure WHERE id = ?"
+                    text, name = database.execute(query, (int(found[0][0]),)).fetchone()
+                return Neighbour(round(float(found[0][1]), 6), text, name)  # single precision in the index
+        return Neighbour(0.0, "", "")
+
+
+@lru_cache(maxsize=32)
+def _opened(file: str, fingerprint: Fingerprint | None) -> ReferenceIndex:
+    return ReferenceIndex(StructureFile.model_validate_json(file), fingerprint)
+
+
+def index_of(file: StructureFile, fingerprint: Fingerprint | None = None) -> ReferenceIndex:
+    """One index a file and process, so that forks find what was attached before them."""
+    return _opened(json.dumps(file.model_dump(mode="json", context=WITH_PATHS), sort_keys=True), fingerprint)
+
+
+def _enter(path: Path, column: str, database: sqlite3.Connection, counts: dict[str, int]) -> Iterator[tuple[Any, int]]:
+    """Write every structure that can be read; gives (molecule, id) of each."""
+    rows: list[tuple[int, str, str, str]] = []
+
+    def flush() -> None:
+        database.executemany("INSERT INTO structure VALUES (?, ?, ?, ?)", rows)
+        rows.clear()
+
+    for record in read_structures(path, column):
+        read = None if record.fault else _molecule(record.text)
+        if read is None:
+            counts["unreadable"] += 1
+            continue
+        mol, key = read
+        rows.append((counts["molecules"], key, record.text[:MAX_CHARACTERS], record.name[:200]))
+        yield mol, counts["molecules"]
+        counts["molecules"] += 1
+        if len(rows) >= BATCH:
+            flush()
+    flush()
+
+
+def _molecule(text: str) -> tuple[Any, str] | None:
+    """The parent molecule and its standard InChIKey; None for what RDKit cannot read or what is too large."""
+    from rdkit import Chem
+
+    key_of: Any = Chem.MolToInchiKey
+    if len(text) > MAX_CHARACTERS:
+        return None
+    with rdkit_messages():
+        try:
+            mol = Chem.MolFromSmiles(text)
+            if mol is None or not 0 < mol.GetNumAtoms() <= MAX_HEAVY_ATOMS:
+                return None
+            mol = parent(mol) if "." in text else normalise(mol)
+            key = key_of(mol)
+        except (RuntimeError, ValueError):
+            return None
+    return (mol, key) if key else None
+
+
+def _write_fingerprints(stream: Iterator[tuple[Any, int]], path: Path, fingerprint: Fingerprint) -> None:
+    import tables
+    from FPSim2.io import create_db_file
+
+    tables.set_blosc_max_threads(1)
+    first = next(stream, None)
+    if first is None:  # FPSim2 takes no empty file
+        return
+
+    def whole() -> Iterator[tuple[Any, int]]:
+        yield first
+        yield from stream
+
+    create_db_file(whole(), str(path), "rdkit", "Morgan", fingerprint.params())

@@ -1,0 +1,203 @@
+"""Whether a molecule can be made: a score, what can be bought, and routes by a plug-in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.domain.properties import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS
+from sciagent.errors import InvalidCandidateError, UsageError
+from sciagent.verification.contract import (
+    Context,
+    Cost,
+    Finding,
+    Level,
+    Measured,
+    Outcome,
+    Property,
+    PropertyAtLevel,
+    Quantity,
+    Reason,
+    Settings,
+    SimulatorError,
+    StructureFile,
+    Tier,
+    Verifier,
+    at,
+)
+from sciagent.verification.retrosynthesis import Route, RouteFinder, checked, route_finder
+from sciagent_verifiers.fast.reference_index import ReferenceIndex, index_of
+from sciagent_verifiers.fast.sa_score import sa_score
+
+LONGEST_NAMES = 120
+
+
+class RoutesSettings(Settings):
+    """A route finder by its name; `version` is filled in, so that a newer finder gives new evidence."""
+
+    finder: str
+    version: str = Field("", description="of the finder; refused if another one is installed")
+    settings: dict[str, Any] = Field(default_factory=dict, description="what the finder takes")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _installed(cls, data: Any) -> Any:
+        given = {"finder": data} if isinstance(data, str) else data
+        if not isinstance(given, Mapping) or not isinstance(given.get("finder"), str):
+            return given
+        settings = given.get("settings") or {}
+        try:
+            found = route_finder(given["finder"])
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+        if not isinstance(settings, Mapping):
+            return given
+        if given.get("version") and given["version"] != found.version:
+            raise ValueError(f"version {found.version} of {found.name} is installed, not {given['version']}")
+        whole = {**found.defaults, **settings}
+        found(whole)
+        return {**given, "version": found.version, "settings": whole}
+
+
+class MoleculeSynthesisSettings(Settings):
+    """What counts as on the shelf, and who looks for routes."""
+
+    building_blocks: tuple[StructureFile, ...] = Field((), max_length=20, description="csv, smi or sdf, also .gz")
+    match: Literal["exact", "connectivity"] = Field(
+        "exact", description="connectivity: a building block counts whatever its stereochemistry and isotopes"
+    )
+    routes: RoutesSettings | None = Field(None, description="a route finder, such as brics")
+    no_route: Literal["refuse", "allow"] = Field("refuse", description="what becomes of a molecule without a route")
+
+    @field_validator("building_blocks")
+    @classmethod
+    def _different(cls, value: tuple[StructureFile, ...]) -> tuple[StructureFile, ...]:
+        if len({one.name for one in value}) < len(value):
+            raise ValueError("two files have one name; give them different ones (name:)")
+        return value
+
+    @model_validator(mode="after")
+    def _stocked(self) -> MoleculeSynthesisSettings:
+        if self.routes is not None and not self.building_blocks:
+            raise ValueError("routes need building_blocks to end in")
+        return self
+
+
+class MoleculeSynthesis(Verifier[Molecule]):
+    """SA score; whether it is a building block; the steps of the shortest route that the chosen finder knows.
+
+    The SA score is a heuristic of 1 (easy) to 10 (hard) learned from what PubChem holds. Routes are what the finder
+    believes: `brics`, which ships with sciagent, cuts bonds and looks up the pieces, no more. A molecule without a
+    route is refused (no_route); with `no_route: allow` its synthesis_steps is left out.
+
+    Source: Ertl and Schuffenhauer, J. Cheminf. 1, 8 (2009), doi 10.1186/1758-2946-1-8.
+    """
+
+    name = "molecule.synthesis"
+    version = "1"
+    tier = Tier.FAST
+    Settings = MoleculeSynthesisSettings
+    settings: MoleculeSynthesisSettings
+    preload = ("rdkit.Chem", "rdkit.Chem.BRICS", "sciagent_verifiers.fast.reference_index")
+
+    @classmethod
+    def warm(cls) -> None:
+        """Load the table of the SA score, once."""
+        from rdkit import Chem
+
+        sa_score(Chem.MolFromSmiles("CCO"))
+
+    @cached_property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        s = self.settings
+        names = "+".join(sorted(one.name for one in s.building_blocks))
+        if len(names) > LONGEST_NAMES:
+            names = f"{len(s.building_blocks)} files {self.settings_hash[:12]}"
+        wanted = at(Level("RDKit"), SA_SCORE)
+        if s.building_blocks:
+            wanted += at(Level(f"InChIKey in {names}"), PURCHASABLE)
+        if s.routes is not None:
+            wanted += at(Level(f"{s.routes.finder} {s.routes.version} into {names}"), SYNTHESIS_STEPS)
+        return wanted
+
+    @cached_property
+    def _stock(self) -> _Shelf:
+        files = sorted(self.settings.building_blocks, key=lambda one: one.name)
+        return _Shelf(tuple(map(index_of, files)), self.settings.match == "connectivity")
+
+    @cached_property
+    def _finder(self) -> RouteFinder | None:
+        chosen = self.settings.routes
+        return None if chosen is None else route_finder(chosen.finder)(chosen.settings)
+
+    def prepare(self) -> None:
+        for index in self._stock.indexes:
+            index.build()
+
+    def cost(self, candidate: Molecule) -> Cost:
+        return Cost(core_seconds=2e-3 if self.settings.routes is None else 5e-2)
+
+    def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
+        for molecule in batch:
+            try:
+                yield self._one(molecule)
+            except SimulatorError as error:
+                yield self.failed(molecule, error)
+
+    def _one(self, molecule: Molecule) -> Finding:
+        values: dict[Property, float] = {SA_SCORE: sa_score(molecule.mol)}
+        diagnostics: dict[str, Any] = {}
+        if self._stock.indexes:
+            called = self._stock.called(molecule.inchikey)
+            values[PURCHASABLE] = float(called is not None)
+            diagnostics |= {} if called is None else {"building_block": called}
+        if self._finder is not None:
+            route = self._route(molecule)
+            if route is None and self.settings.no_route == "refuse":
+                detail = f"{self._finder.name} finds no way to it from {len(self._stock)} building blocks"
+                return Finding(molecule.key, Outcome.REFUSED, reason=Reason.NO_ROUTE, detail=detail)
+            if route is not None:
+                values[SYNTHESIS_STEPS] = float(route.steps)
+                diagnostics["route"] = [
+                    {"product": r.product, "reactants": list(r.reactants), "name": r.name} for r in route.reactions
+                ]
+        measured = tuple(
+            Measured(one.property.name, one.level, Quantity(values[one.property], one.property.unit, uncertainty=0.0))
+            for one in self.measures
+            if one.property in values
+        )
+        return Finding(molecule.key, Outcome.OK, measured, diagnostics=diagnostics)
+
+    def _route(self, molecule: Molecule) -> Route | None:
+        """What the finder says, checked. Raises SimulatorError crashed (bad_result) for what is no route."""
+        assert self._finder is not None
+        try:
+            return checked(self._finder.find(molecule.smiles, self._stock), molecule.smiles, self._stock)
+        except ValueError as error:
+            raise SimulatorError(Outcome.CRASHED, Reason.BAD_RESULT, f"{self._finder.name}: {error}") from error
+
+
+class _Shelf:
+    """The building blocks of several files."""
+
+    def __init__(self, indexes: tuple[ReferenceIndex, ...], connectivity: bool) -> None:
+        self.indexes = indexes
+        self._connectivity = connectivity
+
+    def __contains__(self, smiles: object) -> bool:
+        try:
+            return self.called(parse_molecule(smiles).inchikey) is not None
+        except InvalidCandidateError:
+            return False
+
+    def __len__(self) -> int:
+        return sum(index.about["molecules"] for index in self.indexes)
+
+    def called(self, inchikey: str | None) -> str | None:
+        """The block's name in the first file that has it."""
+        found = (index.holds(inchikey, connectivity=self._connectivity) for index in self.indexes)
+        return next((name for name in found if name is not None), None)
