@@ -1,0 +1,152 @@
+"""The search finds what scores, keeps scaffolds apart, never repeats itself, and depends on nothing but its seed."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from rdkit import Chem
+from rdkit.Chem import Crippen
+
+from sciagent.agent.proposers.genetic import KEEP, GeneticSearch, rank, scaffold_of
+from sciagent.chemistry.edits import CROSSOVERS, OPERATIONS, EditLimits
+
+START = ("c1ccccc1", "CCO", "CC(=O)O", "c1ccncc1", "C1CCCCC1", "CCN(CC)CC", "COc1ccccc1", "CC#N")
+LIMITS = EditLimits(elements=("H", "C", "N", "O"), max_heavy_atoms=16)
+
+
+def logp(smiles: str) -> float:
+    return float(Crippen.MolLogP(Chem.MolFromSmiles(smiles)))
+
+
+def evolved(seed: int, children: int, batch: int = 5, **settings: object) -> tuple[GeneticSearch, list[str]]:
+    """A search that maximises logP, and what it asked for."""
+    search, rng, asked = GeneticSearch(limits=LIMITS, **settings), random.Random(seed), []  # type: ignore[arg-type]
+    for smiles in START:
+        search.tell(smiles, logp(smiles))
+    while len(asked) < children:
+        for child in search.ask(batch, rng):
+            asked.append(child.smiles)
+            search.tell(child.smiles, logp(child.smiles), child.operation)
+    return search, asked
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[GeneticSearch, list[str]]:
+    return evolved(1, 300)
+
+
+def test_it_climbs_far_above_where_it_started(run: tuple[GeneticSearch, list[str]]) -> None:
+    search, _ = run
+    best = search.population()[:10]
+    assert sum(m.score for m in best) / 10 > max(map(logp, START)) + 2
+    assert [m.score for m in best] == sorted((m.score for m in best), reverse=True)
+
+
+def test_nothing_is_asked_for_twice_and_all_is_within_the_limits(run: tuple[GeneticSearch, list[str]]) -> None:
+    _, asked = run
+    assert len(set(asked)) == len(asked) and not set(asked) & set(START)
+    for smiles in asked:
+        mol = Chem.MolFromSmiles(smiles)
+        assert mol.GetNumHeavyAtoms() <= 16 and Chem.MolToSmiles(mol) == smiles
+        assert {a.GetSymbol() for a in mol.GetAtoms()} <= {"C", "N", "O"}
+
+
+def test_a_scaffold_has_so_many_places_and_no_more() -> None:
+    search, _ = evolved(2, 120, population=40, per_scaffold=4)
+    members = search.population()
+    assert max(Counter(m.scaffold for m in members).values()) == 4
+    assert len({m.scaffold for m in members}) >= 8
+
+
+def test_memory_is_bounded() -> None:
+    search = GeneticSearch(population=10, per_scaffold=10)
+    for n in range(1, 200):
+        search.tell("C" * n, score=float(n % 53), number=n)
+    assert len(search._members) == len(search._order) == len(search._texts) == 10 * KEEP
+    assert [m.score for m in search.population()] == [52.0] * 3 + [51.0] * 3 + [50.0] * 3 + [49.0]
+    assert [m.number for m in search.population()][:3] == [52, 105, 158], "equal scores in order of arrival"
+    assert search._members[-1].score == 37.0
+
+
+def test_what_is_told_twice_counts_once() -> None:
+    search = GeneticSearch()
+    search.tell("CCO", 0.5)
+    search.tell("CCO", 0.9)
+    assert [(m.smiles, m.score) for m in search.population()] == [("CCO", 0.5)]
+
+
+def test_what_is_known_elsewhere_is_not_asked_for() -> None:
+    search = GeneticSearch(known=lambda smiles: "N" in smiles or "n" in smiles)
+    for smiles in START:
+        search.tell(smiles, logp(smiles))
+    children = search.ask(40, random.Random(0))
+    assert len(children) == 40
+    assert not any(set(c.smiles) & set("Nn") for c in children)
+
+
+def test_without_molecules_or_ways_on_it_gives_nothing() -> None:
+    assert GeneticSearch().ask(5, random.Random(0)) == []
+    stuck = GeneticSearch(known=lambda smiles: True)
+    stuck.tell("C", 1.0)
+    assert stuck.ask(2, random.Random(0)) == []
+
+
+def test_parents_and_operations_of_a_child_are_told(run: tuple[GeneticSearch, list[str]]) -> None:
+    search, _ = run
+    members = {m.smiles for m in search.population()}
+    operations = set()
+    for child in search.ask(60, random.Random(9)):
+        assert set(child.parents) <= members
+        assert len(child.parents) == (2 if child.operation in CROSSOVERS else 1)
+        operations.add(child.operation)
+    assert operations <= {*OPERATIONS, *CROSSOVERS} and len(operations) > 10
+
+
+def test_a_search_goes_on_from_its_state() -> None:
+    first, _ = evolved(3, 60)
+    again = GeneticSearch(limits=LIMITS, made=first.made)
+    for m in sorted(first._members, key=lambda m: m.number):
+        again.tell(m.smiles, m.score, m.operation, number=m.number)
+    assert again.ask(10, random.Random(4)) == first.ask(10, random.Random(4))
+
+
+_PROGRAM = """
+from tests.agent.proposers.test_genetic import evolved
+print(*evolved(7, 60)[1])
+"""
+
+
+def test_a_seed_gives_the_same_children_in_every_process() -> None:
+    ends = {
+        subprocess.run(
+            [sys.executable, "-c", _PROGRAM], env={**os.environ, "PYTHONHASHSEED": str(seed)}, capture_output=True,
+            text=True, check=True,
+        ).stdout
+        for seed in (1, 2)
+    }  # fmt: skip
+    assert len(ends) == 1
+    assert evolved(8, 10)[1] != evolved(9, 10)[1]
+
+
+def test_ranks_are_drawn_evenly_over_their_doublings() -> None:
+    rng = random.Random(0)
+    drawn = Counter((rank(255, rng) + 1).bit_length() for _ in range(8000))  # ranks 0, 1-2, 3-6, …, 127-254
+    assert set(drawn) == set(range(1, 9))
+    assert all(880 < n < 1120 for n in drawn.values())
+
+
+@pytest.mark.parametrize(
+    ("smiles", "scaffold"),
+    [
+        ("CCc1ccc(C(=O)N)cc1", "c1ccccc1"),
+        ("C[C@H]1CCCN1Cc1ccccc1", "c1ccc(CN2CCCC2)cc1"),
+        ("CCCO", "4 atoms without a ring"),
+    ],
+)
+def test_scaffolds_are_murckos_without_stereo(smiles: str, scaffold: str) -> None:
+    assert scaffold_of(smiles) == scaffold
