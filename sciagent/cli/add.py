@@ -77,7 +77,7 @@ def add(
 
 
 def _given(texts: list[str], file: Path | None, column: str, why: str) -> Iterator[Any]:
-    from sciagent.agent.proposers.files import read_structures
+    from sciagent.chemistry.structure_files import read_structures
     from sciagent.domain.ports import ProposalIn
 
     for text in texts:
