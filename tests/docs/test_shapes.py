@@ -58,7 +58,7 @@ def test_the_campaign_of_the_readme_runs_to_its_end(ran: tuple[Path, dict[str, A
     folder, status = ran
     assert (status["state"], status["candidates"]) == ("finished", 4)
     assert {rung["rung"]: rung["done"] for rung in status["rungs"]}["checks"] == 4
-    for name in ("sciagent.db", "sciagent-artifacts", "my-gaps.report.md"):
+    for name in ("sciagent.db", "sciagent-artifacts", "my-gaps.report.html"):
         assert (folder / name).exists(), name
 
 

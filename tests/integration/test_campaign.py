@@ -55,10 +55,10 @@ def test_best_gives_values_with_unit_level_and_uncertainty(finished: Path) -> No
 
 
 def test_the_report_says_what_the_gap_is_and_why_others_fell(finished: Path) -> None:
-    text = (finished / "small.report.md").read_text()
+    text = (finished / "small.report.html").read_text()
     for needed in (
         "orbital gap, not optical",
-        "multiple_fragments",
+        "multiple fragments",
         "unparsable",
         "radical",
         "element",
