@@ -8,7 +8,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.spec import CampaignSpec
 from sciagent.campaign.spec_safety import SCREEN
-from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.candidates import Candidate
 from sciagent.store import campaigns
 from sciagent.verification.contract import Refusal, Verifier
 from sciagent.verification.registry import verifier_class
@@ -22,8 +22,8 @@ def guard(spec: CampaignSpec) -> Verifier[Any] | None:
     return verifier_class(SCREEN)() if spec.is_unscreened and spec.subject == "molecule" else None
 
 
-def refusal(screen: Verifier[Any] | None, molecule: Molecule) -> Refusal | None:
-    return None if screen is None else screen.accepts(molecule)
+def refusal(screen: Verifier[Any] | None, candidate: Candidate) -> Refusal | None:
+    return None if screen is None else screen.accepts(candidate)
 
 
 def log_blocked(

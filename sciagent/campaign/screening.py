@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
+from sciagent.campaign import safety
 from sciagent.campaign.build import Built
 from sciagent.campaign.prepare import prepare
 from sciagent.campaign.record import Result, record_results, store_files
@@ -74,6 +75,8 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
             for r in built.fast
         }
     reasons = {found.reason: found.detail for found in known.values() if found is not None}
+    if (hazard := safety.refusal(built.guard, candidate)) is not None:  # a campaign from before the safety screen
+        reasons[hazard.reason] = hazard.detail
     missing = [r for r in built.fast if known[r.id] is None]
     if missing:
         prepare(missing)
