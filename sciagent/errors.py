@@ -90,6 +90,7 @@ class CampaignError(SciagentError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean "x"?` or an empty string."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    """`; did you mean "x"?` or an empty string. What differs only by case or blanks comes first: `ev` is `eV`."""
+    names, plain = list(known), "".join(name.split()).casefold()
+    near = [one for one in names if one.casefold() == plain] or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f'; did you mean "{near[0]}"?' if near else ""

@@ -80,7 +80,8 @@ def conversion_factor(unit: str, prop: Property) -> float:
         return 1.0
     if unit not in prop.units:
         raise UnitError(
-            f'{prop.name} is not given in "{unit}"{did_you_mean(unit, prop.units)}; it takes: {", ".join(prop.units)}'
+            f'{prop.name} is not given in "{unit}"{did_you_mean(_SHORT.get(unit.casefold(), unit), prop.units)}; '
+            f"it takes: {', '.join(prop.units)}"
         )
     registry = _pint()
     source, target = registry.Quantity(1.0, _SPELLING.get(unit, unit)), _SPELLING.get(prop.unit, prop.unit)
@@ -96,6 +97,12 @@ _SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/ato
     "%": "percent",
     "1": "dimensionless",
 }
+
+
+# names that people write for what is abbreviated here; offered in an error, never taken for it
+_SHORT = {
+    "debye": "D", "electronvolt": "eV", "electron volt": "eV", "ha": "hartree", "eh": "hartree", "dalton": "Da",
+}  # fmt: skip
 
 
 @lru_cache(maxsize=1)
