@@ -105,7 +105,8 @@ def promote(
         if not purse.fits(reservation):
             done.blocked = True
             continue
-        ample = purse.fits(Cost({r: MARGIN * amount for r, amount in reservation.items()}))
+        many = Cost({r: MARGIN * amount for r, amount in reservation.items()})
+        ample = rung.cost_model.learnt and purse.fits(many)
         group = places.find(choice.position, ample)
         if group is None:
             break

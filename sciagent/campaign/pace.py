@@ -15,7 +15,7 @@ AHEAD_SECONDS = 0.05  # of work in a group
 SHORT_SECONDS = 0.01  # a job this long has a process of its own
 LONG_SECONDS = 1.0  # a job this long is not claimed before a worker is free
 MAX_GROUP = 16
-MARGIN = 32  # a job is claimed ahead, or shares a group, only while the budget would hold so many like it
+MARGIN = 32  # once costs are known, a job is claimed ahead or shares a process while the budget holds so many like it
 _WEIGHT = 0.2  # of the latest observation
 
 T = TypeVar("T")
@@ -32,6 +32,11 @@ class Pace:
         old = self._seconds.get(position, wall_seconds)
         weight = 1.0 if wall_seconds > 10 * old else _WEIGHT
         self._seconds[position] = old + weight * (wall_seconds - old)
+
+    @property
+    def known(self) -> bool:
+        """Whether any job has come back."""
+        return bool(self._seconds)
 
     def group(self, position: int) -> int:
         """Jobs for one process."""

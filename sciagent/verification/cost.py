@@ -21,6 +21,11 @@ class CostModel:
         self._ratios: deque[float] = deque(ratios, maxlen=WINDOW)
         self._ninetieth: float | None = None  # percentile of the ratios, once it was asked for
 
+    @property
+    def learnt(self) -> bool:
+        """Whether enough was observed to trust a reservation."""
+        return len(self._ratios) >= MIN_OBSERVATIONS
+
     def observe(self, declared: Mapping[str, float], actual: Mapping[str, float]) -> None:
         if declared.get("core_seconds", 0.0) > 0:
             self._ratios.append(actual.get("core_seconds", 0.0) / declared["core_seconds"])
@@ -28,12 +33,12 @@ class CostModel:
 
     def expected(self, declared: Cost) -> Cost:
         """The declared cost times the mean ratio; as declared below five observations."""
-        factor = float(np.mean(self._ratios)) if len(self._ratios) >= MIN_OBSERVATIONS else 1.0
+        factor = float(np.mean(self._ratios)) if self.learnt else 1.0
         return Cost({r: a * factor for r, a in declared.items()})
 
     def reservation(self, declared: Cost) -> Cost:
         """The 90th percentile: what must be left in the budget before a job is started."""
-        if self._ninetieth is None and len(self._ratios) >= MIN_OBSERVATIONS:
+        if self._ninetieth is None and self.learnt:
             self._ninetieth = float(np.quantile(self._ratios, 0.9))
         factor = UNLEARNT_FACTOR if self._ninetieth is None else self._ninetieth
         return Cost({r: a * factor for r, a in declared.items()})

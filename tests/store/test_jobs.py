@@ -216,3 +216,32 @@ def test_cost_ratios_are_of_the_same_settings(ledger: Ledger, row: CampaignRow) 
         assert jobs.cost_ratios(connection, "v", "1", "s") == [0.5, 1.5]
         assert jobs.cost_ratios(connection, "v", "1", "s", last=2) == [0.5]
         assert jobs.cost_ratios(connection, "v", "2", "s") == []
+
+
+def test_what_was_claimed_ahead_and_never_begun_costs_nothing(ledger: Ledger, row: CampaignRow) -> None:
+    first, second, third = make(ledger, row, 3)
+    with ledger.begin() as connection:
+        claims = jobs.claim_many(connection, [first, second, third], "dead", state=AttemptState.CLAIMED)
+        assert set(claims) == {first, second, third}
+        assert jobs.claim_many(connection, [first], "other") == {}
+        jobs.begun(connection, [claims[first]])
+        states = {job_id: state for _, job_id, _, _, state, *_ in jobs.orphans(connection, row.id, "me")}
+        assert states == {first: "running", second: "claimed", third: "claimed"}
+        jobs.give_back(connection, [claims[second]])
+        assert [job_id for job_id, *_ in jobs.queued(connection, row.id)] == [second]
+        ended = jobs.finish_many(connection, [jobs.JobEnd(claims[k], JobState.DONE, "ok") for k in (second, third)])
+        assert ended == {third}, "who gave a job back has no claim on it"
+    again = claim(ledger, second)
+    assert again is not None and again.fence == claims[second].fence + 1
+
+
+def test_several_jobs_are_made_at_once_and_none_twice(ledger: Ledger, row: CampaignRow) -> None:
+    with ledger.begin() as connection:
+        ids = rows.entered(connection, row, 3)
+        rung_id = campaigns.rungs(connection, row.id)[0].id
+        new = [jobs.NewJob(row.id, rung_id, i, 0, f"{i:064d}", 1.0) for i in ids]
+        made = jobs.create_many(connection, new)
+        stored = dict(connection.execute(sa.select(t.job.c.id, t.job.c.candidate_id)).all())
+        assert [stored[i] for i in made] == ids
+        with pytest.raises(LedgerError, match="already"):
+            jobs.create_many(connection, new[1:])

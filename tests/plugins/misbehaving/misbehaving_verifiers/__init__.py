@@ -84,6 +84,16 @@ class Noop(Base):
         )
 
 
+class Quick(Noop):
+    """The same as a paid rung; says which process it ran in."""
+
+    name = "bad.quick"
+    tier = Tier.SIMULATION
+
+    def one(self, candidate: Any, context: Context) -> Finding:
+        return self.good(candidate, diagnostics=super().one(candidate, context).diagnostics | {"pid": os.getpid()})
+
+
 class Once(Base):
     """Works once in a process: whoever comes second finds what the first has left, and dies of it."""
 
