@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign import safety
+from sciagent.campaign import newness, safety
 from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.judge import Answer, Place, judge, place
 from sciagent.campaign.record import Result, answer_of, columns, record_results, store_files
@@ -175,7 +175,11 @@ class CampaignWorkbench:
         Who calls it holds the lock of the campaign's row. turn_id: None for what a person adds."""
         built, now = self._built, db_now(connection)
         made = [e.candidate for e in self._entries if e.candidate is not None]
+        novelty = newness.notes(connection, [e.candidate for e in self._entries])
         ids = candidates.enter(connection, made)
+        newness.remember(
+            connection, [e.candidate for e, n in zip(self._entries, novelty, strict=True) if _is_new(n)], ids
+        )
         candidates.enter_aliases(
             connection, [(ids[e.candidate.key], e.given.text) for e in self._entries if e.candidate and e.given.text]
         )
@@ -185,9 +189,8 @@ class CampaignWorkbench:
         for entry in self._entries:  # the same may have been added by another process since we looked
             if entry.candidate is not None and ids[entry.candidate.key] in there:
                 entry.status = "duplicate"
-        proposal_ids = []
-        for entry in self._entries:
-            row = {
+        rows = [
+            {
                 "campaign_id": built.row.id,
                 "turn_id": turn_id,
                 "text": entry.given.text.replace("\0", "\\0")[:MAX_TEXT],
@@ -199,9 +202,12 @@ class CampaignWorkbench:
                 "rationale": entry.given.rationale[:4000],
                 "predicted": dict(entry.given.predicted),
                 "at": now,
+                "novelty": note,
             }
-            result = connection.execute(t.proposal.insert().values(row).returning(t.proposal.c.id))
-            proposal_ids.append(int(result.scalar_one()))
+            for entry, note in zip(self._entries, novelty, strict=True)
+        ]
+        statement = t.proposal.insert().returning(t.proposal.c.id, sort_by_parameter_order=True)
+        proposal_ids = [int(i) for i in connection.execute(statement, rows).scalars()] if rows else []
         fresh = [(e, p) for e, p in zip(self._entries, proposal_ids, strict=True) if e.status == "new"]
         self._write_parents(connection, fresh, ids)
         standings.add(
@@ -303,6 +309,10 @@ class CampaignWorkbench:
         ]  # fmt: skip
         if rows:
             connection.execute(t.decision.insert(), rows)
+
+
+def _is_new(note: dict[str, Any] | None) -> bool:
+    return note is not None and bool(note["candidate"])
 
 
 def _out(entry: _Entry) -> ProposalOut:

@@ -40,6 +40,9 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
     in another order can wait for each other.
     """
     by_key = {c.key: c for c in candidates}
+    there = ids_of(connection, by_key)
+    if len(there) == len(by_key):
+        return there
     now = db_now(connection)
     insert_or_ignore(
         connection,
@@ -51,9 +54,10 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
                 "payload": c.payload(), "standardiser": STANDARDISER_VERSION, "library": _library(), "created_at": now,
             }
             for key, c in sorted(by_key.items())
+            if key not in there
         ],
     )  # fmt: skip
-    return ids_of(connection, by_key)
+    return there | ids_of(connection, by_key.keys() - there.keys())
 
 
 def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:

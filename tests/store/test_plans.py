@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.store import campaigns, candidates, evidence, jobs, queries, standings
+from sciagent.store import campaigns, candidates, evidence, jobs, queries, scaffolds, standings
 from sciagent.store.ledger import Ledger
 from tests.support import rows
 
@@ -30,6 +30,8 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "hits": lambda c, i: queries.hits(c, i),
     "spent": lambda c, i: queries.spent(c, i),
     "find a candidate": lambda c, i: candidates.find(c, "abcdef12"),
+    "scaffolds that are known": lambda c, i: scaffolds.known(c, ["a" * 64]),
+    "candidates without a scaffold": lambda c, i: scaffolds.without(c, 10),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
 IN_ORDER = {
