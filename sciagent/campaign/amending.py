@@ -10,7 +10,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from sciagent.campaign.build import create_or_open
+from sciagent.campaign.build import as_begun, create_or_open
 from sciagent.campaign.load import parse_spec
 from sciagent.campaign.spec import CampaignSpec
 from sciagent.domain.directives import Verb
@@ -87,7 +87,7 @@ def _number(given: str, text: str) -> int | float:
 def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[CampaignSpec, list[str]]:
     """The amended campaign, and `path: old -> new` for everything that changes. Raises SpecError, and UsageError where
     more changes than may."""
-    spec = parse_spec(source, name, base)
+    spec = as_begun(row, parse_spec(source, name, base))
     if spec.campaign != row.name:
         raise UsageError(f'{name} is the campaign "{spec.campaign}", not "{row.name}"')
     if spec.identity_hash != row.identity_hash:

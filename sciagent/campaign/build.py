@@ -161,7 +161,7 @@ def create_or_open(
     with ledger.begin() as connection:
         row = campaigns.find(connection, spec.campaign)
         if row is not None:
-            spec = _as_begun(row, spec)
+            spec = as_begun(row, spec)
             canonical = spec.canonical()
         if row is None:
             row = campaigns.create(
@@ -197,7 +197,7 @@ def create_or_open(
     return Built(ledger, row, spec, ladder), amended
 
 
-def _as_begun(row: CampaignRow, spec: CampaignSpec) -> CampaignSpec:
+def as_begun(row: CampaignRow, spec: CampaignSpec) -> CampaignSpec:
     """A campaign that began before the safety screen keeps its ladder; a file that speaks of the screen is another."""
     began_before = spec.subject == "molecule" and "safety" not in row.spec
     return spec.before_the_screen() if began_before and "safety" not in spec.model_fields_set else spec
@@ -246,7 +246,7 @@ def open_for_people(ledger: Ledger, name: str) -> Built:
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
         spec = parse_spec(row.source, name=f"{name} (as stored)", base=Path(row.base), candidates=False)
-        spec = _as_begun(row, spec)
+        spec = as_begun(row, spec)
         return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
 
 

@@ -8,14 +8,15 @@ from itertools import islice
 from typing import TypeVar
 
 from sciagent.campaign import safety
-from sciagent.campaign.build import Built
+from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.prepare import prepare
 from sciagent.campaign.record import Result, record_results, store_files
 from sciagent.campaign.resolving import Named
+from sciagent.campaign.spec_safety import SCREEN
 from sciagent.campaign.workbench import CampaignWorkbench
 from sciagent.domain.cost import Cost
 from sciagent.domain.directives import Verb
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import ProposalIn, ProposalOut
 from sciagent.domain.states import AttemptState
 from sciagent.errors import UsageError
@@ -24,7 +25,6 @@ from sciagent.store.campaigns import new_owner
 from sciagent.verification.host import Request, Worker
 
 BATCH = 100  # candidates a transaction
-HAZARDS = frozenset({Reason.EXPLOSIVE, Reason.ACUTE_HAZARD, Reason.CHEMICAL_WEAPON})
 
 T = TypeVar("T")
 
@@ -64,8 +64,8 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
 
 
 def complete_fast(built: Built, named: Named, who: str) -> str:
-    """Run the fast rungs that have not answered yet, because an earlier one dropped the candidate. Returns the hazard
-    that one of them names, or nothing. Raises UsageError if one cannot say."""
+    """Run the fast rungs that have not answered yet, because an earlier one dropped the candidate. Returns what the
+    safety screen says against it, or nothing; that is logged. Raises UsageError if a rung cannot say."""
     with built.ledger.read() as connection:
         candidate = candidates.load(connection, [named.id])[named.id]
         known = {
@@ -74,9 +74,10 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
             ).get(named.id)
             for r in built.fast
         }
-    reasons = {found.reason: found.detail for found in known.values() if found is not None}
+    said = [(r, known[r.id]) for r in built.fast]
+    against = [f"{f.reason}: {f.detail}" for r, f in said if f is not None and _is_block(r, f.outcome)]
     if (hazard := safety.refusal(built.guard, candidate)) is not None:  # a campaign from before the safety screen
-        reasons[hazard.reason] = hazard.detail
+        against.append(f"{hazard.reason}: {hazard.detail}")
     missing = [r for r in built.fast if known[r.id] is None]
     if missing:
         prepare(missing)
@@ -102,9 +103,20 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
                         connection,
                         [Result(rung, attempt, v.evidence_key(candidate), candidate, named.id, result, files)],
                     )
-                reasons[f.reason] = f.detail
-    found = [f"{r}: {detail}" for r, detail in reasons.items() if r in HAZARDS]
-    return "; ".join(found)
+                if _is_block(rung, f.outcome):
+                    against.append(f"{f.reason}: {f.detail}")
+    if against:
+        reason, _, detail = against[0].partition(": ")
+        with built.ledger.begin() as connection:
+            safety.log_blocked(
+                connection, built.row.id, key=named.key, text=named.text, reason=reason, detail=detail,
+                asked="promote", who=who,
+            )  # fmt: skip
+    return "; ".join(against)
+
+
+def _is_block(rung: BuiltRung, outcome: Outcome) -> bool:
+    return rung.verifier.name == SCREEN and outcome is Outcome.REFUSED
 
 
 def _batches(given: Iterable[T]) -> Iterator[Sequence[T]]:
@@ -113,4 +125,4 @@ def _batches(given: Iterable[T]) -> Iterator[Sequence[T]]:
         yield batch
 
 
-__all__ = ["HAZARDS", "Added", "add", "complete_fast"]
+__all__ = ["Added", "add", "complete_fast"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ MOLECULES = ("C", "O", "N", "CO", "CF")
 @pytest.fixture
 def built(ledger: Ledger, tmp_path: Path) -> Built:
     """A campaign that is entered and has not begun; by gates, five molecules, two at DFT."""
-    file = write_campaign(tmp_path, molecules=MOLECULES, scheduler="thresholds", dft=2)
+    file = write_campaign(tmp_path, molecules=MOLECULES, scheduler="thresholds", dft=2, window=(1.0, 40.0))
     return create_or_open(ledger, load_spec(file), file.read_text(), "ann")[0]
 
 
@@ -63,6 +65,21 @@ def enter(built: Built, *texts: str) -> list[Any]:
 def status(built: Built) -> dict[str, Any]:
     with built.ledger.read() as connection:
         return queries.status(connection, campaigns.get(connection, built.row.name))
+
+
+def at(built: Built, label: str) -> Any:
+    """The rung of that label; its position counts whatever the platform puts before it."""
+    return next(r for r in built.rungs if r.spec.rung == label)
+
+
+def counts(built: Built, label: str) -> dict[str, Any]:
+    return next(r for r in status(built)["rungs"] if r["rung"] == label)
+
+
+def step_until(driver: Driver, done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert driver.step(0.05) is None and time.monotonic() < deadline
 
 
 def run(built: Built) -> CampaignState:
@@ -124,12 +141,18 @@ def test_a_veto_takes_a_hit_out_and_a_release_brings_it_back(built: Built) -> No
 def test_a_vetoed_candidate_that_no_evidence_speaks_for_stands_again_as_it_stood(built: Built) -> None:
     """A limit that was hit is no evidence: it cannot be worked out again, so it is remembered."""
     run(built)
-    one = next(x for x in MOLECULES if stands(built, x)["standing"] == Standing.OPEN)
-    fallen = {"standing": "dropped", "verdict": "inconclusive", "reason": "wall_limit", "detail": "60 s", "position": 2}
+    one = next(x for x in MOLECULES if "dft" not in jobs_of(built, x))
+    fallen: dict[str, Any] = {
+        "standing": "dropped",
+        "verdict": "inconclusive",
+        "reason": "wall_limit",
+        "detail": "60 s",
+    }
+    fallen["position"] = at(built, "dft").rules.position
     with built.ledger.begin() as connection:
         standings.update(connection, built.row.id, named(built, one).id, **fallen)
         made = jobs.create(
-            connection, campaign_id=built.row.id, rung_id=built.rungs[2].id, candidate_id=named(built, one).id,
+            connection, campaign_id=built.row.id, rung_id=at(built, "dft").id, candidate_id=named(built, one).id,
             replicate=0, evidence_key="e" * 64, priority=0.0,
         )  # fmt: skip
         connection.execute(sa.update(t.job).where(t.job.c.id == made).values(state="failed", outcome="timeout"))
@@ -156,7 +179,9 @@ def test_a_promotion_jumps_the_gates_and_is_served_first(built: Built, tmp_path:
         )
         assert jobs.reserved(connection, built.row.id) == {}
     found = stands(built, "CF")
-    assert found["standing"] == Standing.SETTLED and found["depth"] == 2 and found["is_hit"]
+    assert (
+        found["standing"] == Standing.SETTLED and found["depth"] == at(built, "dft").rules.position and found["is_hit"]
+    )
     assert jobs_of(built, "CF") == {"dft": JobState.DONE}  # xtb was jumped, and stays so
     assert status(built)["rungs"][-1]["jobs"] == 2  # within the budget by count
     with pytest.raises(UsageError, match="is settled"):
@@ -171,7 +196,7 @@ def test_a_gate_that_failed_is_waived_by_a_promotion(built: Built, tmp_path: Pat
     run(built)
     found = stands(built, "C[CH2]")
     assert jobs_of(built, "C[CH2]")["xtb"] == JobState.DONE
-    assert found["depth"] == 1 and found["reason"] != "radical"
+    assert found["depth"] == at(built, "xtb").rules.position and found["reason"] != "radical"
 
 
 def test_a_promotion_is_refused_where_it_cannot_be(built: Built) -> None:
@@ -196,9 +221,9 @@ def test_a_veto_cancels_what_waits_and_gives_its_place_back(built: Built) -> Non
     assert (done.standing, done.cancelled) == ("vetoed", ("dft",))
     with built.ledger.read() as connection:
         assert jobs.reserved(connection, built.row.id) == {}
-        assert queries.jobs_by_rung(connection, built.row.id).get(built.rungs[2].id, 0) == 0
+        assert queries.jobs_by_rung(connection, built.row.id).get(at(built, "dft").id, 0) == 0
     steering.release(people(built), named(built, "CF"), "bob", "yes")
-    assert stands(built, "CF")["position"] == 1  # a veto ends a promotion
+    assert stands(built, "CF")["position"] == at(built, "xtb").rules.position  # a veto ends a promotion
     run(built)
     assert jobs_of(built, "CF")["xtb"] == JobState.DONE
     assert status(built)["rungs"][-1]["jobs"] == 2
@@ -227,7 +252,8 @@ def test_words_reach_a_driver_that_runs(built: Built) -> None:
         steering.promote(people(built), named(built, "CF"), "ann", "mine", to="dft")
         driver.run()
         assert driver._purse._reserved.get("core_seconds", 0.0) == pytest.approx(0.0, abs=1e-9)
-    assert stands(built, running)["standing"] == Standing.VETOED and stands(built, running)["depth"] == 1
+    assert stands(built, running)["standing"] == Standing.VETOED
+    assert stands(built, running)["depth"] == at(built, "xtb").rules.position
     assert jobs_of(built, running) == {"xtb": JobState.DONE}
     assert stands(built, "CF")["standing"] == Standing.SETTLED
     assert status(built)["rungs"][-1]["jobs"] == 2
@@ -259,9 +285,7 @@ def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built,
         while not driver._tickets:
             driver.step(0.0)
         tell(Verb.PAUSE)
-        for _ in range(60):
-            assert driver.step(0.05) is None
-        assert not driver._tickets and status(built)["state"] == "paused"
+        step_until(driver, lambda: not driver._tickets and status(built)["state"] == "paused")
         assert status(built)["stop_reason"] == "paused by ann: because"
         before, wall = status(built)["rungs"], status(built)["spent"]["wall_minutes"]
         for _ in range(20):
@@ -273,7 +297,7 @@ def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built,
             row = campaigns.get(connection, "small")
         source = amending.amended_source(row, budget=["rungs.dft=1"], goal_count=4, workers=2)
         spec, changes = amending.differences(row, source, "x", tmp_path)
-        assert changes == ["goal.count: null -> 4", "budget.rungs.dft: 2 -> 1", "workers: 2 -> 2"] or len(changes) == 2
+        assert set(changes) == {"goal.count: null -> 4", "budget.rungs.dft: 2 -> 1"}
         amending.amend(built.ledger, spec, source, "ann", "less", changes)
         tell(Verb.RESUME)
         ended = driver.run()
@@ -294,5 +318,16 @@ def test_a_stop_ends_the_driver_and_names_who_said_so(built: Built) -> None:
         assert driver.run() is CampaignState.INTERRUPTED
     found = status(built)
     assert (found["state"], found["stop_reason"]) == ("interrupted", "stopped by ann: enough")
-    assert found["rungs"][1]["jobs"] == 1 and found["rungs"][1]["running"] == 0
+    assert counts(built, "xtb")["jobs"] == counts(built, "xtb")["done"] <= 2 and counts(built, "dft")["jobs"] == 0
     assert run(built) is CampaignState.BUDGET_SPENT  # what was said to an earlier driver does not stop the next
+
+
+def test_what_the_safety_screen_blocks_cannot_be_promoted(built: Built) -> None:
+    [one] = enter(built, "Cc1c(cc(cc1[N+](=O)[O-])[N+](=O)[O-])[N+](=O)[O-]")  # TNT
+    assert one.standing == "dropped"
+    with pytest.raises(UsageError, match="blocked by the safety screen"):
+        steering.promote(people(built), named(built, one.answer.key), "ann", "for science", to="dft")
+    assert jobs_of(built, one.answer.key) == {}
+    with built.ledger.read() as connection:
+        kinds = connection.execute(sa.select(t.event.c.payload).where(t.event.c.kind == "safety_blocked")).scalars()
+        assert "promote" in [payload.get("asked") for payload in kinds]
