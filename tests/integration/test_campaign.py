@@ -36,7 +36,8 @@ def test_status_tells_what_scripts_rely_on(finished: Path) -> None:
     assert all(set(r) >= RUNG for r in status["rungs"])
     assert status["proposals"] == len(MOLECULES)
     assert status["candidates"] == 6  # not the salt, not the nonsense, not the duplicate
-    checks, xtb, dft = status["rungs"]
+    safety, checks, xtb, dft = status["rungs"]
+    assert (safety["done"], safety["passed"]) == (6, 6)
     assert (checks["done"], checks["passed"], checks["failed"]) == (6, 4, 2)  # a radical and uranium are refused
     assert (xtb["done"], xtb["passed"]) == (4, 4)
     assert dft["done"] == 3
@@ -90,7 +91,7 @@ def test_another_window_pays_nothing_for_what_is_known_and_says_so(finished: Pat
     db = ["--ledger", str(finished / "sciagent.db")]
     done = sciagent("run", str(file), *db, cwd=finished)
     status = sciagent("status", "second", *db, "--json", cwd=finished)
-    assert status["reused"] == 6 + 4 + 3  # checks, GFN2, PBE
+    assert status["reused"] == 6 + 6 + 4 + 3  # safety, checks, GFN2, PBE
     paid = {r["rung"]: r["core_seconds"] for r in status["rungs"]}
     assert paid["checks"] == paid["xtb"] == 0
     assert "reused at no cost" in done.stderr
@@ -137,7 +138,7 @@ def test_a_setting_with_another_value_does_not_reuse_old_evidence(finished: Path
     text = (finished / "small.yaml").read_text().replace("grid: 0", "grid: 1")
     (finished / "finer.yaml").write_text(text)
     found = sciagent("verify", "C=C", "--campaign", "finer.yaml", "--json", cwd=finished, expect=0)
-    assert [r["reused"] for r in found["rungs"]] == [True, True, False]
+    assert [r["reused"] for r in found["rungs"]] == [True, True, True, False]
 
 
 def wait_until_it_runs(folder: Path) -> None:

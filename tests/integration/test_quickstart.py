@@ -22,7 +22,7 @@ def test_the_quickstart_in_small_reaches_dft(tmp_path: Path) -> None:
     done = sciagent("run", "quickstart.yaml", cwd=tmp_path, expect=None)
     assert done.returncode in (0, 3), done.stderr
     status = sciagent("status", "--json", cwd=tmp_path)
-    checks, xtb, dft = status["rungs"]
+    _, checks, xtb, dft = status["rungs"]
     assert status["proposals"] == 40 and checks["done"] >= 35 and xtb["done"] >= 30
     assert dft["jobs"] == 1 and dft["errors"] == 0
     best = sciagent("best", "-n", "1", "--json", cwd=tmp_path)[0]
@@ -33,7 +33,7 @@ def test_the_quickstart_in_small_reaches_dft(tmp_path: Path) -> None:
 def test_the_quickstart_finds_a_hit_that_is_no_seed(tmp_path: Path) -> None:
     sciagent("run", str(CAMPAIGNS / "quickstart.yaml"), cwd=tmp_path, timeout=900)
     status = sciagent("status", "--json", cwd=tmp_path)
-    _, xtb, dft = status["rungs"]
+    *_, xtb, dft = status["rungs"]
     assert status["proposals"] >= 150 and xtb["done"] >= 40 and dft["done"] >= 6
     hits = [b for b in sciagent("best", "-n", "20", "--json", cwd=tmp_path) if b["hit"]]
     assert any(not b["in_seeds"] for b in hits)
