@@ -66,6 +66,8 @@ def convert(quantity: Quantity, prop: Property) -> Quantity:
 
     Raises UnitError for a unit outside the property's allow-list.
     """
+    if quantity.unit == prop.unit:
+        return quantity
     factor = conversion_factor(quantity.unit, prop)
     if factor == 1.0:
         return replace(quantity, unit=prop.unit)

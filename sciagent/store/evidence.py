@@ -130,8 +130,9 @@ def _record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     e, now = t.evidence, db_now(connection)
     first = next_watermark(connection, len(new)) - len(new) + 1
     rows = [_row(one, first + i, now) for i, one in enumerate(new)]
-    statement = sa.insert(e).returning(e.c.id, sort_by_parameter_order=True)
-    ids = [int(i) for i in connection.execute(statement, rows).scalars()]
+    # asked for ids in the order of the rows, SQLAlchemy inserts them one at a time on SQLite
+    made = {w: int(i) for i, w in connection.execute(sa.insert(e).returning(e.c.id, e.c.watermark), rows)}
+    ids = [made[row["watermark"]] for row in rows]
     named = {m.property for one in new for m in one.finding.measured}
     at = {m.level for one in new for m in one.finding.measured}
     property_ids = {name: property_id(connection, name) for name in sorted(named)}
