@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.store import campaigns, candidates, evidence, jobs, queries, scaffolds, standings
+from sciagent.domain.states import JobState
+from sciagent.store import campaigns, candidates, directives, evidence, jobs, queries, scaffolds, standings
 from sciagent.store.ledger import Ledger
 from tests.support import rows
 
@@ -32,6 +33,10 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "find a candidate": lambda c, i: candidates.find(c, "abcdef12"),
     "scaffolds that are known": lambda c, i: scaffolds.known(c, ["a" * 64]),
     "candidates without a scaffold": lambda c, i: scaffolds.without(c, 10),
+    "load": lambda c, i: candidates.load(c, [1, 2]),
+    "words": lambda c, i: directives.words(c, i, [1, 2]),
+    "kills_of": lambda c, i: jobs.kills_of(c, [1, 2]),
+    "any_queued": lambda c, i: jobs.any_queued(c, 1),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
 IN_ORDER = {
@@ -72,3 +77,36 @@ def test_nothing_is_scanned(ledger: Ledger, name: str) -> None:
     assert scans == [], plan
     if name in IN_ORDER:
         assert not any("TEMP B-TREE" in line for line in plan), plan
+
+
+CLAIM = jobs.Claim(1, 1, 1)
+WRITES: dict[str, Callable[[Any, int], object]] = {
+    "claim_many": lambda c, i: jobs.claim_many(c, [1, 2], "me"),
+    "begun": lambda c, i: jobs.begun(c, [CLAIM]),
+    "finish_many": lambda c, i: jobs.finish_many(c, [jobs.JobEnd(CLAIM, JobState.DONE, "ok")]),
+    "release_reservations": lambda c, i: jobs.release_reservations(c, [1, 2]),
+    "take_back": lambda c, i: jobs.take_back(c, 1, 1),
+    "update_many": lambda c, i: standings.update_many(c, i, {1: {"standing": "open"}, 2: {"standing": "open"}}),
+}
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("name", WRITES)
+def test_no_write_of_a_step_scans(ledger: Ledger, name: str) -> None:
+    asked: list[tuple[str, Any]] = []
+
+    def listen(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
+        if statement.startswith(("SELECT", "UPDATE")):
+            asked.append((statement, parameters[0] if many else parameters))
+
+    with ledger.begin() as connection:
+        rows.campaign(connection)
+        sa.event.listen(ledger.engine, "before_cursor_execute", listen)
+        WRITES[name](connection, 1)
+        questions = list(asked)
+        plan = [
+            str(row[3])
+            for statement, parameters in questions
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+        ]
+    assert plan and not any(line.startswith("SCAN") for line in plan), plan
