@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.evidence import content_hash
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Outcome, Reason
@@ -129,3 +130,38 @@ def test_cost_grows_with_size_and_conformers():
 def test_unknown_settings_are_refused(settings):
     with pytest.raises(ValidationError):
         XtbSinglepoint(settings)
+
+
+def test_settings_from_before_there_were_solvents_keep_their_hash():
+    """Evidence in ledgers stands under it; a new setting is left out of it as long as it is not used."""
+    before = {"method": "GFN2-xTB", "geometry": {"method": "gfn2", "conformers": 10}, "max_atoms": 200}
+    assert XtbSinglepoint().settings_hash == content_hash(before)
+    assert XtbSinglepoint({"solvent": None, "second_opinion": False}).settings_hash == content_hash(before)
+    hashes = {XtbSinglepoint(s).settings_hash for s in ({}, {"solvent": "water"}, {"second_opinion": True})}
+    assert len(hashes) == 3
+
+
+def test_a_solvent_is_the_phase_of_the_level_and_polarises(context):
+    gas, water = finding("CC(C)=O", context), finding("CC(C)=O", context, {"solvent": "water"})
+    assert {m.level.label for m in water.measured} == {"GFN2-xTB+ALPB(water)//GFN2-xTB//ETKDGv3x10"}
+    assert values(water)["dipole"] > values(gas)["dipole"] + 0.5
+    assert values(water)["total_energy"] < values(gas)["total_energy"]
+    relaxed = finding("CC(C)=O", context, {"solvent": "water", "geometry": {"solvent": "water"}})
+    assert values(relaxed)["total_energy"] < values(water)["total_energy"] + 1e-3
+
+
+def test_a_second_opinion_on_the_dipole_enters_its_uncertainty_and_on_orbitals_does_not(context):
+    found = finding("CC(C)=O", context, {"second_opinion": True})
+    told = found.diagnostics["second_opinion"]
+    assert told["method"] == "GFN1-xTB"
+    uncertainty = {m.property: m.quantity.uncertainty for m in found.measured}
+    apart = abs(told["dipole"] - values(found)["dipole"])
+    assert uncertainty["dipole"] == pytest.approx(np.hypot(apart, RIGID[DIPOLE]))
+    assert uncertainty["homo"] == RIGID[HOMO] and uncertainty["homo_lumo_gap"] == RIGID[HOMO_LUMO_GAP]
+    assert told["homo"] < values(found)["homo"] - 0.5  # GFN1 lies lower by an offset that says nothing of the molecule
+    assert abs(told["homo_deviations"]) < 3 and abs(told["homo_lumo_gap_deviations"]) < 3
+
+
+def test_a_saturated_molecule_lies_outside_the_lines_of_its_lumo(context):
+    told = finding("CC", context, {"second_opinion": True}).diagnostics["second_opinion"]
+    assert "homo_deviations" in told and "lumo" in told and "lumo_deviations" not in told
