@@ -128,13 +128,22 @@ def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) 
 
 
 def settle_again(
-    connection: Connection, built: Built, candidate_id: int, before: Mapping[str, Any] | None = None
+    connection: Connection, built: Built, candidate_id: int, before: Mapping[str, Any] | None = None,
+    answered: int | None = None,
 ) -> Place:  # fmt: skip
-    """The same after a person's word, from all answers there are. before: where it stood when it was vetoed, which
-    counts if what it rested on is no evidence (a limit that was hit) and cannot be worked out again."""
+    """The same after a person's word, from the answers the campaign has had so far: what other campaigns have computed
+    since counts only when the rule comes to it.
+
+    answered: position of a rung whose known answer counts from now on. before: where the candidate stood when it was
+    vetoed, which counts if what it rested on is no evidence (a limit that was hit) and cannot be worked out again.
+    """
+    stands = standings.get(connection, built.row.id, candidate_id)
+    below = int(stands["position"]) + (stands["verdict"] is not None)
+    if answered is not None:
+        below = max(below, answered + 1)
     word = directives.word(connection, built.row.id, candidate_id)
-    answers = answers_so_far(connection, built, candidate_id, word.promoted_to)
-    where = place(built.rules, built.objectives, answers, word)
+    found = answers_so_far(connection, built, candidate_id, word.promoted_to)
+    where = place(built.rules, built.objectives, [a for a in found if a.position < below], word)
     if before is not None and where.standing in (Standing.OPEN, Standing.HELD):
         rung = built.rungs[min(where.position, len(built.rungs) - 1)]
         if rung in built.fast or jobs.gave_up(connection, built.row.id, rung.id, candidate_id):

@@ -144,7 +144,7 @@ def _send(connection: Connection, built: Built, named: Named, rung: BuiltRung, w
     known = evidence.find_reusable(connection, [named.id], v.name, v.version, v.settings_hash)
     if named.id in known:
         _decide(connection, built, named, rung, "reuse", who, why, known[named.id].id)
-        settle_again(connection, built, named.id)
+        settle_again(connection, built, named.id, answered=rung.rules.position)
         return f"{rung.spec.rung} has answered before, under the same settings: nothing is run, its answer counts"
     candidate = candidates.load(connection, [named.id])[named.id]
     if (refusal := v.accepts(candidate)) is not None:

@@ -117,10 +117,9 @@ def _numbers(one: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         parts.append(f"utility {one['utility']:.3f} (1: every objective fully met)")
     elif one["score"] is not None:
         parts.append(f"score {one['score']:.3f} (orders what waits; no probability)")
-    parts.append(
-        f"cost this campaign {one['core_seconds']:.4g} core-seconds" if one["core_seconds"] else "cost nothing"
-    )
-    yield "; ".join(parts).capitalize(), 1
+    spent = f"{one['core_seconds']:.3g} core-seconds" if one["core_seconds"] else "nothing"
+    text = "; ".join([*parts, f"it cost this campaign {spent}"])
+    yield text[0].upper() + text[1:], 1
 
 
 def _origin(one: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

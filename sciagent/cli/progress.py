@@ -93,7 +93,7 @@ def table(status: dict[str, Any]) -> Table:
     made = Table(
         title=f"{status['campaign']}: {status['state']}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
     )
-    made.add_column("rung", no_wrap=True)
+    made.add_column("rung", overflow="fold")
     made.add_column("tier", no_wrap=True, style="dim")
     for name in ("running", "done", "passed", "failed", "unclear", "errors", "CPU s"):
         made.add_column(name, justify="right", no_wrap=True)
