@@ -9,10 +9,11 @@ put both electrons into i or into a couple through the exchange integral K = (ia
 apart, f being the Fock operator of the determinant. The lower root puts n = 2 c^2 / (1 + c^2) electrons into a, with
 c = (sqrt(D^2 + 4 K^2) - D) / 2K. The largest n over the frontier is what counts: it does not grow with the molecule.
 
-PBE0/def2-SVP: ozone 0.30, F2 0.12, rectangular cyclobutadiene 0.10, ethylene, thioacetone and SO2 0.08, glyoxal
-0.04, benzene 0.04, N2 0.03. Related to the M diagnostic of Tishchenko, Zheng, Truhlar, J. Chem. Theory Comput. 4, 1208
-(2008), to whom more than 0.1 in CASSCF is strongly multireference; two determinants lack the rest of the active space
-and leave the orbitals as they are, hence the higher limit.
+PBE0/def2-SVP: ozone 0.30 (0.26 on its GFN2-xTB geometry), F2 0.12, carbonyl oxide 0.11, rectangular cyclobutadiene and
+nitromethane 0.10, ethylene, diazomethane and SO2 0.08, benzoquinone 0.06, azulene 0.05, nitrobenzene, anthracene 0.04,
+benzene, naphthoquinone, N2 0.03. Related to the M diagnostic of Tishchenko, Zheng, Truhlar, J. Chem. Theory Comput. 4,
+1208 (2008), to whom more than 0.1 in CASSCF is strongly multireference; two determinants lack the rest of the active
+space and leave the orbitals as they are, hence the higher limit.
 """
 
 from __future__ import annotations
