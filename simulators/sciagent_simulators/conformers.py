@@ -61,7 +61,7 @@ class Ensemble:
     def free_energy(self, temperature: float) -> float:
         """-kT ln of the sum of Boltzmann factors over the lowest one's, eV; 0 for a single conformer."""
         factors = self._factors(temperature)
-        return float(-BOLTZMANN * temperature * np.log(factors.sum() / factors[0]))
+        return 0.0 - float(BOLTZMANN * temperature * np.log(factors.sum() / factors[0]))
 
     def dipole(self, temperature: float) -> float:
         """Root of the mean square, debye: what a dielectric constant measures."""

@@ -77,8 +77,8 @@ class XtbConformers(MoleculeCalculation):
     order.
 
     Uncertainty is repeatability (k = 1) over the seed of the search: root mean square over 9 flexible molecules of 10
-    to 33 atoms, 3 seeds each; what cannot turn repeats exactly. `found_once` in the diagnostics estimates the share
-    of conformers still missing.
+    to 33 atoms, 3 seeds each; where there is one conformer it repeats exactly. `found_once` in the diagnostics
+    estimates the share of conformers still missing.
 
     Sources: conformers, in sciagent_simulators; Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019).
     """
@@ -128,7 +128,7 @@ class XtbConformers(MoleculeCalculation):
             DIPOLE: ensemble.dipole(s.temperature),
             TOTAL_ENERGY: float(ensemble.energies[0]),
         }
-        spread = RIGID if how_many(mol) == 10 else FLEXIBLE
+        spread = RIGID if len(ensemble.geometries) == 1 and not told["found_once"] else FLEXIBLE
         file = context.scratch / f"{molecule.key[:16]}-conformers.xyz"
         file.write_text(ensemble.to_xyz(s.temperature), encoding="utf-8")
         return Finding(
