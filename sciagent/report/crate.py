@@ -27,7 +27,7 @@ from sciagent.store.campaigns import CampaignRow, rungs
 
 SPECIFICATION = "1.1"
 _ORCID = re.compile(r"^(?P<name>[^<>]+?)\s*<(?P<id>https://orcid\.org/\d{4}-\d{4}-\d{4}-\d{3}[\dX])>$")
-_PARQUET = ["application/vnd.apache.parquet"]
+_PARQUET = "application/vnd.apache.parquet"
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _describe(
     crate.datePublished = changed
     crate.license = _licence_entity(crate, license_url)
     people = [_person(crate, i, one) for i, one in enumerate(authors)]
-    crate.root_dataset["author"] = people
+    crate.root_dataset["author"] = _plain(people)
     spec = _file(crate, inside, "campaign.yaml", row.source, "The campaign as it was given", "application/yaml")
     files = _tables(connection, row, crate, inside)
     html = page(connection, row, artifacts)
@@ -120,7 +120,7 @@ def _tables(connection: Connection, row: CampaignRow, crate: Any, inside: Path) 
         path = inside / f"{name}.parquet"
         write(connection, row, path)
         found[name] = _added(crate, path, text, _PARQUET)
-    found["evidence"]["variableMeasured"] = [_variable(crate, c) for c in table.columns(connection, row)]
+    found["evidence"]["variableMeasured"] = _plain([_variable(crate, c) for c in table.columns(connection, row)])
     return found
 
 
@@ -166,7 +166,7 @@ def _action(
     r = rung.rung
     verifier = crate.add(_software(crate, r.verifier, r.verifier_version, f"Verifier of the rung {r.name}"))
     engines = [crate.add(_software(crate, k, v[-1], "Engine")) for k, v in rung.engines.items() if v]
-    crate.add(
+    action = crate.add(
         ContextEntity(
             crate, f"#rung-{r.name}",
             properties={
@@ -175,10 +175,15 @@ def _action(
                 "startTime": begun.isoformat(), "endTime": ended.isoformat(),
             },
         )
-    ).append_to("instrument", [verifier, *engines])  # fmt: skip
-    action = crate.dereference(f"#rung-{r.name}")
-    action["object"], action["result"], action["agent"] = spec, list(results), list(people)
+    )  # fmt: skip
+    action["instrument"], action["object"] = _plain([verifier, *engines]), spec
+    action["result"], action["agent"] = _plain(results), _plain(people)
     crate.root_dataset.append_to("mentions", action)
+
+
+def _plain(entities: Sequence[Any]) -> Any:
+    """A list of one is to be written as the one (section 4 of the specification)."""
+    return entities[0] if len(entities) == 1 else list(entities)
 
 
 def _software(crate: Any, name: str, version: str, text: str) -> Any:
@@ -213,7 +218,7 @@ def _file(crate: Any, inside: Path, name: str, text: str, description: str, medi
     return _added(crate, path, description, media_type)
 
 
-def _added(crate: Any, path: Path, description: str, media_type: Any, name: str | None = None) -> Any:
+def _added(crate: Any, path: Path, description: str, media_type: str, name: str | None = None) -> Any:
     return crate.add_file(
         path, dest_path=name or path.name,
         properties={

@@ -56,7 +56,7 @@ def _found(
     n = verified(row, passages)
     lines = [f"{many(status['candidates'], 'candidate')} from {many(status['proposals'], 'proposal')}; {n} verified."]
     if has_limits(row):
-        figure = many(status["hits"], "hit") if status["hits"] else "no hit"
+        figure = many(status["hits"], "hit") if status["hits"] else ("no hit" if n else "no hit yet")
         seeds = sum(c.one.hit and c.one.in_seeds for c in best)
         if seeds:
             lines.append(f"{many(seeds, 'hit')} among the best {'was' if seeds == 1 else 'were'} in the seeds.")

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
@@ -188,7 +189,7 @@ def _reused_answers(connection: Connection, row: CampaignRow, terminal: RungRow)
 
 
 def _stream(connection: Connection, query: Any) -> Iterator[Any]:
-    yield from connection.execution_options(yield_per=CHUNK).execute(query)
+    yield from connection.execute(query, execution_options={"yield_per": CHUNK})
 
 
 def pairs(
@@ -198,31 +199,39 @@ def pairs(
 
     Values are in the property's canonical unit.
     """
-    low, up = t.evidence.alias(), t.evidence.alias()
-    x, y, p = t.quantity.alias(), t.quantity.alias(), t.property_.c
+    candidates = sa.select(_CC.candidate_id, _CC.is_hit).where(
+        _CC.campaign_id == row.id, _CC.is_hit.in_([True, False]), _CC.depth >= upper.position
+    )
+    found = iter(_stream(connection, candidates))
+    while chunk := dict(tuple(one) for one in islice(found, CHUNK)):
+        xs, ys = (_values(connection, rung, property_name, list(chunk)) for rung in (lower, upper))
+        for candidate_id in chunk:
+            for x, ux, x_level, x_censoring in xs.get(candidate_id, ()):
+                for y, uy, y_level, y_censoring in ys.get(candidate_id, ()):
+                    censored = x_censoring != "none" or y_censoring != "none"
+                    yield x, ux, y, uy, x_level, y_level, bool(chunk[candidate_id]), censored
 
-    def under(e: Any, rung: RungRow) -> Any:
-        return sa.and_(
-            e.c.candidate_id == _CC.candidate_id, e.c.verifier == rung.verifier,
-            e.c.verifier_version == rung.verifier_version, e.c.settings_hash == rung.settings_hash, e.c.replicate == 0,
-            ~sa.exists().where(_later.c.supersedes_id == e.c.id),
-        )  # fmt: skip
 
-    _later = t.evidence.alias()
-    query = (
-        sa.select(
-            x.c.value, x.c.uncertainty, y.c.value, y.c.uncertainty, x.c.level_id, y.c.level_id, _CC.is_hit,
-            sa.or_(x.c.censoring != "none", y.c.censoring != "none"),
-        )
-        .select_from(t.campaign_candidate)
-        .join(up, under(up, upper))
-        .join(low, under(low, lower))
-        .join(t.property_, p.name == property_name)
-        .join(x, sa.and_(x.c.evidence_id == low.c.id, x.c.property_id == p.id))
-        .join(y, sa.and_(y.c.evidence_id == up.c.id, y.c.property_id == p.id))
-        .where(_CC.campaign_id == row.id, _CC.is_hit.in_([True, False]), _CC.depth >= upper.position)
+def _values(
+    connection: Connection, rung: RungRow, property_name: str, ids: Sequence[int]
+) -> dict[int, list[tuple[Any, ...]]]:
+    """{candidate id: [(value, uncertainty, level id, censoring)]} under one rung, replicate 0. Two questions, for
+    a join of all that is asked here tempts a database to begin with every value of the property."""
+    e, q, p = t.current_evidence.c, t.quantity.c, t.property_.c
+    evidence = sa.select(e.id, e.candidate_id).where(
+        e.candidate_id.in_(ids), e.verifier == rung.verifier, e.verifier_version == rung.verifier_version,
+        e.settings_hash == rung.settings_hash, e.replicate == 0,
     )  # fmt: skip
-    return _stream(connection, query)
+    owner = {int(i): int(c) for i, c in connection.execute(evidence)}
+    values = (
+        sa.select(q.evidence_id, q.value, q.uncertainty, q.level_id, q.censoring)
+        .join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name))
+        .where(q.evidence_id.in_(list(owner)))
+    )
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for evidence_id, *value in connection.execute(values):
+        found.setdefault(owner[evidence_id], []).append(tuple(value))
+    return found
 
 
 def levels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:

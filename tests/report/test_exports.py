@@ -186,6 +186,7 @@ def test_a_crate_keeps_what_the_specification_demands(crate: Path) -> None:
             assert path.is_file() and str(path.stat().st_size) == entity["contentSize"]
             assert {"@id": entity["@id"]} in root["hasPart"]
         for value in entity.values():
+            assert not isinstance(value, list) or len(value) != 1 or entity["@id"] == "./", entity["@id"]
             for one in value if isinstance(value, list) else [value]:
                 if isinstance(one, dict) and not one["@id"].startswith("http"):
                     assert one["@id"] in entities, one
