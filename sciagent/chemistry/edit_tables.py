@@ -76,5 +76,5 @@ NOT_A_CHILD: tuple[str, ...] = (
     "[NX3;H2,H1;!$(N-C=[O,S,N])]-[CX3;H1]=[CX3;H2]",
     "[OX2H]-[CX2,CX3;!$(C=[O,S]);!$(C=C-C=[O,N]);!$(C-,=a)]", "C=[C;R0]=[C,N]", "[N;!$([N+]-[N-])]=[N;R0]-[N;R0]=N",
     "[n;r5]1[n;r5][n;r5][n;r5][n;r5]1", "n:n:n:n", "[OX2H]-[CX4]-[OX2,NX3,SX2]", "[F,Cl,Br,I;D2]", "C#C-[N,O]",
-    "[O,S;H1]-[N,O,S]",
+    "[O,S;H1]-[N,O,S]", "[CH2]=[NX2]", "[a;r3,r4]",
 )  # fmt: skip

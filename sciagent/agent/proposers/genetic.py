@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import bisect
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,7 +25,12 @@ POPULATION = 200
 PER_SCAFFOLD = 20
 KEEP = 5  # members remembered for each place in the population
 TRIES_PER_CHILD = 30
-CROSSOVER_SHARE = 1.0  # of each crossover, against one of any other operator, before anything is known
+# of the draws before anything is known, against 1 of any other operator: what a chemist would draw comes first, what
+# moves single atoms and bonds has to earn its draws
+SHARES = {
+    "chain crossover": 4.0, "add substituent to a saturated atom": 0.5, "append atom": 0.5, "insert atom": 0.5,
+    "take out atom": 0.5, "change element": 0.5, "change bond order": 0.5, "open ring": 0.25, "close ring": 0.5,
+}  # fmt: skip
 SECOND_EDIT = 0.15  # share of children that are edited once more
 
 
@@ -72,7 +77,7 @@ class GeneticSearch:
         self._size = population
         self._cap = per_scaffold
         self._operators = OperatorChoice(
-            dict.fromkeys(OPERATIONS, 1.0) | dict.fromkeys(CROSSOVERS, CROSSOVER_SHARE), made, learn=learn
+            {name: SHARES.get(name, 1.0) for name in (*OPERATIONS, *CROSSOVERS)}, made, learn=learn
         )
         self._members: list[Member] = []  # best first
         self._order: list[tuple[float, int]] = []  # (-score, number) of each, to find places by
@@ -129,7 +134,7 @@ class GeneticSearch:
             if len(children) == n:
                 break
             operation = self._operators.draw(rng, weights)
-            child = self._breed(operation, parents, rng)
+            child = self._breed(operation, parents, weights, rng)
             if child is None or child.smiles in children or self._is_known(child.smiles):
                 continue
             children[child.smiles] = child
@@ -139,7 +144,9 @@ class GeneticSearch:
     def _is_known(self, smiles: str) -> bool:
         return smiles in self._texts or (self._known is not None and self._known(smiles))
 
-    def _breed(self, operation: str, parents: Sequence[str], rng: random.Random) -> Child | None:
+    def _breed(
+        self, operation: str, parents: Sequence[str], weights: Sequence[float], rng: random.Random
+    ) -> Child | None:
         mother = parents[rank(len(parents), rng)]
         if operation in CROSSOVERS:
             father = parents[rank(len(parents), rng)]
@@ -149,7 +156,9 @@ class GeneticSearch:
             used = (mother,)
             made = mutate(mother, rng, operations=(operation,), limits=self._limits)
         if made is not None and rng.random() < SECOND_EDIT:
-            made = mutate(made[0], rng, limits=self._limits) or made
+            second = self._operators.draw(rng, weights)
+            if second not in CROSSOVERS:
+                made = mutate(made[0], rng, operations=(second,), limits=self._limits) or made
         return None if made is None else Child(made[0], operation, used)
 
 
@@ -158,10 +167,12 @@ def rank(n: int, rng: random.Random) -> int:
     return min(int((n + 1) ** rng.random()) - 1, n - 1)
 
 
-def _kept(members: Iterable[Member], now: int) -> dict[str, float]:
+def _kept(members: Sequence[Member], now: int) -> dict[str, float]:
+    """What stands in the population by the operator that made it: the best counts 2, the last 0, faded by age."""
     kept: dict[str, float] = {}
-    for member in members:
-        kept[member.operation] = kept.get(member.operation, 0.0) + decay(now - member.number)
+    for place, member in enumerate(members):
+        worth = 2 * (1 - place / len(members)) * decay(now - member.number)
+        kept[member.operation] = kept.get(member.operation, 0.0) + worth
     return kept
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 HALF_LIFE = 500.0
 PRIOR = 10.0
-FLOOR = 0.25  # share of the draws that goes to all operators alike
+FLOOR = 0.1  # share of the draws that goes to all operators alike
 
 
 class OperatorChoice:
@@ -31,7 +31,7 @@ class OperatorChoice:
         self._learn = learn
 
     def weights(self, kept: Mapping[str, float]) -> list[float]:
-        """kept: decayed count of members of the population by the operator that made them. Sums to 1."""
+        """kept: members of the population by the operator that made them, by rank and age. Sums to 1."""
         if not self._learn:
             return _normalised(list(self._shares.values()))
         mean = (sum(kept.values()) + PRIOR) / (sum(self.made.values()) + PRIOR)

@@ -26,10 +26,10 @@ def test_what_survives_is_drawn_more_and_what_does_not_keeps_the_floor() -> None
     weights = choice({"a": 300.0, "b": 300.0, "c": 300.0}).weights({"a": 60.0, "b": 20.0})
     assert sum(weights) == pytest.approx(1)
     assert weights[0] > weights[1] > weights[2] > FLOOR / 3
-    # rates (60, 20, 0 + 10 * 90 / 910) / 310 over a mean of 81 / 910, and a quarter of the mean rate for everybody
+    # rates (60, 20, 0 + 10 * 90 / 910) / 310 and a share FLOOR of the mean rate for everybody
     prior = 10 * (80 + 10) / (900 + 10)
     rates = [(kept + prior) / 310 for kept in (60, 20, 0)]
-    expected = [0.25 * sum(rates) / 3 + 0.75 * rate for rate in rates]
+    expected = [FLOOR * sum(rates) / 3 + (1 - FLOOR) * rate for rate in rates]
     assert weights == pytest.approx([e / sum(expected) for e in expected])
 
 
