@@ -200,7 +200,7 @@ def test_no_bond_bridges_an_aromatic_ring():
         found.add(made[0])
         rings = rings_of(made[0])
         assert all(len(a & b) < 3 for i, a in enumerate(rings) for b in rings[i + 1 :]), made
-    assert len(found) > 5
+    assert len(found) >= 3
 
 
 def test_replacing_a_ring_keeps_what_it_bore():
