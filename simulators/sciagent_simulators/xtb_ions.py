@@ -52,9 +52,12 @@ def difference(
 ) -> IonResult:
     """E(cation) - E for a cation, E - E(anion) for an anion, less SHIFT.
 
-    Vertical where both geometries are the same. Raises SimulatorError as `single_point`.
+    Vertical where both geometries are the same. Raises SimulatorError as `single_point`, and refused (missing_basis)
+    where the valence basis is full: tblite leaves the extra electron of helium out and returns helium's energy.
     """
     start = single_point(neutral, method, solvation=solvation)
+    if ion == "anion" and neutral.multiplicity == 1 and start.lumo is None:
+        raise failure(Outcome.REFUSED, Reason.MISSING_BASIS, f"{method} has no empty orbital for another electron")
     end = single_point(charged, method, solvation=solvation)
     return IonResult(ELECTRONS[ion] * (end.energy - start.energy) - SHIFT, end.recovery)
 

@@ -52,6 +52,13 @@ def test_a_proton_has_no_electrons_to_compute():
     assert (caught.value.outcome, caught.value.reason) == ("refused", "multiplicity")
 
 
+def test_helium_has_no_room_for_another_electron():
+    helium = Geometry((2,), np.zeros((1, 3)))
+    with pytest.raises(SimulatorError) as caught:
+        difference(helium, ionised(helium, "anion"), "anion")
+    assert (caught.value.outcome, caught.value.reason) == ("refused", "missing_basis")
+
+
 @pytest.mark.parametrize(
     ("smiles", "ion", "reason"),
     [("CI", "anion", "anion_dissociated"), ("OO", "anion", "anion_dissociated")],

@@ -66,7 +66,8 @@ class XtbIpEa(MoleculeCalculation):
     | adiabatic electron affinity, bound anions | 16 | 0.39, too high by 0.30 (0.95) | 0.35 (0.96) |
     | negative electron affinity, vertical | 8 | 0.35 (0.61) | 0.87 (0.85) |
 
-    Worst are water and ammonia (up to 1.2 eV too high) and the n-ionised benzoquinone (0.6 too low). Below 0 no bound
+    Worst are water and ammonia (up to 1.2 eV too high) and the n-ionised benzoquinone (0.6 too low). Charged molecules
+    were not measured: chloride, the one tried, comes out 2.6 eV too high. Below 0 no bound
     anion exists (`anion_bound` in the diagnostics): the number then stands for a resonance, and ranks poorly. Unpaired
     electrons have no exchange in extended tight binding: there is no spin contamination to look for, and no telling a
     singlet from a triplet ion.
