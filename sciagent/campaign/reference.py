@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import ValidationError
+
 from sciagent.campaign.load import campaign_schema
 from sciagent.domain.properties import properties
 from sciagent.verification.contract import Verifier
@@ -23,26 +25,34 @@ def reference(package: str | None = None) -> str:
     """Markdown. package: only verifiers whose module starts with it, by default all that are installed."""
     schema = campaign_schema()
     found = [verifier_class(name) for name in verifier_names()]
-    parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec"), "## Verifiers\n"]
+    seen: set[str] = set()  # what several verifiers share, such as the geometry, is shown at the first of them
+    parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec", seen), "## Verifiers\n"]
     for one in sorted(found, key=lambda v: (v.tier.order, v.name)):
         if package is None or one.__module__.startswith(package):
-            parts += _verifier(one)
+            parts += _verifier(one, seen)
     parts += ["## Properties\n", _properties()]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _verifier(one: type[Verifier[Any]]) -> Iterator[str]:
+def _verifier(one: type[Verifier[Any]], seen: set[str]) -> Iterator[str]:
     yield f"### `{one.name}`\n"
     yield f"{_first_paragraph(one.__doc__)}\n"
-    measured = sorted({p.property.name for p in one().measures})
-    yield f"Tier `{one.tier}`, version {one.version}. With its default settings it measures {_codes(measured)}.\n"
+    yield f"Tier `{one.tier}`, version {one.version}. {_measured(one)}\n"
     schema = one.Settings.model_json_schema()
-    yield from _models(schema, schema, one.name)
+    yield from _models(schema, schema, one.name, seen)
 
 
-def _models(root: Schema, top: Schema, name: str) -> Iterator[str]:
-    """A table for `top`, then one for each model that it leads to, in the order of first use."""
-    queue, seen = [(name, top)], {name}
+def _measured(one: type[Verifier[Any]]) -> str:
+    try:
+        names = sorted({found.property.name for found in one().measures})
+    except ValidationError:  # some setting has no default
+        return "What it measures depends on its settings."
+    return f"With its default settings it measures {_codes(names)}."
+
+
+def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[str]:
+    """A table for `top`, then one for each model that it leads to and that was not `seen`, in the order of first use."""
+    queue = [(name, top)]
     while queue:
         title, model = queue.pop(0)
         if model is not top:
