@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from sciagent.domain.evidence import ArtifactFile, Finding, Measured
@@ -140,7 +141,19 @@ def _measured(data: object) -> Measured:
             as_typed=None if q["as_typed"] is None else _text(q["as_typed"], "as_typed", 64),
         )
     )
-    return Measured(name, Level(**{part: _text(text, part, 200) for part, text in level.items()}), quantity)
+    try:
+        return Measured(name, _level(level["method"], level["basis"], level["phase"], level["geometry"]), quantity)
+    except TypeError as error:  # cannot be hashed, so it is no text
+        raise WireError("level is not four texts") from error
+
+
+@lru_cache(maxsize=4096)
+def _level(method: object, basis: object, phase: object, geometry: object) -> Level:
+    """Few are said, and often."""
+    return Level(
+        _text(method, "method", 200), _text(basis, "basis", 200), _text(phase, "phase", 200),
+        _text(geometry, "geometry", 200),
+    )  # fmt: skip
 
 
 def _artifact(data: object) -> ArtifactFile:
@@ -166,7 +179,7 @@ def _diagnostics(value: object, depth: int) -> Any:
 
 
 def _fields(data: object, what: str, *names: str) -> dict[str, Any]:
-    if not isinstance(data, dict) or set(data) != set(names):
+    if not isinstance(data, dict) or len(data) != len(names) or not all(map(data.__contains__, names)):
         raise WireError(f"{what} has not exactly the fields {', '.join(names)}")
     return data
 
