@@ -97,7 +97,9 @@ def parse_molecule(
     made = _parsed(smiles, standardise, multiplicity)
     if isinstance(made, tuple):
         raise InvalidCandidateError(*made)
-    return replace(made)  # a copy, so that what others add to it (`mol`) is not kept with the text
+    copy = replace(made)  # so that what others add to it (`mol`) is not kept with the text
+    vars(copy)["key"] = made.key
+    return copy
 
 
 @lru_cache(maxsize=REMEMBERED)
