@@ -74,8 +74,9 @@ def _lines(found: Mapping[str, Any], full: bool) -> Iterator[tuple[str, int]]:
         yield one["why"], 1
         yield from _numbers(one)
         yield from _origin(one)
+        waived = _waivers(one)
         for rung in one["rungs"]:
-            yield from _rung(rung, full)
+            yield from _rung(rung, full, waived.get(rung["rung"]))
         for said in one["people"]:
             to = f" to {said['rung']}" if said["rung"] else ""
             yield f"{_when(said['at'])}  {said['who']}: {said['verb']}{to}: {said['why']}", 1
@@ -126,7 +127,7 @@ def _origin(one: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     for i, p in enumerate(one["proposed"]):
         verb = "Proposed" if i == 0 else "Again"
         by = p["by"] if p["is_person"] else f"the proposer {p['by']} in turn {p['turn']}"
-        how = f" by {p['operation']}" if p["operation"] and p["operation"] not in ("person", p["by"]) else ""
+        how = _how(p)
         yield f"{verb} by {by}, {_when(p['at'])}{how}" + (f", as {p['text']}" if p["is_person"] else ""), 1
         if p["parents"]:
             yield "from " + " and ".join(f"{x['smiles']} ({x['key'][:8]})" for x in p["parents"]), 2
@@ -134,7 +135,25 @@ def _origin(one: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             yield f"“{p['rationale']}”", 2
 
 
-def _rung(rung: Mapping[str, Any], full: bool) -> Iterator[tuple[str, int]]:
+def _how(p: Mapping[str, Any]) -> str:
+    if p["operation"] == "seed":
+        return ", as a seed"
+    return f", by {p['operation']}" if p["operation"] and p["operation"] not in ("person", p["by"]) else ""
+
+
+def _waivers(one: Mapping[str, Any]) -> dict[str, str]:
+    """{rung: who waived what it said}: everything below the rung that a promotion went to, until a veto."""
+    order = [r["rung"] for r in one["rungs"]]
+    found: dict[str, str] = {}
+    for said in one["people"]:
+        if said["verb"] == "veto":
+            found = {}
+        elif said["verb"] == "promote" and said["rung"] in order:
+            found |= dict.fromkeys(order[: order.index(said["rung"])], said["who"])
+    return found
+
+
+def _rung(rung: Mapping[str, Any], full: bool, waived_by: str | None) -> Iterator[tuple[str, int]]:
     evidence = rung["evidence"]
     decides = ", decides" if rung["is_terminal"] else ""
     said = _verdict(rung)
@@ -142,6 +161,8 @@ def _rung(rung: Mapping[str, Any], full: bool) -> Iterator[tuple[str, int]]:
     missed = bool(rung["detail"]) and rung["verdict"] != "pass"
     if missed:
         yield rung["detail"], 2
+    if waived_by and rung["verdict"] not in ("pass", None):
+        yield f"waived: {waived_by} promoted it past this rung", 2
     wanted = [*(f"gate {g}" for g in rung["gate"]), *(f"objective {o}" for o in rung["objectives"])]
     if wanted and (full or (evidence and not missed)):
         yield "; ".join(wanted), 2

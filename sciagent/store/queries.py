@@ -133,12 +133,10 @@ def evidence_of(connection: Connection, row: CampaignRow, candidate_ids: list[in
 def imported_of(connection: Connection, candidate_ids: list[int]) -> dict[int, list[dict[str, Any]]]:
     """Values that people brought from files, which no rung measured: {candidate id: [value with where it is from]}."""
     e = t.current_evidence.c
-    query = (
-        sa.select(e.id, e.candidate_id, e.source, e.who, e.at)
-        .where(e.candidate_id.in_(candidate_ids), e.verifier == IMPORT)
-        .order_by(e.id)
+    query = sa.select(e.id, e.candidate_id, e.source, e.who, e.at).where(
+        e.candidate_id.in_(candidate_ids), e.verifier == IMPORT
     )
-    rows = connection.execute(query).all()
+    rows = sorted(connection.execute(query), key=lambda one: int(one.id))
     values = measured_of(connection, [r.id for r in rows])
     found: dict[int, list[dict[str, Any]]] = {i: [] for i in candidate_ids}
     for r in rows:

@@ -29,7 +29,7 @@ def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
 def test_a_report_that_cannot_be_written_is_said_before_the_start(tmp_path: Path) -> None:
     file = write_campaign(tmp_path, molecules=("C",), dft=0)
-    done = sciagent("run", str(file), "--report", str(tmp_path / "nowhere" / "r.md"), cwd=tmp_path, expect=2)
+    done = sciagent("run", str(file), "--report", str(tmp_path / "nowhere" / "r.html"), cwd=tmp_path, expect=2)
     assert "does not exist" in done.stderr
 
 

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.states import JobState
-from sciagent.store import campaigns, candidates, directives, evidence, jobs, queries, scaffolds, standings
+from sciagent.store import campaigns, candidates, directives, evidence, history, jobs, queries, scaffolds, standings
 from sciagent.store.ledger import Ledger
 from tests.support import rows
 
@@ -18,6 +18,8 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "waiting, best first": lambda c, i: standings.waiting(c, i, 1, by_score=True, limit=10),
     "top": lambda c, i: standings.top(c, i, 10),
     "count_at": lambda c, i: standings.count_at(c, i, [1, 2], 10),
+    "count_pending": lambda c, i: standings.count_pending(c, i, 1, 10),
+    "reuses_by_rung": lambda c, i: queries.reuses_by_rung(c, i),
     "undecided_seqs": lambda c, i: standings.undecided_seqs(c, i, 2, 10),
     "members": lambda c, i: standings.members(c, i, [1, 2]),
     "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], "toy", "1", rows.SETTINGS),
@@ -37,6 +39,15 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "words": lambda c, i: directives.words(c, i, [1, 2]),
     "kills_of": lambda c, i: jobs.kills_of(c, [1, 2]),
     "any_queued": lambda c, i: jobs.any_queued(c, 1),
+    "what people said since": lambda c, i: directives.since(c, i, 0),
+    "what people said last": lambda c, i: directives.last(c, i),
+    "what people said of one": lambda c, i: directives.word(c, i, 1),
+    "jobs of one": lambda c, i: jobs.of_candidate(c, i, 1, [1, 2]),
+    "what waits before one": lambda c, i: history.ahead(c, campaigns.get(c, "toys"), 1, 0.5, 1),
+    "proposals of one": lambda c, i: history.proposals(c, campaigns.get(c, "toys"), 1),
+    "decisions on one": lambda c, i: history.decisions(c, campaigns.get(c, "toys"), 1),
+    "evidence of one": lambda c, i: history.evidence(c, 1),
+    "imported values": lambda c, i: queries.imported_of(c, [1, 2]),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
 IN_ORDER = {
