@@ -149,7 +149,7 @@ Window = tuple[float | None, float | None] | None
 
 @contexted
 def scatter(pairs: Pairs, x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str) -> str:
-    """One property at two levels, a point a molecule; triangles are hits, shaded is what gate and objective pass."""
+    """One property at two levels, a point a molecule; triangles are hits, dashed are the limits."""
     made, axes = figure(4.3, 3.9)
     rows = pairs.drawn(DRAWN)
     for hit, marker, size, colour, label in (
@@ -166,8 +166,7 @@ def scatter(pairs: Pairs, x_label: str, y_label: str, x_window: Window, y_window
         axes.plot(
             x, y, marker, color=COLOURS[colour], markersize=size, markeredgecolor=edge, markeredgewidth=0.7, label=label
         )
-    _band(axes.axvspan, x_window, axes.get_xlim())
-    _band(axes.axhspan, y_window, axes.get_ylim())
+    _limits(axes, x_window, y_window)
     axes.set_xlabel(shorten(x_label, 52), fontsize=9.5)
     axes.set_ylabel(shorten(y_label, 52), fontsize=9.5)
     axes.grid(True)
@@ -176,11 +175,21 @@ def scatter(pairs: Pairs, x_label: str, y_label: str, x_window: Window, y_window
     return svg(made, f"{y_label} against {x_label}", salt)
 
 
-def _band(span: Any, window: Window, limits: tuple[float, float]) -> None:
-    """Shade a window without moving the axes beyond it where it is open."""
-    if window is None or window == (None, None):
+def _limits(axes: Any, x_window: Window, y_window: Window) -> None:
+    """Dashed lines where a gate or objective ends; shaded is what passes both. The axes stay where the points are."""
+    if not any(edge is not None for window in (x_window, y_window) for edge in window or ()):
         return
-    low = limits[0] if window[0] is None else window[0]
-    high = limits[1] if window[1] is None else window[1]
-    if low < high:
-        span(max(low, limits[0]), min(high, limits[1]), color=COLOURS["band"], linewidth=0, zorder=0)
+    corners = []
+    for window, limits, line in (
+        (x_window, axes.get_xlim(), axes.axvline), (y_window, axes.get_ylim(), axes.axhline),
+    ):  # fmt: skip
+        edges = [limits[i] if edge is None else edge for i, edge in enumerate(window or (None, None))]
+        for edge in edges:
+            if limits[0] < edge < limits[1]:
+                line(edge, color=COLOURS["muted"], linewidth=1.0, linestyle=(0, (4, 3)), zorder=0.5)
+        corners.append((max(edges[0], limits[0]), min(edges[1], limits[1]), limits))
+    (left, right, x_limits), (low, high, y_limits) = corners
+    if left < right and low < high:
+        axes.fill([left, right, right, left], [low, low, high, high], color=COLOURS["band"], linewidth=0, zorder=0)
+    axes.set_xlim(*x_limits)
+    axes.set_ylim(*y_limits)

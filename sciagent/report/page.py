@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from sciagent import __version__
 from sciagent.report import candidates, charts, ladder, losses, provenance, summary
 from sciagent.report.drawing import cost_unit
-from sciagent.report.wording import cost, many, wish, words
+from sciagent.report.wording import cost, many, unit_sign, wish, words
 from sciagent.store import queries, report_queries
 from sciagent.store.artifacts import ArtifactStore
 from sciagent.store.campaigns import CampaignRow, rungs
@@ -112,7 +112,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters.update(
-        words=words, cost=cost, wish=wish, many=many, when=candidates.when, drawn=_drawn, source=Markup,
+        words=words, unit=unit_sign, cost=cost, wish=wish, many=many, when=candidates.when, drawn=_drawn, source=Markup,
         json=lambda value: Markup(as_json(value)),
     )  # fmt: skip
     return made

@@ -15,7 +15,7 @@ MISSED = {"below_window", "above_window", "not_measured"}
 def value(m: Measured, unit: bool = True) -> str:
     """`4.12 ± 0.05 eV`; `± ?` where nobody knows the uncertainty; none where it is 0, that is exact by definition."""
     q = m.quantity
-    text = _SIGNS[q.censoring] + show(q.value, q.uncertainty, q.unit if unit else "1")
+    text = _SIGNS[q.censoring] + show(q.value, q.uncertainty, unit_sign(q.unit) if unit else "1")
     if q.uncertainty is None:
         text += " (± ?)"
     return text
@@ -32,8 +32,13 @@ _NAMES = {
 }  # fmt: skip
 
 
+def unit_sign(unit: str) -> str:
+    """`angstrom**2` as `Å²`; other units as they are."""
+    return unit.replace("angstrom", "Å").replace("**2", "²").replace("**3", "³").replace("*", "·")
+
+
 def with_unit(name: str, unit: str) -> str:
-    return words(name) if unit == "1" else f"{words(name)} / {unit}"
+    return words(name) if unit == "1" else f"{words(name)} / {unit_sign(unit)}"
 
 
 def window(edges: Any, name: str, unit: str) -> str:
@@ -42,13 +47,13 @@ def window(edges: Any, name: str, unit: str) -> str:
     if low is None and high is None:
         return ""
     text = f"{'' if low is None else f'{low:g} ≤ '}{words(name)}{'' if high is None else f' ≤ {high:g}'}"
-    return text if unit == "1" else f"{text} {unit}"
+    return text if unit == "1" else f"{text} {unit_sign(unit)}"
 
 
 def wish(objective: Mapping[str, Any]) -> str:
     """What is wanted of one property, in words."""
     name, unit, ramp = objective["property"], objective["unit"], objective.get("ramp")
-    tail = "" if unit == "1" else f" {unit}"
+    tail = "" if unit == "1" else f" {unit_sign(unit)}"
     parts = []
     if ramp:
         parts.append(f"{objective['direction']} {words(name)}, from {ramp[0]:g} (worst) to {ramp[1]:g}{tail} (best)")

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rdkit import Chem
 
 from tests.support.campaigns import environment, sciagent, write_campaign
 
@@ -76,6 +77,18 @@ def test_export_has_every_candidate_and_value(finished: Path) -> None:
     assert len(lines) == 1 + 6 and "dft.homo_lumo_gap [eV]" in lines[0]
     rows = [json.loads(line) for line in (finished / "all.jsonl").read_text().splitlines()]
     assert sum("dft" in r["values"] for r in rows) == 3
+
+
+def test_an_sd_file_has_the_geometries_of_the_engines(finished: Path) -> None:
+    sciagent("export", "small", "-o", "all.sdf", cwd=finished)
+    mols = list(Chem.SDMolSupplier(str(finished / "all.sdf"), removeHs=False))
+    solid = [m for m in mols if m.GetConformer().Is3D()]
+    assert len(mols) == 6
+    assert len(solid) == sum(m.HasProp("xtb.homo_lumo_gap [eV]") for m in mols) >= 3
+    ethylene = next(m for m in solid if Chem.MolToSmiles(Chem.RemoveHs(m)) == "C=C")
+    carbons = [ethylene.GetConformer().GetAtomPosition(i) for i in range(2)]
+    assert carbons[0].Distance(carbons[1]) == pytest.approx(1.33, abs=0.03)  # experiment: 1.339 angstrom
+    assert float(ethylene.GetProp("dft.homo_lumo_gap [eV]")) == pytest.approx(6.0, abs=0.3)
 
 
 def test_running_the_same_file_again_computes_nothing(finished: Path) -> None:
