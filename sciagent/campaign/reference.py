@@ -51,7 +51,7 @@ def _measured(one: type[Verifier[Any]]) -> str:
 
 
 def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[str]:
-    """A table for `top`, then one for each model that it leads to and that was not `seen`, in the order of first use."""
+    """A table for `top`, then one for each model it leads to that was not `seen`, in the order of first use."""
     queue = [(name, top)]
     while queue:
         title, model = queue.pop(0)

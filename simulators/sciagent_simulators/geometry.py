@@ -34,17 +34,21 @@ FORMED_ACROSS_ANGLE = 1.04  # atoms with a common neighbour: Si...Si in cyclodis
 
 
 class GeometryProtocol(BaseModel):
-    """How a geometry is made. conformers: how many are embedded; the lowest by `method` is kept.
-
-    solvent: GFN2-xTB ranks and relaxes in this solvent (ALPB) instead of in vacuum, where zwitterions do not exist.
-    """
+    """How a geometry is made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    method: Literal["gfn2", "mmff94"] = "gfn2"
-    conformers: int = Field(default=10, ge=1, le=1000)
+    method: Literal["gfn2", "mmff94"] = Field("gfn2", description="What ranks and relaxes the conformers.")
+    conformers: int = Field(
+        default=10, ge=1, le=1000, description="How many are embedded; the lowest by `method` is kept."
+    )
     # left out of every hash while unset, so that evidence from before it existed keeps its keys and its seeds
-    solvent: Solvent | None = Field(default=None, exclude_if=lambda value: value is None)
+    solvent: Solvent | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="GFN2-xTB ranks and relaxes in this solvent (ALPB) instead of in vacuum, where zwitterions do not "
+        "exist.",
+    )
 
     @model_validator(mode="after")
     def _force_fields_have_no_solvent(self) -> GeometryProtocol:

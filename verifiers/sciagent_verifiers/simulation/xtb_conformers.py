@@ -40,16 +40,18 @@ OPEN_STEREO = "{} leaves diastereomers open, each with conformers of its own; de
 
 
 class XtbConformersSettings(Settings):
-    """embed: how many ETKDGv3 conformers, or by what can turn in the molecule. window: kcal/mol above the lowest.
-    temperature: K. max_relaxed: of the lowest single points, those that are relaxed in GFN2-xTB at most.
-    solvent: everything in this solvent (ALPB). max_atoms: hydrogens included; larger molecules are refused."""
+    """How the ensemble is found and weighed."""
 
-    embed: int | None = Field(None, ge=1, le=2000)
-    window: float = Field(4.0, gt=0, le=20)
-    temperature: float = Field(298.15, ge=10, le=2000)
-    max_relaxed: int = Field(100, ge=1, le=1000)
-    solvent: Solvent | None = None
-    max_atoms: int = Field(150, ge=1)
+    embed: int | None = Field(
+        None, ge=1, le=2000, description="How many ETKDGv3 conformers; default: by what can turn in the molecule."
+    )
+    window: float = Field(4.0, gt=0, le=20, description="Width of the ensemble, kcal/mol above the lowest.")
+    temperature: float = Field(298.15, ge=10, le=2000, description="Of the Boltzmann weights, K.")
+    max_relaxed: int = Field(
+        100, ge=1, le=1000, description="Of the lowest single points, those relaxed in GFN2-xTB at most."
+    )
+    solvent: Solvent | None = Field(None, description="Everything in this solvent (ALPB).")
+    max_atoms: int = Field(150, ge=1, description="Hydrogens included; larger molecules are refused.")
 
     @property
     def label(self) -> str:

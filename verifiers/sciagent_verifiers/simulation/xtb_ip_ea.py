@@ -35,18 +35,22 @@ FLEXIBLE = {VERTICAL_IP: 0.03, VERTICAL_EA: 0.03, ADIABATIC_IP: 0.03, ADIABATIC_
 
 
 class XtbIpEaSettings(Settings):
-    """ions: the cation gives the ionisation energy, the anion the electron affinity. adiabatic: relax each ion, too.
+    """Which ions, how, and where."""
 
-    solvent: both species are in this solvent (ALPB), which has answered to the charge in full, as in electrochemistry
-    and not as in a photoelectron spectrum. max_atoms: hydrogens included; larger molecules are refused.
-    """
-
-    method: Literal["IPEA1-xTB", "GFN2-xTB"] = "IPEA1-xTB"
-    ions: Literal["both", "cation", "anion"] = "both"
-    adiabatic: bool = False
-    solvent: Solvent | None = None
-    geometry: GeometryProtocol = GeometryProtocol()
-    max_atoms: int = Field(200, ge=1)
+    method: Literal["IPEA1-xTB", "GFN2-xTB"] = Field(
+        "IPEA1-xTB", description="IPEA1-xTB is made for this and is what `xtb --vipea` runs."
+    )
+    ions: Literal["both", "cation", "anion"] = Field(
+        "both", description="The cation gives the ionisation energy, the anion the electron affinity."
+    )
+    adiabatic: bool = Field(False, description="Relax each ion, too.")
+    solvent: Solvent | None = Field(
+        None,
+        description="All species are in this solvent (ALPB), which has answered to the charge in full, as in "
+        "electrochemistry and not as in a photoelectron spectrum.",
+    )
+    geometry: GeometryProtocol = Field(GeometryProtocol(), description="How the geometry is made.")
+    max_atoms: int = Field(200, ge=1, description="Hydrogens included; larger molecules are refused.")
 
 
 class XtbIpEa(MoleculeCalculation):

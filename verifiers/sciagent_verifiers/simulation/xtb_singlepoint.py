@@ -33,19 +33,23 @@ FLEXIBLE = {HOMO: 0.05, LUMO: 0.06, HOMO_LUMO_GAP: 0.06, DIPOLE: 0.5, TOTAL_ENER
 
 
 class XtbSettings(Settings):
-    """max_atoms: hydrogens included; larger molecules are refused.
+    """Which method, in which solvent, on which geometry."""
 
-    solvent: the calculation is in this solvent (ALPB); the geometry is, too, if `geometry: {solvent: …}` says so.
-    second_opinion: the other GFN method on the same geometry, told in the diagnostics, and how far the two dipoles lie
-    apart in the uncertainty of the dipole.
-    """
-
-    method: Literal["GFN2-xTB", "GFN1-xTB"] = "GFN2-xTB"
-    geometry: GeometryProtocol = GeometryProtocol()
-    max_atoms: int = Field(200, ge=1)
+    method: Literal["GFN2-xTB", "GFN1-xTB"] = Field("GFN2-xTB", description="The Hamiltonian of the single point.")
+    geometry: GeometryProtocol = Field(GeometryProtocol(), description="How the geometry is made.")
+    max_atoms: int = Field(200, ge=1, description="Hydrogens included; larger molecules are refused.")
     # left out of the settings hash while unset: evidence from before they existed keeps its keys
-    solvent: Solvent | None = Field(None, exclude_if=lambda value: value is None)
-    second_opinion: bool = Field(False, exclude_if=lambda value: value is False)
+    solvent: Solvent | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="The single point is in this solvent (ALPB); the geometry is, too, if geometry: {solvent: …} says so.",
+    )
+    second_opinion: bool = Field(
+        False,
+        exclude_if=lambda value: value is False,
+        description="The other GFN method on the same geometry, told in the diagnostics; how far the two dipoles lie "
+        "apart enters the uncertainty of the dipole.",
+    )
 
 
 class XtbSinglepoint(MoleculeCalculation):

@@ -34,17 +34,25 @@ FLEXIBLE = {SOLVATION_ENERGY: 0.02}
 
 
 class XtbSolvationSettings(Settings):
-    """relax: `gas` takes the gas-phase geometry for both states; `solvent` lets the solute change conformer and bonds
-    in the solvent, by GFN2-xTB with ALPB. second_opinion: the other GFN method on the same geometries, told in the
-    diagnostics; the distance of the two enters the uncertainty. max_atoms: hydrogens included."""
+    """Which solvent, which model, which geometries."""
 
-    solvent: Solvent = "water"
-    model: Model = "alpb"
-    method: Literal["GFN2-xTB", "GFN1-xTB"] = "GFN1-xTB"
-    relax: Literal["gas", "solvent"] = "gas"
-    second_opinion: bool = False
-    geometry: GeometryProtocol = GeometryProtocol()
-    max_atoms: int = Field(200, ge=1)
+    solvent: Solvent = Field("water", description="Where to; the gas phase is where from.")
+    model: Model = Field("alpb", description="The implicit solvent's model.")
+    method: Literal["GFN2-xTB", "GFN1-xTB"] = Field(
+        "GFN1-xTB", description="GFN1-xTB agrees better with measured hydration free energies."
+    )
+    relax: Literal["gas", "solvent"] = Field(
+        "gas",
+        description="gas takes the gas-phase geometry for both states; solvent lets the solute change conformer and bonds "
+        "in the solvent, by GFN2-xTB with ALPB.",
+    )
+    second_opinion: bool = Field(
+        False,
+        description="The other GFN method on the same geometries, told in the diagnostics; the distance of the two enters "
+        "the uncertainty.",
+    )
+    geometry: GeometryProtocol = Field(GeometryProtocol(), description="How the gas-phase geometry is made.")
+    max_atoms: int = Field(200, ge=1, description="Hydrogens included; larger molecules are refused.")
 
     @model_validator(mode="after")
     def _parameters_exist(self) -> XtbSolvationSettings:
