@@ -2,7 +2,7 @@
 
 The rows are made up (random keys, a few notations for all), complete and consistent: references are checked at the end.
 Each candidate stands in one campaign with a proposal and an answer of a fast rung; one in ten has gone on to a paid
-rung, with its decision, job, attempt, evidence, reservation, spend and cost. The campaign is open: run.py goes on.
+rung, with its decision, job, attempt, evidence, reservation, spend and cost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ KEY = "lower(hex(randomblob(32)))"
 NOW = "'2026-01-01 00:00:00.000000'"
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT :first UNION ALL SELECT i + 1 FROM n WHERE i < :last) "
 CHUNK = 100_000
-JOBS = 600  # molecules of ours that will come to it
 
 EACH = {
     "candidate": f"""INSERT INTO candidate (id, key, kind, text, identity, inchikey, formula, charge, multiplicity,
@@ -105,6 +104,21 @@ def fill(path: Path, n: int, campaign: int, paid: int, said: bool = False) -> fl
     return time.perf_counter() - begun
 
 
+def join(path: Path, campaign: int) -> None:
+    """All that was made up into another campaign too, each candidate standing as it stands there."""
+    rest = "candidate_id, seq, standing, position, depth, verdict, reason, detail, score, is_hit, in_seeds, updated_at"
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=60)) as db:
+        db.execute("PRAGMA synchronous=OFF")
+        db.execute("BEGIN IMMEDIATE")
+        db.execute(
+            f"INSERT INTO campaign_candidate (campaign_id, {rest}) SELECT ?, {rest} FROM campaign_candidate "
+            "WHERE campaign_id = (SELECT id FROM campaign WHERE name = ?) AND proposal_id = candidate_id",
+            (campaign, NAME),
+        )
+        db.execute("COMMIT")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
@@ -114,7 +128,7 @@ def main() -> None:
 
     with plugin():
         ledger = Ledger(str(given.file))
-        built = open_campaign(ledger, NAME, given.file.parent, verifier="noop.rdkit", molecules=alcohols(JOBS))
+        built = open_campaign(ledger, NAME, given.file.parent, verifier="noop.rdkit", molecules=alcohols(1))
         ledger.close()
         seconds = fill(given.file, given.n, built.row.id, built.paid[0].id, said=True)
     size = given.file.stat().st_size

@@ -14,7 +14,7 @@ from typing import Any
 
 def measure(folder: Path, jobs: int, repeats: int, gfn2: int, big: Path | None, alone: bool) -> dict[str, Any]:
     import baselines
-    from big_ledger import JOBS, NAME
+    from big_ledger import NAME, join
     from measure import alcohols, median, open_campaign, prioritise, run
 
     from sciagent.store.ledger import Ledger
@@ -46,8 +46,12 @@ def measure(folder: Path, jobs: int, repeats: int, gfn2: int, big: Path | None, 
         for key in rounds[0]
     }
     if big:
-        crowd = open_campaign(ledgers["crowded"], NAME, big.parent, verifier="noop.rdkit", molecules=alcohols(JOBS))
-        found["in_a_crowded_campaign"] = run(crowd, alone)  # once: then it is over
+        built = open_campaign(
+            ledgers["crowded"], f"{NAME}-{os.getpid()}", folder, verifier="noop.rdkit", molecules=molecules,
+            settings=f"{{salt: {os.getpid() * 1000 + 998}}}",
+        )  # fmt: skip
+        join(big, built.row.id)
+        found["in_a_crowded_campaign"] = run(built, alone)
     for where, ledger in ledgers.items() if gfn2 else ():
         built = open_campaign(
             ledger, f"gfn2-{os.getpid()}", folder, verifier="xtb.singlepoint", molecules=alcohols(gfn2),

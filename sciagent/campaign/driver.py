@@ -266,7 +266,8 @@ class Driver:
                 self._pace.observe(ticket.rung.rules.position, took)
             for ticket in one.token:
                 self._tickets.pop(ticket.claim.job_id, None)
-        if any(one.token[0].rung.rules.is_terminal for one in done):
+        counts = self.built.spec.goal.kind == "hits"
+        if counts and any(one.token[0].rung.rules.is_terminal for one in done):
             with self.built.ledger.read() as connection:
                 self._hits = queries.hits(connection, self.built.row.id)
         if waiting:

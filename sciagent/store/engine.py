@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sciagent.errors import LedgerError, UsageError
 
 BUSY_SECONDS = 15
+CACHE_KIB = 65536  # of pages a connection; the default, 2 MB, does not hold the inner pages of a large ledger
 
 
 def ledger_url(text: str) -> URL:
@@ -39,7 +40,8 @@ def connect(url: URL) -> Engine:
             return sa.create_engine(url, pool_pre_ping=True)
         except ModuleNotFoundError as error:
             raise LedgerError("PostgreSQL needs an extra: pip install 'sciagent[postgres]'") from error
-    engine = sa.create_engine(url)
+    # the connection used last is used next: a write through another one empties the page cache of all the rest
+    engine = sa.create_engine(url, pool_use_lifo=True)
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, record: Any) -> None:
@@ -47,7 +49,9 @@ def connect(url: URL) -> Engine:
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
         _switch_to_wal(cursor)
+        # a commit survives the kill of any process; a power cut may take the last commits, whole, and damages nothing
         cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         cursor.execute("PRAGMA foreign_keys=ON")
         # else INSERT OR REPLACE deletes a row without asking the append-only triggers
         cursor.execute("PRAGMA recursive_triggers=ON")
