@@ -43,12 +43,14 @@ class XtbSolvationSettings(Settings):
     )
     relax: Literal["gas", "solvent"] = Field(
         "gas",
-        description="gas takes the gas-phase geometry for both states; solvent lets the solute change conformer and bonds "
+        description="gas takes the gas-phase geometry for both states; solvent lets the solute "
+        "change conformer and bonds "
         "in the solvent, by GFN2-xTB with ALPB.",
     )
     second_opinion: bool = Field(
         False,
-        description="The other GFN method on the same geometries, told in the diagnostics; the distance of the two enters "
+        description="The other GFN method on the same geometries, told in the diagnostics; the "
+        "distance of the two enters "
         "the uncertainty.",
     )
     geometry: GeometryProtocol = Field(GeometryProtocol(), description="How the gas-phase geometry is made.")
