@@ -78,12 +78,12 @@ class PyscfTda(DensityFunctional):
         return super().accepts(candidate)
 
     def cost(self, candidate: Molecule) -> Cost:
-        """The field, its spin check and 0.6 of a field for each state, twice that for full TDDFT."""
+        """The field, its spin check and 0.9 of a field for each state and one more, twice that for full TDDFT."""
         chosen = self.settings
         field = self.scf_seconds(candidate)
         states = (1.0 + chosen.states + (1 if chosen.triplet else 0)) * (2.0 if chosen.full else 1.0)
         relaxed = self.relax_seconds(candidate) if chosen.optimise else 0.0
-        return Cost(core_seconds=0.5 + field * (1 + 0.6 * states) + self.spin_seconds(candidate) + relaxed)
+        return Cost(core_seconds=0.5 + field * (1 + 0.9 * states) + self.spin_seconds(candidate) + relaxed)
 
     def one(self, molecule: Molecule, context: Context) -> Finding:
         from pyscf import lib

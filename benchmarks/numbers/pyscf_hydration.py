@@ -1,0 +1,35 @@
+"""Hydration free energies of pyscf.solvation (SMD) against experiment: writes pyscf_hydration.json after each solute.
+
+python benchmarks/numbers/pyscf_hydration.py, 12 solutes, about three minutes on one core.
+"""
+
+from __future__ import annotations
+
+from agreement import agreement, keep, table
+from pyscf_runs import finding
+
+from sciagent_verifiers.high_fidelity.pyscf_solvation import PyscfSolvation
+
+SETTINGS = {"functional": "B3LYP", "basis": "def2-SVP", "grid": 2, "spin_check": "off"}
+KCAL = 23.060547830619  # kcal/mol in one eV
+
+
+def main() -> None:
+    verifier = PyscfSolvation(SETTINGS)
+    rows = []
+    for row in table("hydration_small.csv"):
+        found, seconds = finding(verifier, row["smiles"])
+        rows.append(
+            {
+                "name": row["name"], "experiment": float(row["value"]),
+                "SMD": round(found["solvation_free_energy"] * KCAL, 2), "core_seconds": seconds,
+            }
+        )  # fmt: skip
+        done = {"unit": "kcal/mol", "level": verifier.settings.level.label, "rows": rows}
+        if len(rows) > 2:
+            done["summary"] = agreement([r["SMD"] for r in rows], [r["experiment"] for r in rows])
+        keep("pyscf_hydration.json", "python benchmarks/numbers/pyscf_hydration.py", done, ("pyscf", "rdkit", "tblite"))
+
+
+if __name__ == "__main__":
+    main()

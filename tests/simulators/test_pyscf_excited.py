@@ -1,0 +1,97 @@
+"""Against NWChem 7.0.2 without density fitting, formaldehyde of conftest.py, CAM-B3LYP/def2-SVP:
+
+dft; xc xcamb88 1.00 lyp 0.81 vwn_5 0.19 hfexch 1.00; cam 0.33 cam_alpha 0.19 cam_beta 0.46; grid xfine; end
+tddft; cis; nroots 4; notriplet; end; task tddft energy
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sciagent.errors import SimulatorError
+from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.pyscf_engine import DftSettings, ground_state
+from sciagent_simulators.pyscf_excited import Excitation, check_charge_transfer, excite, overlap
+
+CAM = DftSettings(functional="cam-b3lyp", spin_check="off", grid_level=1)
+NWCHEM = [(4.0128, 0.0), (8.6707, 0.1720), (10.0148, 0.0001), (10.4072, 0.0)]
+
+
+@pytest.fixture(scope="module")
+def formaldehyde():
+    atoms = np.array([[0, 0, 0], [0, 0, 1.205], [0, 0.943, -0.587], [0, -0.943, -0.587]])
+    return ground_state(Geometry((6, 8, 1, 1), atoms), CAM)[0]
+
+
+def test_singlets_and_their_strengths_match_nwchem(formaldehyde):
+    found = excite(formaldehyde, 4)
+    for one, (energy, strength) in zip(found, NWCHEM, strict=True):
+        assert one.energy == pytest.approx(energy, abs=0.01)
+        assert one.strength == pytest.approx(strength, abs=0.003)
+    assert found[0].main.startswith("HOMO > LUMO") and 0.4 < found[0].overlap < 0.6
+
+
+def test_the_total_energy_behind_them_matches_nwchem(formaldehyde):
+    assert formaldehyde.e_tot == pytest.approx(-114.364326831, abs=2e-4)
+
+
+def test_full_tddft_lies_below_its_approximation_and_the_triplet_below_both(formaldehyde):
+    approximate, full = excite(formaldehyde, 1)[0], excite(formaldehyde, 1, full=True, conv_tol=1e-4)[0]
+    assert 0 < approximate.energy - full.energy < 0.2
+    assert excite(formaldehyde, 1, singlet=False)[0].energy < full.energy
+
+
+def test_wavelength():
+    assert Excitation(2.0, 0.0, 1.0, "").wavelength == pytest.approx(619.92, abs=0.01)
+
+
+def test_orbitals_far_apart_do_not_overlap_and_the_excitation_is_charge_transfer():
+    """Ammonia and F2 at 6 angstrom: with PBE the electron goes over at far too low an energy."""
+    ammonia = [[0, 0, 0], [0.94, 0, 0.38], [-0.47, 0.81, 0.38], [-0.47, -0.81, 0.38]]
+    pair = Geometry((7, 1, 1, 1, 9, 9), np.array([*ammonia, [0, 0, -6.0], [0, 0, -7.41]]))
+    settings = DftSettings(functional="pbe", spin_check="off", grid_level=0)
+    mf = ground_state(pair, settings)[0]
+    lowest = excite(mf, 2, conv_tol=1e-3)[0]
+    assert lowest.overlap < 0.1 and lowest.strength < 1e-3
+    with pytest.raises(SimulatorError) as caught:
+        check_charge_transfer(lowest, mf)
+    assert (caught.value.outcome, caught.value.reason) == ("unstable", "charge_transfer")
+
+
+def test_range_separation_and_large_overlap_pass(formaldehyde):
+    far = Excitation(4.0, 0.0, 0.05, "")
+    check_charge_transfer(far, formaldehyde)
+    local = replace(CAM, functional="pbe0")
+    water = ground_state(Geometry((8, 1, 1), np.array([[0, 0, 0.117], [0, 0.757, -0.469], [0, -0.757, -0.469]])), local)
+    check_charge_transfer(replace(far, overlap=0.5), water[0])
+    with pytest.raises(SimulatorError, match="charge_transfer"):
+        check_charge_transfer(far, water[0])
+
+
+def test_an_orbital_overlaps_itself_completely(formaldehyde):
+    """Lambda of i into an orbital of the same shape is 1: occupied and empty hydrogen-like 1s of a doubled basis."""
+    mf = formaldehyde.copy()
+    mf.mo_coeff = np.array(formaldehyde.mo_coeff)
+    occupied = int(np.count_nonzero(mf.mo_occ))
+    mf.mo_coeff[:, occupied] = mf.mo_coeff[:, occupied - 1]
+    amplitude = np.zeros((occupied, mf.mo_coeff.shape[1] - occupied))
+    amplitude[-1, 0] = 1.0
+    assert overlap(mf, [amplitude])[0] == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_singlet_that_is_no_ground_state_has_a_negative_root():
+    oxygen = Geometry((8, 8), np.array([[0, 0, 0], [0, 0, 1.207]]))
+    mf = ground_state(oxygen, DftSettings(spin_check="off", grid_level=1))[0]
+    with pytest.raises(SimulatorError) as caught:
+        excite(mf, 1, singlet=False)
+    assert (caught.value.outcome, caught.value.reason) == ("unstable", "scf_unstable")
+
+
+def test_helium_in_one_function_has_nothing_to_be_excited_to():
+    mf = ground_state(Geometry((2,), np.zeros((1, 3))), DftSettings("hf", "sto-3g", spin_check="off"))[0]
+    with pytest.raises(SimulatorError) as caught:
+        excite(mf, 1)
+    assert caught.value.reason == "no_excited_state"
