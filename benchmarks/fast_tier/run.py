@@ -72,6 +72,7 @@ def _chunks(texts: Sequence[str]) -> list[Sequence[str]]:
 
 
 def _rates(n: int, wall: float, cpu: float) -> dict[str, float]:
+    cpu = max(cpu, 0.01)  # the clock of other processes ticks so coarsely
     return {
         "wall_seconds": round(wall, 3), "cpu_seconds": round(cpu, 3), "per_second": round(n / wall, 1),
         "per_cpu_second": round(n / cpu, 1),
