@@ -84,7 +84,10 @@ class Built:
                 min_heavy_atoms=checks.min_heavy_atoms,
                 max_heavy_atoms=min(limits.max_heavy_atoms, checks.max_heavy_atoms),
                 max_rings=checks.max_rings,
+                min_ring_size=checks.min_ring_size,
                 max_ring_size=min(limits.max_ring_size, checks.max_ring_size or limits.max_ring_size),
+                charges=tuple(checks.charges),
+                defined_stereo=checks.undefined_stereo == "refuse",
                 forbidden=tuple(checks.forbid_smarts),
             )
         return limits

@@ -40,14 +40,19 @@ CROSSOVERS: tuple[str, ...] = tuple(_CROSSOVERS)
 class EditLimits:
     """What a child may be. elements: symbols. max_ring_size: of rings that no parent had.
 
-    max_rings: SSSR, None: any number. forbidden: SMARTS that no child may match.
+    max_rings: SSSR, None: any number. charges: net charges, None: as the parent's, or what a crossover of two gives.
+    defined_stereo: every stereocentre and double bond that needs one has a configuration.
+    forbidden: SMARTS that no child may match.
     """
 
     elements: tuple[str, ...] = ORGANIC
     min_heavy_atoms: int = 1
     max_heavy_atoms: int = 60
     max_rings: int | None = None
+    min_ring_size: int = 3
     max_ring_size: int = 7
+    charges: tuple[int, ...] | None = None
+    defined_stereo: bool = False
     forbidden: tuple[str, ...] = ()
 
 
@@ -143,6 +148,10 @@ def _accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges
         return None
     if any(atom.GetNumRadicalElectrons() for atom in again.GetAtoms()) or not _rings_fit(again, parents, limits):
         return None
+    if limits.charges is not None and Chem.GetFormalCharge(again) not in limits.charges:
+        return None
+    if limits.defined_stereo and _undefined(again):
+        return None
     if any(again.HasSubstructMatch(_pattern(smarts)) for smarts in limits.forbidden):
         return None
     for pattern in map(_pattern, NOT_A_CHILD):
@@ -154,6 +163,8 @@ def _accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges
 def _rings_fit(child: Any, parents: Sequence[Any], limits: EditLimits) -> bool:
     sizes = [len(ring) for ring in child.GetRingInfo().AtomRings()]
     if limits.max_rings is not None and len(sizes) > limits.max_rings:
+        return False
+    if min(sizes, default=limits.min_ring_size) < limits.min_ring_size:
         return False
     had = max((len(ring) for parent in parents for ring in parent.GetRingInfo().AtomRings()), default=0)
     if max(sizes, default=0) > max(limits.max_ring_size, had):
@@ -177,6 +188,10 @@ def _breaks_bredt(mol: Any) -> bool:
                 if len(bonds) > 2 and any(b.GetBondType() != Chem.BondType.SINGLE for b in bonds):
                     return True
     return False
+
+
+def _undefined(mol: Any) -> bool:
+    return any(one.specified == Chem.StereoSpecified.Unspecified for one in Chem.FindPotentialStereo(Chem.Mol(mol)))
 
 
 def _trans(mol: Any) -> Any:

@@ -180,6 +180,23 @@ def test_no_child_is_outside_the_limits(seeds):
     assert len(sizes) > 350 and len(set(sizes)) > 4
 
 
+def test_children_keep_to_charges_ring_sizes_and_defined_stereo_where_asked():
+    limits = EditLimits(charges=(0,), min_ring_size=5, defined_stereo=True)
+    rng, given = random.Random(2), 0
+    for _ in range(150):
+        first, second = rng.sample(("C[NH3+]", "CC(=O)[O-]", "CCc1ccccc1", "CC1CCCCC1", "C[C@H](N)CO"), 2)
+        made = (
+            crossover(first, second, rng, limits=limits) if rng.random() < 0.5 else mutate(second, rng, limits=limits)
+        )
+        if made is None:
+            continue
+        given += 1
+        child = Chem.MolFromSmiles(made[0])
+        assert Chem.GetFormalCharge(child) == 0 and min(map(len, rings_of(made[0])), default=5) >= 5
+        assert all(one.specified != Chem.StereoSpecified.Unspecified for one in Chem.FindPotentialStereo(child)), made
+    assert given > 50
+
+
 def test_a_forbidden_pattern_never_appears():
     limits = EditLimits(forbidden=("[NX3;H2]", "C#N"))
     made = [mutate("Oc1ccccc1", random.Random(s), operations=("add substituent",), limits=limits) for s in range(80)]
