@@ -31,7 +31,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXP
 CAMPAIGN = """
 campaign: {name}
 subject: molecule
-objectives: [{{property: {property}, max: 1000}}]
+objectives: [{{property: {objective}, max: 1000}}]
 ladder:
   - {{rung: paid, verifier: {verifier}{settings}}}
 goal: {{kind: graded}}
@@ -64,12 +64,12 @@ def alcohols(n: int) -> list[str]:
 
 
 def open_campaign(
-    ledger: Ledger, name: str, folder: Path, *, verifier: str, molecules: Sequence[str], prop: str = "heavy_atoms",
+    ledger: Ledger, name: str, folder: Path, *, verifier: str, molecules: Sequence[str], objective: str = "heavy_atoms",
     settings: str = "",
 ) -> Built:  # fmt: skip
     (folder / f"{name}.csv").write_text("\n".join(["smiles", *(molecules or ["C"])]) + "\n", encoding="utf-8")
     text = CAMPAIGN.format(
-        name=name, property=prop, verifier=verifier, batch=max(len(molecules), 1), workers=WORKERS,
+        name=name, objective=objective, verifier=verifier, batch=max(len(molecules), 1), workers=WORKERS,
         settings=f", settings: {settings}" if settings else "",
     )  # fmt: skip
     return create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark")[0]

@@ -22,6 +22,7 @@ from sciagent.campaign.safety import note
 from sciagent.campaign.workbench import CampaignWorkbench
 from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import content_hash
+from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import Turn
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SciagentError, StaleLeaseError
@@ -262,6 +263,8 @@ class Driver:
             collect(self.built, self._purse, self._lease, done, interrupted=self._abort.is_set())
         for one in done:
             for ticket, result in zip(one.token, one.results, strict=False):
+                if result.finding.outcome is Outcome.LOST:
+                    continue
                 took = result.wall_seconds if result.own_seconds is None else result.own_seconds
                 self._pace.observe(ticket.rung.rules.position, took)
             for ticket in one.token:

@@ -52,8 +52,9 @@ class LocalPool(Generic[T]):
 
     @property
     def waiting_room(self) -> int:
-        """How many more may wait beside the workers: one for each. None while there are more workers than slots."""
-        return min(self.slots, 2 * self.slots - self._running) if len(self._threads) <= self.slots else 0
+        """How many more may wait beside the workers: one for each; 0 while there are more workers than slots."""
+        room = min(self.slots, 2 * self.slots - self._running)
+        return max(0, room) if len(self._threads) <= self.slots else 0
 
     @property
     def running(self) -> int:

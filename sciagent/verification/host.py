@@ -123,7 +123,7 @@ class Worker:
 
         A candidate whose process ends badly takes the blame alone, and only if it came first in that process: otherwise
         it is tried again in a fresh one, at the head of what is left, for others may have left the process as it was.
-        When the zygote itself dies, all that have no finding yet are lost.
+        When the zygote itself dies, all that have no finding yet are lost; of those apart, only the one that ran.
         """
         self._cancelled.clear()
         self._running = True
@@ -162,6 +162,8 @@ class Worker:
             why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
             wall = max(0.0, time.monotonic() - begun - sum(one.wall_seconds for one in heard))
             lost = [self._lost(one, wall, why) for one in candidates[len(heard) : len(heard) + 1]]
+            if request.apart:  # those after it had not begun; a new zygote takes them
+                return heard + lost
             return heard + lost + [self._lost(one, 0.0, why) for one in candidates[len(heard) + 1 :]]
         cpu, failure, index = end["cpu"], end["failure"], end["index"]
         if failure is None:

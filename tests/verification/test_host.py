@@ -327,6 +327,15 @@ def test_a_killed_zygote_loses_what_ran_and_is_replaced(misbehaving: Path, mark:
         assert said(run(worker, "bad.noop")) == ["ok"]
 
 
+def test_a_killed_zygote_loses_of_candidates_apart_only_the_one_that_ran(misbehaving: Path, tmp_path: Path) -> None:
+    with Worker(tmp_path) as worker:
+        assert said(run(worker, "bad.noop")) == ["ok"]
+        killer = threading.Timer(0.7, os.kill, (worker.pid, signal.SIGKILL))
+        killer.start()
+        results = worker.run(Request("bad.hang", {"at": "CCN"}, ABC, Limits(100), apart=True))
+        assert said(results) == ["ok", "lost/worker_died", "ok", "ok"]
+
+
 def _is_zombie(pid: int) -> bool:
     return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
