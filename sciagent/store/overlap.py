@@ -57,7 +57,8 @@ def candidates(connection: Connection, one: CampaignRow, other: CampaignRow) -> 
 
 
 def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) -> list[Spread]:
-    """What a rung measured of a property, by level; usually one level."""
+    """What a rung measured of a property, by level; usually one level. Of those only that the campaign itself has taken
+    to the rung: the ledger may know more."""
     e, q, p, level = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c
     cc = t.campaign_candidate.c
     query = (
@@ -70,7 +71,7 @@ def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) 
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == name))
         .join(t.level, level.id == q.level_id)
         .where(
-            cc.campaign_id == row.id, e.verifier == rung.verifier, e.verifier_version == rung.verifier_version,
+            cc.campaign_id == row.id, cc.depth >= rung.position, e.verifier == rung.verifier, e.verifier_version == rung.verifier_version,
             e.settings_hash == rung.settings_hash, q.censoring == "none",
         )
         .group_by(level.label, q.unit)
