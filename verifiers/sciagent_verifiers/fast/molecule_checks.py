@@ -69,25 +69,29 @@ _PROPERTIES: tuple[Property, ...] = (
 class MoleculeChecksSettings(Settings):
     """What is refused, what is counted, what is computed. Windows on the numbers are the campaign's gates."""
 
-    elements: tuple[str, ...] = ("H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Br", "I")
-    min_heavy_atoms: int = Field(1, ge=0)
-    max_heavy_atoms: int = Field(100, ge=1)
+    elements: tuple[str, ...] = Field(
+        ("H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Br", "I"), description="Any other is refused."
+    )
+    min_heavy_atoms: int = Field(1, ge=0, description="Fewer are refused.")
+    max_heavy_atoms: int = Field(100, ge=1, description="More are refused.")
     max_rings: int | None = Field(None, ge=0, description="SSSR")
-    min_ring_size: int = Field(3, ge=3)
-    max_ring_size: int | None = Field(None, ge=3)
+    min_ring_size: int = Field(3, ge=3, description="Atoms in the smallest ring allowed.")
+    max_ring_size: int | None = Field(None, ge=3, description="Atoms in the largest ring allowed.")
     strained_rings: Literal["refuse", "allow"] = Field(
         "refuse",
         description="Rings that no isolable compound has: double bonds at small bridgeheads (Bredt's rule), alkynes "
         "and allenes in small rings, cyclobutadienes, antiaromatic or heaped three-membered rings.",
     )
-    charges: tuple[int, ...] = (0,)
-    allow_radicals: bool = False
-    allow_isotopes: bool = False
-    undefined_stereo: Literal["allow", "refuse"] = "allow"
+    charges: tuple[int, ...] = Field((0,), description="Net charges allowed.")
+    allow_radicals: bool = Field(False, description="Open shells.")
+    allow_isotopes: bool = Field(False, description="Labelled atoms.")
+    undefined_stereo: Literal["allow", "refuse"] = Field(
+        "allow", description="Stereocentres or double bonds that the text leaves open."
+    )
     forbid_smarts: tuple[str, ...] = Field((), description="a match is refused")
     alerts: tuple[Catalogue, ...] = Field((), description="RDKit filter catalogues; matches are counted, not refused")
     refuse_alerts: tuple[Catalogue, ...] = Field((), description="RDKit filter catalogues; a match is refused")
-    descriptors: tuple[Descriptor, ...] = get_args(Descriptor)
+    descriptors: tuple[Descriptor, ...] = Field(get_args(Descriptor), description="What is computed and may be gated.")
 
     @field_validator("elements")
     @classmethod

@@ -42,7 +42,8 @@ class XtbSettings(Settings):
     solvent: Solvent | None = Field(
         None,
         exclude_if=lambda value: value is None,
-        description="The single point is in this solvent (ALPB); the geometry is, too, if geometry: {solvent: …} says so.",
+        description="The single point is in this solvent (ALPB); "
+        "the geometry is, too, if geometry: {solvent: …} says so.",
     )
     second_opinion: bool = Field(
         False,
