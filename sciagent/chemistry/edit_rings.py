@@ -42,14 +42,14 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
         return None
     system = rng.choice(systems)
     arms = [
-        (atom, next(e for e in (b.GetBeginAtomIdx(), b.GetEndAtomIdx()) if e != atom), b.GetBondType())
+        (b.GetOtherAtomIdx(atom), b.GetBondType())
         for atom in sorted(system)
         for b in mol.GetAtomWithIdx(atom).GetBonds()
         if b.GetOtherAtomIdx(atom) not in system
     ]
     # what hangs on it by a double bond goes with it: `=O` belongs to the ring
-    lost = [outer for _, outer, order in arms if order != Chem.BondType.SINGLE]
-    arms = [arm for arm in arms if arm[2] == Chem.BondType.SINGLE]
+    lost = [outer for outer, order in arms if order != Chem.BondType.SINGLE]
+    arms = [arm for arm in arms if arm[1] == Chem.BondType.SINGLE]
     if len(arms) > MAX_ARMS or any(mol.GetAtomWithIdx(outer).GetDegree() > 1 for outer in lost):
         return None
     ring = _fragment(rng.choice(RINGS))
@@ -59,7 +59,7 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
         return None
     child = Chem.RWMol(Chem.CombineMols(kekule(mol), kekule(ring)))
     offset = mol.GetNumAtoms()
-    for (_, outer, order), place in zip(arms, free, strict=False):
+    for (outer, order), place in zip(arms, free, strict=False):
         child.AddBond(outer, offset + place, order)
     for index in sorted([*system, *lost], reverse=True):
         child.RemoveAtom(index)
