@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,6 +125,28 @@ def _compare(connection: Connection, row: CampaignRow, lower: RungRow, upper: Ru
             Compared(
                 words(name), lower.name, upper.name, labels[x_level], labels[y_level], unit, pairs.n,
                 min(pairs.n, KEPT), min(pairs.n, charts.DRAWN), pairs.censored, figures, shared, chart,
+            )
+        )  # fmt: skip
+    return found
+
+
+def imported(
+    row: CampaignRow, ladder: Sequence[RungRow], groups: Mapping[tuple[str, str, str, str], Pairs]
+) -> list[Compared]:
+    """What was computed against what files say; groups: as `candidates.Table.against` has them."""
+    rungs, found = {r.name: r for r in ladder}, []
+    for (name, rung, x_level, y_level), pairs in list(groups.items())[:MAX_COMPARED]:
+        if not pairs.rows:
+            continue
+        unit, shared = properties()[name].unit, name not in SCALE_OF_ITS_METHOD
+        chart = charts.scatter(
+            pairs, f"{with_unit(name, unit)}, imported", f"{with_unit(name, unit)} at {rung}", None,
+            limits(row, rungs[rung], name), f"imported-{rung}-{name}-{x_level}-{y_level}",
+        )  # fmt: skip
+        found.append(
+            Compared(
+                words(name), "imported values", rung, x_level, y_level, unit, pairs.n, min(pairs.n, KEPT),
+                min(pairs.n, charts.DRAWN), pairs.censored, agreement(pairs.x, pairs.y, shared), shared, chart,
             )
         )  # fmt: skip
     return found

@@ -12,10 +12,15 @@ from typing import Any
 
 import pytest
 
+from sciagent.domain.evidence import Measured
+from sciagent.domain.properties import Level
+from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
 from sciagent.report.page import as_json, page
+from sciagent.store import evidence
 from sciagent.store.ledger import Ledger
 from tests.support.reported import GFN2, Maker, dyes, gap, spec
+from tests.support.rows import new_evidence
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'><b onclick=alert(3)>$x$ --> ]]>"
 
@@ -101,6 +106,23 @@ def test_losses_reuse_imports_blocks_and_words_of_people_are_told(parsed: Parsed
 
 def test_an_orbital_gap_is_compared_by_rank_alone(parsed: Parsed) -> None:
     assert "Spearman 1.00, too few pairs for an interval. No MAE: the scale belongs to the method." in parsed.text
+
+
+def test_computed_values_stand_against_imported_ones(ledger_of: Ledger, tmp_path: Path) -> None:
+    """Solvation free energies share a scale whatever their level: mean absolute and mean difference are given."""
+    made = Maker(ledger_of, tmp_path)
+    made.enter(("CO", "CCO", "CCCO", "CCCCO", "CC(C)O"))
+    measured, computed = (-0.22, -0.217, -0.21, -0.205, -0.206), (-0.2, -0.21, -0.2, -0.195, -0.196)
+    for i, (x, y) in enumerate(zip(measured, computed, strict=True)):
+        made.answer(i, 2, Measured("solvation_free_energy", Level("SMD", phase="water"), Quantity(y, "eV", 0.01)))
+        made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, score=0.5)
+        known = Measured("solvation_free_energy", Level("experiment", phase="water"), Quantity(x, "eV", 0.01))
+        with made.ledger.begin() as connection:
+            new = new_evidence(made.ids[i], known, verifier="import", subject=str(i), source="freesolv.csv")
+            evidence.record(connection, [new])
+    text = Parsed(rendered(made)).text
+    assert "solvation free energy: imported values against r2 , n = 5." in text
+    assert "MAE 0.0114 eV, mean difference +0.0114 eV." in text
 
 
 def test_every_section_that_is_linked_is_there(parsed: Parsed) -> None:
