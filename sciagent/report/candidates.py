@@ -131,7 +131,7 @@ def _drawing(one: Ranked) -> str:
 @dataclass(frozen=True)
 class Table:
     """columns: (rung, property, unit, level). rows: JSON, see `table`. near_edge: hits that lie within one standard
-    uncertainty of a limit. against: imported (x) and computed (y) values by (property, rung, imported level, computed level)."""
+    uncertainty of a limit. against: imported (x) and computed (y) values by (property, rung, level of x, of y)."""
 
     columns: list[tuple[str, str, str, str]]
     rows: list[list[Any]]
