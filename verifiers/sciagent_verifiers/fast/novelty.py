@@ -38,7 +38,7 @@ class MoleculeNoveltySettings(Settings):
 
     references: tuple[StructureFile, ...] = Field(min_length=1, max_length=20, description="csv, smi or sdf, also .gz")
     radius: int = Field(2, ge=1, le=4, description="of the Morgan fingerprint; 2 is ECFP4")
-    bits: Literal[1024, 2048, 4096] = 2048
+    bits: Literal[1024, 2048, 4096] = Field(2048, description="Length of the fingerprint.")
     refuse_known: bool = Field(True, description="refuse what is in a reference file, by standard InChIKey")
     match: Literal["exact", "connectivity"] = Field(
         "exact", description="connectivity: known whatever the stereochemistry and isotopes"

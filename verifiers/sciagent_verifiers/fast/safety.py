@@ -38,10 +38,12 @@ MAX_EXTRA = 200
 class ExtraPattern(Settings):
     """A pattern of one's own, refused like those that ship."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-    smarts: str = Field(min_length=1, max_length=1000)
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="What a refusal calls it.")]
+    smarts: str = Field(min_length=1, max_length=1000, description="What is refused.")
     reason: str = Field(min_length=10, max_length=500, description="why, in plain words")
-    group: Literal["explosive", "acute_hazard", "chemical_weapon"] = "acute_hazard"
+    group: Literal["explosive", "acute_hazard", "chemical_weapon"] = Field(
+        "acute_hazard", description="The group it counts in."
+    )
 
     @field_validator("smarts")
     @classmethod
@@ -51,10 +53,10 @@ class ExtraPattern(Settings):
 
 
 class MoleculeSafetySettings(Settings):
-    """allow: rules that do not refuse here; a campaign asks for the reason. extra_smarts: patterns of one's own."""
+    """What is screened beside, or let through against, the rules that ship."""
 
-    allow: tuple[str, ...] = ()
-    extra_smarts: tuple[ExtraPattern, ...] = Field((), max_length=MAX_EXTRA)
+    allow: tuple[str, ...] = Field((), description="Rules that do not refuse here; a campaign asks for the reason.")
+    extra_smarts: tuple[ExtraPattern, ...] = Field((), max_length=MAX_EXTRA, description="Patterns of one's own.")
 
     @model_validator(mode="after")
     def _names(self) -> MoleculeSafetySettings:

@@ -39,7 +39,7 @@ LONGEST_NAMES = 120
 class RoutesSettings(Settings):
     """A route finder by its name; `version` is filled in, so that a newer finder gives new evidence."""
 
-    finder: str
+    finder: str = Field(description="Its registered name, such as brics.")
     version: str = Field("", description="of the finder; refused if another one is installed")
     settings: dict[str, Any] = Field(default_factory=dict, description="what the finder takes")
 

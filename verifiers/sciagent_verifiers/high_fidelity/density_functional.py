@@ -39,25 +39,30 @@ GRID = {0: 0.55, 1: 0.65, 2: 0.8, 3: 1.0, 4: 1.4, 5: 1.8}
 
 
 class DensityFunctionalSettings(Settings):
-    """conv_tol: hartree. dispersion changes energy and forces only. solvent: implicit, by solvent_model. spin_check:
-    whether a closed-shell singlet is tested for being the ground state: `auto` where a cheap screen leaves doubt,
-    `always`, `off`. optimise: relax the geometry at this level, in this solvent, until the largest force is below fmax
-    (eV/angstrom), in at most max_steps. max_atoms: hydrogens included."""
+    """What all calculations by density functional theory share."""
 
-    functional: Functional = "PBE0"
-    basis: Basis = "def2-SVP"
-    grid: int = Field(3, ge=0, le=5)
-    conv_tol: float = Field(1e-8, gt=0, le=1e-5)
-    max_cycles: int = Field(100, ge=1, le=1000)
-    dispersion: Dispersion | None = None
-    solvent: Solvent | None = None
-    solvent_model: SolventModel = "SMD"
-    spin_check: Literal["auto", "always", "off"] = "auto"
-    geometry: GeometryProtocol = GeometryProtocol()
-    optimise: bool = False
-    fmax: float = Field(0.02, gt=0, le=1)
-    max_steps: int = Field(100, ge=1, le=1000)
-    max_atoms: int = Field(100, ge=1)
+    functional: Functional = Field("PBE0", description="Exchange and correlation.")
+    basis: Basis = Field(
+        "def2-SVP", description="Karlsruhe set; the D ones have diffuse functions, for anions and excitations."
+    )
+    grid: int = Field(3, ge=0, le=5, description="PySCF's level of the integration grid.")
+    conv_tol: float = Field(1e-8, gt=0, le=1e-5, description="Of the energy, hartree.")
+    max_cycles: int = Field(100, ge=1, le=1000, description="Of each attempt at a field.")
+    dispersion: Dispersion | None = Field(None, description="Changes energy and forces only.")
+    solvent: Solvent | None = Field(None, description="Implicit solvent; default: gas phase.")
+    solvent_model: SolventModel = Field(
+        "SMD", description="SMD has all terms of a solvation free energy, the others the electrostatic one."
+    )
+    spin_check: Literal["auto", "always", "off"] = Field(
+        "auto",
+        description="Whether a closed-shell singlet is tested for being the ground state; auto: where a cheap screen "
+        "leaves doubt.",
+    )
+    geometry: GeometryProtocol = Field(GeometryProtocol(), description="The geometry to begin with.")
+    optimise: bool = Field(False, description="Relax the geometry at this level, in this solvent.")
+    fmax: float = Field(0.02, gt=0, le=1, description="Largest force that ends a relaxation, eV/angstrom.")
+    max_steps: int = Field(100, ge=1, le=1000, description="Of a relaxation.")
+    max_atoms: int = Field(100, ge=1, description="Hydrogens included; larger molecules are refused.")
 
     @model_validator(mode="after")
     def _dispersion_is_parametrised(self) -> DensityFunctionalSettings:

@@ -58,14 +58,21 @@ FLEXIBLE = {p: 0.06 if p in (VERTICAL_EA, ADIABATIC_EA, REDUCTION_POTENTIAL) els
 
 
 class IpEaSettings(DensityFunctionalSettings):
-    """Of pyscf.scf, and which: ionisation energy, electron affinity or both. kind: the ion at the molecule's geometry,
-    or relaxed like the molecule (optimise is then true). reference: potentials too, against an absolute potential;
-    `SHE` 4.281 V, `Fc+/Fc` that of the solvent (acetonitrile, 1,2-dichloroethane, dimethyl sulfoxide)."""
+    """Of pyscf.scf, and which ions."""
 
-    basis: Basis = "def2-SVPD"
-    which: tuple[Literal["ip", "ea"], ...] = Field(("ip", "ea"), min_length=1, max_length=2)
-    kind: Literal["vertical", "adiabatic"] = "vertical"
-    reference: Literal["SHE", "Fc+/Fc"] | None = None
+    basis: Basis = Field("def2-SVPD", description="An electron affinity needs one with diffuse functions.")
+    which: tuple[Literal["ip", "ea"], ...] = Field(
+        ("ip", "ea"), min_length=1, max_length=2, description="Ionisation energy, electron affinity, or both."
+    )
+    kind: Literal["vertical", "adiabatic"] = Field(
+        "vertical",
+        description="The ion at the molecule's geometry, or relaxed as the molecule is (optimise is then true).",
+    )
+    reference: Literal["SHE", "Fc+/Fc"] | None = Field(
+        None,
+        description="Potentials too, against an absolute potential: SHE 4.281 V; Fc+/Fc that of the solvent "
+        "(acetonitrile, 1,2-dichloroethane, dimethyl sulfoxide).",
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import SOLVATION_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, Outcome, PropertyAtLevel, at
@@ -22,8 +24,8 @@ FLEXIBLE = {SOLVATION_ENERGY: 0.03}
 class SolvationSettings(DensityFunctionalSettings):
     """Of pyscf.scf, with water and SMD unless told otherwise; optimise relaxes the geometry in the gas phase."""
 
-    functional: Functional = "B3LYP"
-    solvent: Solvent = "water"
+    functional: Functional = Field("B3LYP", description="Exchange and correlation.")
+    solvent: Solvent = Field("water", description="Where to; the gas phase is where from.")
 
     @property
     def relaxed_in(self) -> Solvent | None:

@@ -34,13 +34,12 @@ FLEXIBLE = {S1_ENERGY: 0.05, S1_OSCILLATOR_STRENGTH: 0.03, T1_ENERGY: 0.05}
 
 
 class TdaSettings(DensityFunctionalSettings):
-    """Of pyscf.scf, and states: how many singlets are looked for. triplet: T1 too. full: TDDFT instead of its
-    Tamm-Dancoff approximation. A solvent answers the excitation with its electrons only."""
+    """Of pyscf.scf, and which states. A solvent answers the excitation with its electrons only."""
 
-    functional: Functional = "CAM-B3LYP"
-    states: int = Field(3, ge=1, le=20)
-    triplet: bool = False
-    full: bool = False
+    functional: Functional = Field("CAM-B3LYP", description="With long-range exchange, unless charge does not move.")
+    states: int = Field(3, ge=1, le=20, description="How many singlets are looked for.")
+    triplet: bool = Field(False, description="T1 too.")
+    full: bool = Field(False, description="TDDFT instead of its Tamm-Dancoff approximation.")
 
     @property
     def method(self) -> str:
