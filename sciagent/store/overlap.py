@@ -71,7 +71,8 @@ def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) 
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == name))
         .join(t.level, level.id == q.level_id)
         .where(
-            cc.campaign_id == row.id, cc.depth >= rung.position, e.verifier == rung.verifier, e.verifier_version == rung.verifier_version,
+            cc.campaign_id == row.id, cc.depth >= rung.position,
+            e.verifier == rung.verifier, e.verifier_version == rung.verifier_version,
             e.settings_hash == rung.settings_hash, q.censoring == "none",
         )
         .group_by(level.label, q.unit)
