@@ -73,10 +73,7 @@ def test_the_reasons_that_the_chemist_reads_exist() -> None:
     assert named and named <= {str(one) for one in known}
 
 
-def test_the_settings_of_the_shipped_verifiers_are_all_named() -> None:
-    ours = [name for name in verifier_names() if verifier_class(name).__module__.startswith("sciagent_verifiers")]
-    assert ours
-    for name in ours:
-        [row] = re.findall(rf"^\| `{re.escape(name)}` \| (\w+) \| .+ \| (.+) \|$", CHEMIST, re.MULTILINE)
-        assert row[0] == str(verifier_class(name).tier)
-        assert set(re.findall(r"`(\w+)`", row[1])) == set(verifier_class(name).Settings.model_fields), name
+def test_every_shipped_verifier_has_its_line_for_the_chemist() -> None:
+    ours = {name for name in verifier_names() if verifier_class(name).__module__.startswith("sciagent_verifiers")}
+    rows = set(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \| .+ \|$", CHEMIST, re.MULTILINE))
+    assert ours and rows == ours
