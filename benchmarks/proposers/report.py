@@ -68,7 +68,8 @@ def draw(results: dict[str, list[dict[str, Any]]], budget: int, file: Path) -> N
             axes.set_xlabel("oracle calls")
             axes.set_ylabel("mean of the best ten")
             axes.grid(alpha=0.3)
-            axes.legend(loc="lower right", frameon=False)
+            if axes.lines:
+                axes.legend(loc="lower right", frameon=False)
         for axes in panels[len(REPORTED) :]:
             axes.set_axis_off()
         figure.savefig(file, format="svg", metadata={"Date": None})

@@ -1,0 +1,53 @@
+"""What a campaign tells its scheduler and its proposer: which rung ranks, what children may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sciagent.campaign.build import create_or_open
+from sciagent.campaign.load import parse_spec
+from sciagent.scheduling.rules.best_rung import BestRung
+from sciagent.scheduling.rules.halving import Halving
+from sciagent.store.ledger import Ledger
+from tests.support.campaigns import write_campaign
+
+GFN1 = """  - rung: gfn1
+    verifier: xtb.singlepoint
+    settings: {method: GFN1-xTB, geometry: {conformers: 1}}
+  - rung: dft
+"""
+
+
+def built(folder: Path, scheduler: str, checks: str = ""):  # type: ignore[no-untyped-def]
+    file = write_campaign(folder, evolve=True)
+    text = file.read_text().replace("  - rung: dft\n", GFN1).replace("scheduler: {kind: exhaustive}", scheduler)
+    text = text.replace("settings: {descriptors: [heavy_atoms, sa_score]}", f"settings: {{{checks}}}")
+    spec = parse_spec(text, name="small.yaml", base=folder)
+    return create_or_open(Ledger(str(folder / "sciagent.db")), spec, text, "me")[0]
+
+
+@pytest.mark.parametrize(("rung", "ranks"), [("", "gfn1"), (", rung: xtb", "xtb"), (", rung: gfn1", "gfn1")])
+def test_the_last_paid_rung_before_the_terminal_ranks_unless_another_is_named(
+    tmp_path: Path, rung: str, ranks: str
+) -> None:
+    made = built(tmp_path, f"scheduler: {{kind: best_rung{rung}}}")
+    rule = made.rule
+    assert isinstance(rule, BestRung)
+    assert [made.rungs[at].spec.rung for at in (rule._rung, rule._terminal)] == [ranks, "dft"]
+
+
+def test_halving_keeps_one_in_three_unless_told(tmp_path: Path) -> None:
+    rule = built(tmp_path, "scheduler: {kind: halving}").rule
+    assert isinstance(rule, Halving) and rule._eta == 3.0
+
+
+def test_children_are_limited_by_the_checks_and_by_the_proposer(tmp_path: Path) -> None:
+    checks = "elements: [H, C, O], min_heavy_atoms: 2, max_heavy_atoms: 30, max_rings: 1, max_ring_size: 6, "
+    checks += 'charges: [0, 1], undefined_stereo: refuse, forbid_smarts: ["OO"]'
+    limits = built(tmp_path, "scheduler: {kind: random}", checks).make_proposer()._limits
+    assert limits.elements == ("H", "C", "O") and limits.forbidden == ("OO",)
+    assert (limits.min_heavy_atoms, limits.max_heavy_atoms) == (2, 4), "the proposer of this campaign says 4"
+    assert (limits.max_rings, limits.min_ring_size, limits.max_ring_size) == (1, 3, 6)
+    assert limits.charges == (0, 1) and limits.defined_stereo
