@@ -56,7 +56,8 @@ def measure(folder: Path, jobs: int, repeats: int, gfn2: int, big: Path | None, 
     for where, ledger in ledgers.items() if gfn2 else ():
         built = open_campaign(
             ledger, f"gfn2-{os.getpid()}", folder, verifier="xtb.singlepoint", molecules=alcohols(gfn2),
-            objective="homo_lumo_gap, unit: eV", settings=f"{{geometry: {{conformers: 1}}, max_atoms: {400 + os.getpid() % 500}}}",
+            objective="homo_lumo_gap, unit: eV",
+            settings=f"{{geometry: {{conformers: 1}}, max_atoms: {400 + os.getpid() % 500}}}",
         )  # fmt: skip
         found[f"gfn2.{where}"] = run(built, alone)
         sys.stderr.write(f"{json.dumps(found[f'gfn2.{where}'])}\n")

@@ -253,8 +253,8 @@ class Driver:
 
     def _collect(self, wait: float) -> None:
         """Write all that has come back, in one transaction, and which jobs that were claimed ahead run by now."""
-        waiting = any(ticket.ahead for ticket in self._tickets.values())
-        first = self._pool.next_completed(min(wait, BEGUN_SECONDS) if waiting else wait)
+        unmarked = bool(self._unmarked(time.monotonic()))
+        first = self._pool.next_completed(min(wait, BEGUN_SECONDS) if unmarked else wait)
         done = []
         while first is not None:
             done.append(first)
@@ -273,18 +273,20 @@ class Driver:
         if counts and any(one.token[0].rung.rules.is_terminal for one in done):
             with self.built.ledger.read() as connection:
                 self._hits = queries.hits(connection, self.built.row.id)
-        if waiting:
-            self._mark_begun()
+        self._mark_begun()
 
     def _mark_begun(self) -> None:
         """Who kills us from now on leaves these attempts running, not waiting. Those of milliseconds are not marked."""
-        groups = self._pool.begun(time.monotonic() - BEGUN_SECONDS)
-        held = [self._tickets.get(one.claim.job_id) for group in groups for one in group]
-        if begun := [one for one in held if one is not None and one.ahead]:
+        if begun := self._unmarked(time.monotonic() - BEGUN_SECONDS):
             with self.built.ledger.begin() as connection:
                 campaigns.check_driver(connection, self._lease)
                 jobs.begun(connection, [one.claim for one in begun])
             self._tickets.update({one.claim.job_id: replace(one, ahead=False) for one in begun})
+
+    def _unmarked(self, before: float) -> list[Ticket]:
+        """What was claimed ahead and a worker has had in hand since `before`."""
+        held = [self._tickets.get(one.claim.job_id) for group in self._pool.begun(before) for one in group]
+        return [one for one in held if one is not None and one.ahead]
 
     def _recall(self) -> None:
         """What waits for a worker is queued again: nothing more is to be started."""
