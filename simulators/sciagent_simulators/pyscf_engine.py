@@ -75,9 +75,10 @@ def single_point(
     unstable (anion_unbound)."""
     _, result = ground_state(geometry, settings, checkpoint, threads)
     if geometry.charge < 0 and result.homo > 0:
+        hint = "" if settings.basis.endswith("d") else f"; {settings.basis} has no diffuse functions, which anions need"
         raise failure(
             Outcome.UNSTABLE, Reason.ANION_UNBOUND,
-            f"the highest occupied orbital lies at {result.homo:+.2f} eV: the last electron is held by the basis",
+            f"the highest occupied orbital lies at {result.homo:+.2f} eV: the last electron is held by the basis{hint}",
             **result.diagnostics,
         )  # fmt: skip
     return result

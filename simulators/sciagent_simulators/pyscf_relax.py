@@ -2,8 +2,9 @@
 
 It starts from the curvature of GFN2-xTB at the first geometry (numerical, 6N cheap gradients), so that from a GFN2-xTB
 geometry a handful of gradients is enough: `benchmarks/numbers/pyscf_relax.json`. The updates are BFGS with Powell's
-damping, which keeps the Hessian positive where the noise of the integration grid would not (with ASE's BFGS, water at
-grid 1 went from 0.003 to 0.3 eV/angstrom while 0.002 was asked for).
+damping, which keeps the Hessian positive. The integration grid does not move with the atoms in PySCF's gradient, which
+leaves a net force and torque (0.2 eV/angstrom in HCl on the coarsest grid) that no relaxation could remove: they are
+taken out.
 
 After every step what is needed to go on (positions, forces, Hessian) is left in one file; a run that was broken off
 takes the same next step as one that was not.
@@ -123,7 +124,20 @@ class Gradients:
         slope = mf.nuc_grad_method()
         slope.verbose = 0
         self.count += 1
-        return float(mf.e_tot) * HARTREE, -np.asarray(slope.kernel()) * HARTREE / BOHR
+        forces = -np.asarray(slope.kernel()) * HARTREE / BOHR
+        return float(mf.e_tot) * HARTREE, internal(forces, positions)
+
+
+def internal(forces: Matrix, positions: Matrix) -> Matrix:
+    """Forces, n x 3, without what would translate or rotate the whole."""
+    arms = positions - positions.mean(axis=0)
+    rigid = [np.tile(axis, (len(arms), 1)).ravel() for axis in np.eye(3)]
+    rigid += [np.cross(axis, arms).ravel() for axis in np.eye(3)]
+    left, sizes, _ = np.linalg.svd(np.array(rigid).T, full_matrices=False)
+    left = left[:, sizes > 1e-6]  # a linear molecule has two rotations
+    flat = forces.ravel()
+    found: Matrix = (flat - left @ (left.T @ flat)).reshape(-1, 3)
+    return found
 
 
 def xtb_hessian(geometry: Geometry, step: float = 0.005) -> Matrix | None:

@@ -65,12 +65,14 @@ def test_restricted_solutions_that_break_symmetry_are_named(structure, name):
     assert caught.value.diagnostics["spin_check"]["broken_minus_restricted"] < -0.003
 
 
-def test_square_cyclobutadiene_is_a_triplet_for_restricted_dft(structure):
+def test_square_cyclobutadiene_is_a_singlet_diradical(structure):
+    """Its triplet lies below the restricted solution and the broken-symmetry singlet below both."""
     mf = restricted(structure("square cyclobutadiene"))
     with pytest.raises(SimulatorError) as caught:
         check_spin(mf, AUTO)
-    assert caught.value.outcome == "unstable"
-    assert caught.value.reason == "triplet_ground_state"
+    assert (caught.value.outcome, caught.value.reason) == ("unstable", "scf_unstable")
+    found = caught.value.diagnostics["spin_check"]
+    assert found["broken_minus_restricted"] < found["triplet_minus_singlet"] < 0
 
 
 def test_the_verdict_agrees_with_pyscf_stability_analysis(structure):

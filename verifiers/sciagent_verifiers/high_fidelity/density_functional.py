@@ -39,30 +39,26 @@ GRID = {0: 0.55, 1: 0.65, 2: 0.8, 3: 1.0, 4: 1.4, 5: 1.8}
 
 
 class DensityFunctionalSettings(Settings):
-    """What all calculations by density functional theory share."""
+    """A Kohn-Sham calculation on one molecule."""
 
-    functional: Functional = Field("PBE0", description="Exchange and correlation.")
-    basis: Basis = Field(
-        "def2-SVP", description="Karlsruhe set; the D ones have diffuse functions, for anions and excitations."
-    )
-    grid: int = Field(3, ge=0, le=5, description="PySCF's level of the integration grid.")
-    conv_tol: float = Field(1e-8, gt=0, le=1e-5, description="Of the energy, hartree.")
-    max_cycles: int = Field(100, ge=1, le=1000, description="Of each attempt at a field.")
-    dispersion: Dispersion | None = Field(None, description="Changes energy and forces only.")
-    solvent: Solvent | None = Field(None, description="Implicit solvent; default: gas phase.")
-    solvent_model: SolventModel = Field(
-        "SMD", description="SMD has all terms of a solvation free energy, the others the electrostatic one."
-    )
+    functional: Functional = Field("PBE0", description="Exchange-correlation functional.")
+    basis: Basis = Field("def2-SVP", description="Basis set, with its potentials beyond krypton.")
+    grid: int = Field(3, ge=0, le=5, description="Level of the integration grid, 0 coarse to 5.")
+    conv_tol: float = Field(1e-8, gt=0, le=1e-5, description="Convergence of the energy, hartree.")
+    max_cycles: int = Field(100, ge=1, le=1000, description="Cycles of each step of the recovery ladder.")
+    dispersion: Dispersion | None = Field(None, description="Dispersion correction; of energy and forces only.")
+    solvent: Solvent | None = Field(None, description="Implicit solvent; none is the gas phase.")
+    solvent_model: SolventModel = Field("SMD", description="Model of the solvent; all but SMD are electrostatics only.")
     spin_check: Literal["auto", "always", "off"] = Field(
         "auto",
-        description="Whether a closed-shell singlet is tested for being the ground state; auto: where a cheap screen "
+        description="Whether a closed-shell singlet is tested for being the ground state: `auto` where a cheap screen "
         "leaves doubt.",
     )
-    geometry: GeometryProtocol = Field(GeometryProtocol(), description="The geometry to begin with.")
+    geometry: GeometryProtocol = Field(GeometryProtocol.model_validate({}), description="Makes the first geometry.")
     optimise: bool = Field(False, description="Relax the geometry at this level, in this solvent.")
-    fmax: float = Field(0.02, gt=0, le=1, description="Largest force that ends a relaxation, eV/angstrom.")
-    max_steps: int = Field(100, ge=1, le=1000, description="Of a relaxation.")
-    max_atoms: int = Field(100, ge=1, description="Hydrogens included; larger molecules are refused.")
+    fmax: float = Field(0.02, gt=0, le=1, description="Largest force on an atom of a relaxed geometry, eV/angstrom.")
+    max_steps: int = Field(100, ge=1, le=1000, description="Steps that a relaxation may take.")
+    max_atoms: int = Field(100, ge=1, description="Larger molecules are refused; hydrogens included.")
 
     @model_validator(mode="after")
     def _dispersion_is_parametrised(self) -> DensityFunctionalSettings:
