@@ -91,7 +91,11 @@ class Progress:
 def table(status: dict[str, Any]) -> Table:
     """One line a rung; narrow enough for 80 columns."""
     made = Table(
-        title=f"{status['campaign']}: {status['state']}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+        title=f"{status['campaign']}: {status['state']}",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     made.add_column("rung", overflow="fold")
     made.add_column("tier", no_wrap=True, style="dim")
