@@ -48,4 +48,4 @@ def test_settings():
     with pytest.raises(ValidationError):
         PyscfSolvation({"solvent": "aqua regia"})
     molecule = parse_molecule("CC(C)=O")
-    assert 20 < PyscfSolvation().cost(molecule)["core_seconds"] < 60
+    assert 15 < PyscfSolvation().cost(molecule)["core_seconds"] < 60

@@ -168,5 +168,5 @@ class DensityFunctional(MoleculeCalculation):
         return STEPS * 0.9 * self.scf_seconds(candidate, multiplicity, gas)
 
 
-SOLVENT_SHARE = {"SMD": 2.0, "IEF-PCM": 1.7, "C-PCM": 1.7, "ddCOSMO": 2.2}  # of the gas-phase field
+SOLVENT_SHARE = {"SMD": 3.0, "IEF-PCM": 2.0, "C-PCM": 2.0, "ddCOSMO": 2.2}  # of the gas-phase field
 STEPS = 8
