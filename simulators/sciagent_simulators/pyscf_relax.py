@@ -1,10 +1,10 @@
 """Relaxation of a molecule on the density functional's own gradients: a quasi-Newton method with a good first Hessian.
 
 It starts from the curvature of GFN2-xTB at the first geometry (numerical, 6N cheap gradients), so that from a GFN2-xTB
-geometry a handful of gradients is enough (measured by `benchmarks/numbers/pyscf_relax.py`). The updates are BFGS with Powell's
-damping, which keeps the Hessian positive. The integration grid does not move with the atoms in PySCF's gradient, which
-leaves a net force and torque (0.2 eV/angstrom in HCl on the coarsest grid) that no relaxation could remove: they are
-taken out.
+geometry a handful of gradients is enough (measured by `benchmarks/numbers/pyscf_relax.py`). The updates are BFGS with
+Powell's damping, which keeps the Hessian positive. The integration grid does not move with the atoms in PySCF's
+gradient, which leaves a net force and torque (0.2 eV/angstrom in HCl on the coarsest grid) that no relaxation could
+remove: they are taken out.
 
 After every step what is needed to go on (positions, forces, Hessian) is left in one file; a run that was broken off
 takes the same next step as one that was not.
