@@ -38,7 +38,7 @@ class GeometryProtocol(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    method: Literal["gfn2", "mmff94"] = Field("gfn2", description="What ranks and relaxes the conformers.")
+    method: Literal["gfn2", "mmff94"] = Field(default="gfn2", description="What ranks and relaxes the conformers.")
     conformers: int = Field(
         default=10, ge=1, le=1000, description="How many are embedded; the lowest by `method` is kept."
     )
