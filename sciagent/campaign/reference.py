@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,9 @@ from pydantic import ValidationError
 
 from sciagent.campaign.load import campaign_schema
 from sciagent.domain.properties import properties
+from sciagent.errors import UsageError
 from sciagent.verification.contract import Verifier
-from sciagent.verification.registry import verifier_class, verifier_names
+from sciagent.verification.registry import provider, verifier_class, verifier_names
 
 Schema = dict[str, Any]
 
@@ -21,17 +23,24 @@ verifier](#verifiers), [properties and their units](#properties). Required keys 
 """
 
 
-def reference(package: str | None = None) -> str:
-    """Markdown. package: only verifiers whose module starts with it, by default all that are installed."""
+def reference(distribution: str | None = None) -> str:
+    """Markdown. distribution: only its verifiers, by default those of every package installed that load."""
     schema = campaign_schema()
-    found = [verifier_class(name) for name in verifier_names()]
+    names = [name for name in verifier_names() if distribution in (None, provider(name).split()[0])]
+    found = list(_loaded(names))
     seen: set[str] = set()  # what several verifiers share, such as the geometry, is shown at the first of them
     parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec", seen), "## Verifiers\n"]
     for one in sorted(found, key=lambda v: (v.tier.order, v.name)):
-        if package is None or one.__module__.startswith(package):
-            parts += _verifier(one, seen)
+        parts += _verifier(one, seen)
     parts += ["## Properties\n", _properties()]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _loaded(names: list[str]) -> Iterator[type[Verifier[Any]]]:
+    """What does not load has no settings to tell of; `sciagent verifiers` says why."""
+    for name in names:
+        with contextlib.suppress(UsageError):
+            yield verifier_class(name)
 
 
 def _verifier(one: type[Verifier[Any]], seen: set[str]) -> Iterator[str]:

@@ -37,7 +37,7 @@ def test_a_report_that_cannot_be_written_is_said_before_the_start(tmp_path: Path
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
     file = write_campaign(tmp_path, molecules=("C",), dft=0)
     sciagent("run", str(file), "--quiet", cwd=tmp_path, expect=3)
-    done = sciagent(name, "-o", str(tmp_path / "nowhere" / "x.csv"), cwd=tmp_path, expect=1)
+    done = sciagent(name, "-o", str(tmp_path / "nowhere" / "x.csv"), cwd=tmp_path, expect=2)
     assert "nowhere" in done.stderr and "Traceback" not in done.stderr
 
 

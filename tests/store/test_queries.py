@@ -20,12 +20,12 @@ from tests.support.rows import Measured, gap, new_evidence
 
 STATUS = {
     "campaign", "state", "stop_reason", "spent", "budget", "proposals", "candidates", "hits", "hits_by_tier", "reused",
-    "rungs",
+    "rungs", "held", "vetoed", "driver",
 }  # fmt: skip
 RUNG = {"rung", "tier", "done", "passed", "failed", "inconclusive", "errors", "core_seconds", "jobs", "running"}
 BEST = {
     "key", "smiles", "inchikey", "utility", "p_hit", "verified", "hit", "in_seeds", "score", "reason", "detail",
-    "values",
+    "values", "imported",
 }  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def test_the_best_by_score(ledger: Ledger, row: CampaignRow, ids: list[int]) -> 
     with ledger.read() as connection:
         found = standings.top(connection, row.id, 3)
         assert [(r[0], r[3]) for r in found] == [(ids[2], 0.9), (ids[3], 0.9), (ids[5], 0.5)]
-        assert found[0][1:] == (rows.alkanes(3)[2].key, "CCC", 0.9, 0, False)
+        assert found[0][1:] == (rows.alkanes(3)[2].key, "CCC", 0.9, 0, False, 2, None)
         assert len(standings.top(connection, row.id, 100)) == 4, "without a score nobody is among the best"
 
 
