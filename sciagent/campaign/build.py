@@ -18,6 +18,8 @@ from sciagent.campaign.spec import CampaignSpec, EvolveSpec
 from sciagent.campaign.spec_rungs import RungSpec
 from sciagent.campaign.spec_sources import BestRungSpec, HalvingSpec
 from sciagent.chemistry.edits import EditLimits
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.cost import Cost
 from sciagent.domain.objectives import Objective
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import Proposer
@@ -29,7 +31,7 @@ from sciagent.store import campaigns, jobs, standings
 from sciagent.store.campaigns import CampaignRow
 from sciagent.store.ledger import Ledger
 from sciagent.verification.contract import Verifier
-from sciagent.verification.cost import CostModel
+from sciagent.verification.cost import CostModel, cost_or_none
 from sciagent.verification.host import Limits
 
 
@@ -47,6 +49,12 @@ class BuiltRung:
     @property
     def is_fast(self) -> bool:
         return self.verifier.tier is Tier.FAST
+
+    def reservation(self, candidate: Candidate) -> Cost:
+        """What must be left in the budget before the candidate's job is started. Nothing where the verifier cannot say
+        it: then the job is started for the error to be recorded."""
+        declared = cost_or_none(self.verifier, candidate)
+        return Cost() if declared is None else self.cost_model.reservation(declared)
 
 
 class Built:

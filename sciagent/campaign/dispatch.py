@@ -101,7 +101,7 @@ def promote(
             purse.reuse(choice.position)
             done.reused = True
             continue
-        reservation = rung.cost_model.reservation(rung.verifier.cost(loaded[choice.id]))
+        reservation = rung.reservation(loaded[choice.id])
         if not purse.fits(reservation):
             done.blocked = True
             continue
@@ -176,7 +176,7 @@ def take_queued(
         if claim is not None:
             rung = by_id[rung_id]
             candidate = candidates.load(connection, [candidate_id])[candidate_id]
-            reservation = rung.cost_model.reservation(rung.verifier.cost(candidate))
+            reservation = rung.reservation(candidate)
             key = rung.verifier.evidence_key(candidate)
             tickets.append(Ticket(claim, rung, candidate_id, candidate, key, reservation))
     return tickets

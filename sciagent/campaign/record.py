@@ -19,6 +19,7 @@ from sciagent.store import directives, evidence, jobs, standings
 from sciagent.store.evidence import NewEvidence, Recorded
 from sciagent.store.jobs import CostSeen
 from sciagent.store.ledger import Ledger
+from sciagent.verification.cost import cost_or_none
 from sciagent.verification.host import HostResult
 
 
@@ -66,7 +67,9 @@ def record_results(connection: Connection, found: Sequence[Result]) -> None:
     for f in good:
         v = f.rung.verifier
         if not f.rung.is_fast:
-            declared, actual = v.cost(f.candidate), f.result.cost
+            declared, actual = cost_or_none(v, f.candidate), f.result.cost
+            if declared is None:
+                continue
             seen.append(CostSeen(v.name, v.version, v.settings_hash, f.candidate_id, f.attempt_id, declared, actual))
             f.rung.cost_model.observe(declared, actual)
     jobs.observe_costs(connection, seen)

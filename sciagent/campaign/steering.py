@@ -147,7 +147,11 @@ def _send(connection: Connection, built: Built, named: Named, rung: BuiltRung, w
         settle_again(connection, built, named.id, answered=rung.rules.position)
         return f"{rung.spec.rung} has answered before, under the same settings: nothing is run, its answer counts"
     candidate = candidates.load(connection, [named.id])[named.id]
-    if (refusal := v.accepts(candidate)) is not None:
+    try:
+        refusal = v.accepts(candidate)
+    except (Exception, SystemExit) as error:  # a plug-in may raise anything
+        raise UsageError(f"{rung.spec.rung} cannot run on {named}: {v.name} in accepts: {error!r}") from error
+    if refusal is not None:
         raise UsageError(f"{rung.spec.rung} does not take {named}: {refusal.reason}: {refusal.detail}")
     own = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
     waiting = [job_id for job_id, _, state, _ in own if state == JobState.QUEUED]
@@ -156,7 +160,7 @@ def _send(connection: Connection, built: Built, named: Named, rung: BuiltRung, w
         jobs.prefer(connection, waiting[0], jobs.PREFERRED)
         return f"its job at {rung.spec.rung} goes to the front"
     purse = Purse(built, connection)
-    reservation = rung.cost_model.reservation(v.cost(candidate))
+    reservation = rung.reservation(candidate)
     new = not own or own[0][2] == JobState.CANCELLED
     if (new and purse.remaining_jobs(rung.rules.position) == 0) or not purse.fits(reservation):
         label = rung.spec.rung

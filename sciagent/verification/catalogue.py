@@ -39,6 +39,7 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> dict[str, Any]:
             if not needs:
                 raise
         measures = made.measures if made is not None else ()
+        costs = _costs(made, samples) if made is not None else []
     except Exception as error:  # noqa: BLE001 - third-party code; whatever it raises, the others are shown
         # whoever asks for the list needs it most when one of them is broken
         reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
@@ -54,7 +55,7 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> dict[str, Any]:
             for m in measures
         ],
         "settings": list(_settings(found.Settings)), "settings_about": _about(found.Settings),
-        "needs": needs, "cost": _costs(made, samples) if made is not None else [],
+        "needs": needs, "cost": costs,
         "priors": [asdict(p) for p in found.priors], "engines": list(found.engines),
         "reusable": found.reusable,
     }  # fmt: skip

@@ -20,9 +20,11 @@ from sciagent.chemistry.payload import candidate_from_record
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError
 from sciagent.verification import processes
 from sciagent.verification.contract import Context, Verifier
+from sciagent.verification.cost import declared_cost
 from sciagent.verification.job import Job, Sent
 from sciagent.verification.wire import MAX_LINE, dumps, finding_to_wire
 
@@ -113,7 +115,7 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
                 name, level = min(undeclared, key=str)
                 return say.last(_bad(sent.key, f"{name} at {level.label} is not among what the verifier measures"))
         except BaseException as error:  # noqa: BLE001
-            return say.last(_fault(sent.key, error, verifier))
+            return say.last(_fault(sent.key, error, verifier, "verify"))
         try:
             say.finding(finding, took=time.monotonic() - begun)
             begun = time.monotonic()
@@ -144,6 +146,7 @@ class _Context(Context):
 
 def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
     """The candidate, accepted, or the finding that says why it is not."""
+    doing = ""
     try:
         if sent.kind != verifier.kind:
             return _refused(sent.key, Reason.WRONG_KIND, f"a {sent.kind}; {verifier.name} takes a {verifier.kind}")
@@ -151,9 +154,13 @@ def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
         if candidate.key != sent.key:
             detail = f"what was sent has the key {candidate.key}: it was damaged, or the chemistry libraries differ"
             return Finding(sent.key, Outcome.BAD_ENVIRONMENT, reason=Reason.BAD_RESULT, detail=detail)
+        doing = "accepts"
         refusal = verifier.accepts(candidate)
-    except Exception as error:  # noqa: BLE001
-        return _fault(sent.key, error, verifier)
+        doing = "cost"
+        if refusal is None and verifier.tier is not Tier.FAST:
+            declared_cost(verifier, candidate)  # the driver has asked already, and leaves it to us to say what is wrong
+    except (Exception, SystemExit) as error:  # noqa: BLE001
+        return _fault(sent.key, error, verifier, doing)
     return _refused(sent.key, refusal.reason, refusal.detail) if refusal else candidate
 
 
@@ -165,8 +172,8 @@ def _bad(key: str, detail: str) -> Finding:
     return Finding(key, Outcome.CRASHED, reason=Reason.BAD_RESULT, detail=detail)
 
 
-def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None) -> Finding:
-    """What an exception that left the verifier means."""
+def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None, doing: str = "") -> Finding:
+    """What an exception that left the verifier means. doing: the method that it left."""
     resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)  # room to say it
     last = traceback.format_exception_only(error)[-1].strip()
     if isinstance(error, SimulatorError):
@@ -184,8 +191,23 @@ def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None
         outcome, reason = Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT
     elif isinstance(error, ImportError):
         outcome, reason = Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED
-    where = "".join(traceback.format_tb(error.__traceback__)[-6:])[-3000:]
-    return Finding(key, outcome, reason=reason, detail=last, diagnostics={"traceback": where})
+    diagnostics = {"traceback": "".join(traceback.format_tb(error.__traceback__)[-6:])[-3000:]}
+    if verifier is not None and doing:
+        last = f"{verifier.name} in {doing}: {last}"
+        if frame := _last_frame(error, type(verifier)):
+            diagnostics["frame"] = frame
+            last += f" ({frame})"
+    return Finding(key, outcome, reason=reason, detail=last, diagnostics=diagnostics)
+
+
+def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
+    """`file.py:40 in accepts`: the innermost place in the verifier's own package; empty where there is none."""
+    package = kind.__module__.partition(".")[0]
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:
+            found = f"{Path(frame.f_code.co_filename).name}:{line} in {frame.f_code.co_name}"
+    return found
 
 
 class _Speaker:

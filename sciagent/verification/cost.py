@@ -4,14 +4,39 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
+from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
+from sciagent.verification.contract import Verifier
 
 MIN_OBSERVATIONS = 5
 UNLEARNT_FACTOR = 3.0  # the 90th percentile is taken as 3x what is declared until there are observations
 WINDOW = 200
+MAX_AMOUNT = 1e12  # of any resource; 30 000 years of one core
+
+
+def declared_cost(verifier: Verifier[Any], candidate: Candidate) -> Cost:
+    """What the verifier expects to spend. Raises TypeError or ValueError for what is no cost, and whatever else a
+    plug-in's `cost` raises."""
+    found: object = verifier.cost(candidate)
+    if not isinstance(found, Cost):
+        raise TypeError(f"a {type(found).__name__}, not a Cost")
+    for resource, amount in found.items():
+        if amount > MAX_AMOUNT:
+            raise ValueError(f"{resource} = {amount:g}; at most {MAX_AMOUNT:g}")
+    return found
+
+
+def cost_or_none(verifier: Verifier[Any], candidate: Candidate) -> Cost | None:
+    """The same for whoever must go on: None where the plug-in fails. The job itself asks again, and records the error
+    as the candidate's (see `child`)."""
+    try:
+        return declared_cost(verifier, candidate)
+    except (Exception, SystemExit):  # noqa: BLE001  a plug-in may raise anything
+        return None
 
 
 class CostModel:

@@ -15,7 +15,7 @@ from sciagent.campaign.build import create_or_open
 from sciagent.campaign.driver import Driver
 from sciagent.campaign.load import parse_spec
 from sciagent.domain.states import CampaignState
-from sciagent.store import queries
+from sciagent.store import jobs, queries
 from sciagent.store import tables as t
 from sciagent.store.campaigns import get
 from sciagent.store.ledger import Ledger
@@ -104,6 +104,22 @@ def test_is_caught_with_the_right_outcome_and_the_campaign_goes_on(
         assert get(connection, "bad").state is CampaignState.FINISHED
     ledger.close()
     nothing_left(mark)
+
+
+@pytest.mark.parametrize("how", ["negative", "none", "exit"])
+def test_a_cost_that_is_none_is_an_error_of_the_candidate_and_the_campaign_goes_on(
+    tmp_path: Path, misbehaving: Path, how: str
+) -> None:
+    bad = BAD.format(name="bad.cost", settings=f"{{how: {how}, at: C=C}}", wall=20)
+    ledger, state = run(tmp_path, f"{CHECKS}\n{bad}", ("C=C", "CC", "CO"))
+    assert state is CampaignState.FINISHED
+    found = outcomes(ledger)
+    assert found["C=C"][0] == "error" and found["CC"] == found["CO"] == ("pass", None)
+    with ledger.read() as connection:
+        query = sa.select(t.campaign_candidate.c.detail).where(t.campaign_candidate.c.verdict == "error")
+        assert how == "exit" or "bad.cost in cost: " in str(connection.execute(query).scalar_one())
+        assert jobs.reserved(connection, get(connection, "bad").id) == {}
+    ledger.close()
 
 
 def nothing_left(mark: str) -> None:

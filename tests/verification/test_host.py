@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -133,6 +134,11 @@ def test_a_verifier_that_behaves_is_ok_with_its_cost_and_versions(worker: Worker
         ("bad.raises", {"what": "ImportError"}, "bad_environment/import_failed"),
         ("bad.raises", {"what": "MemoryError"}, "out_of_memory/memory_limit"),
         ("bad.raises", {"no_such_setting": 1}, "crashed/exception"),
+        ("bad.cost", {}, "crashed/exception"),
+        ("bad.cost", {"how": "nan"}, "crashed/exception"),
+        ("bad.cost", {"how": "none"}, "crashed/exception"),
+        ("bad.cost", {"how": "huge"}, "crashed/exception"),
+        ("bad.cost", {"how": "exit"}, "crashed/no_result"),
         ("bad.import", {}, "bad_environment/import_failed"),
         ("bad.unheard-of", {}, "bad_environment/import_failed"),
         ("bad.nan", {"what": "nan"}, "crashed/bad_result"),
@@ -162,8 +168,26 @@ def test_a_crash_tells_what_was_printed_last(worker: Worker) -> None:
 
 def test_an_exception_is_told_by_its_last_line(worker: Worker) -> None:
     [result] = run(worker, "bad.raises")
-    assert result.finding.detail == "ZeroDivisionError: division by zero"
-    assert "1 / 0" in result.finding.diagnostics["traceback"]
+    detail, diagnostics = result.finding.detail, result.finding.diagnostics
+    assert re.fullmatch(r"__init__\.py:\d+ in one", diagnostics["frame"])
+    assert detail == f"bad.raises in verify: ZeroDivisionError: division by zero ({diagnostics['frame']})"
+    assert "1 / 0" in diagnostics["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("verifier", "settings", "said_is"),
+    [
+        ("bad.raises", {"early": True}, r"bad\.raises in accepts: ValueError: early \(__init__\.py:\d+ in accepts\)"),
+        ("bad.cost", {}, r"bad\.cost in cost: ValueError: cost core_seconds = -1 .* \(__init__\.py:\d+ in cost\)"),
+        ("bad.cost", {"how": "none"}, r"bad\.cost in cost: TypeError: a NoneType, not a Cost"),
+        ("bad.cost", {"how": "huge"}, r"bad\.cost in cost: ValueError: core_seconds = 1e\+300; at most 1e\+12"),
+    ],
+)
+def test_an_exception_names_the_verifier_and_the_method(
+    worker: Worker, verifier: str, settings: dict[str, Any], said_is: str
+) -> None:
+    [result] = run(worker, verifier, **settings)
+    assert re.fullmatch(said_is, result.finding.detail)
 
 
 @pytest.mark.parametrize("early", [False, True])

@@ -271,6 +271,31 @@ class Raises(Base):
         return self.good(candidate, detail=str(1 / 0))
 
 
+class Costly(Base):
+    """Cannot say what it costs at one SMILES, or at all. `how`: negative | nan | none | huge | exit."""
+
+    name = "bad.cost"
+    tier = Tier.SIMULATION
+
+    class Settings(contract.Settings):
+        how: str = "negative"
+        at: str = ""
+
+    def cost(self, candidate: Any) -> Cost:
+        if self.settings.at and candidate.text != self.settings.at:
+            return super().cost(candidate)
+        match self.settings.how:
+            case "negative":
+                return Cost(core_seconds=-1)
+            case "nan":
+                return Cost(core_seconds=float("nan"))
+            case "none":
+                return None  # type: ignore[return-value]
+            case "huge":
+                return Cost(core_seconds=1e300)
+        sys.exit(0)
+
+
 class NotFinite(Base):
     """Numbers and names that no finding may carry. `what`: nan | inf | property | unit | reason | diagnostics."""
 
