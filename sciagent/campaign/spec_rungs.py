@@ -24,8 +24,9 @@ from sciagent.domain.evidence import canonical_json
 from sciagent.domain.objectives import Window
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError, UsageError, did_you_mean
+from sciagent.verification.checks import check_measures
 from sciagent.verification.contract import Verifier
-from sciagent.verification.registry import verifier_class, verifier_names
+from sciagent.verification.registry import provider, verifier_class, verifier_names
 
 # wall seconds (fast: per candidate) and MB of memory
 TIER_LIMITS: dict[Tier, tuple[float, float]] = {
@@ -178,4 +179,6 @@ class RungSpec(Part):
 
     def measured(self) -> tuple[str, ...]:
         """Names of the properties that the verifier can report."""
-        return tuple(sorted({one.property.name for one in self.make().measures}))
+        made = self.make()
+        check_measures(made, f'verifier "{made.name}" of {provider(made.name)}')
+        return tuple(sorted({one.property.name for one in made.measures}))

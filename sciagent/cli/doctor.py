@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(ledger: LedgerOption = None, json: JsonOption = False) -> None:
     """Check the installation: packages, verifiers, extras, the ledger. Exit code 1 if something needed is missing."""
-    found = [*_packages(), *_verifiers(), *_extras(), _ledger(load(ledger).ledger), _machine()]
+    found = [*_packages(), *_properties(), *_verifiers(), *_extras(), _ledger(load(ledger).ledger), _machine()]
     if json:
         put_json(found)
     else:
@@ -43,6 +43,14 @@ def _packages() -> list[dict[str, Any]]:
         except PackageNotFoundError:
             found.append(_entry(name, "broken", f"missing; pip install {name}"))
     return found
+
+
+def _properties() -> list[dict[str, Any]]:
+    """Only what is wrong: a definition that was set aside, a package whose properties do not load."""
+    from sciagent.domain.properties import properties
+
+    clashes = [_entry(f"property {c.set_aside.name}", "broken", str(c)) for c in properties().clashes]
+    return clashes + [_entry(f"properties of {p}", "broken", why) for p, why in properties().broken.items()]
 
 
 def _verifiers() -> list[dict[str, Any]]:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cache
 
 from sciagent.errors import UnknownNameError
+
+GROUP = "sciagent.properties"
+_log = logging.getLogger("sciagent")
 
 
 class Kind(StrEnum):
@@ -154,14 +158,49 @@ YIELD = Property("yield", ("%", "1"), "isolated yield", low=0, high=100)
 BUILT_IN: tuple[Property, ...] = tuple(v for v in list(globals().values()) if isinstance(v, Property))
 
 
-class PropertyRegistry(Mapping[str, Property]):
-    """Built-in properties and those of the entry point group `sciagent.properties` (a Property or several)."""
+HOUSE = "sciagent"
 
-    def __init__(self, properties: tuple[Property, ...]) -> None:
+
+@dataclass(frozen=True)
+class Clash:
+    """A definition that was set aside, for another of its name stands. Both with the package they came from."""
+
+    set_aside: Property
+    package: str
+    stands: Property
+    stands_from: str
+
+    def __str__(self) -> str:
+        """`acme 0.1 ("1") against sciagent ("D")`"""
+        mine, theirs = _difference(self.set_aside, self.stands)
+        return f"{self.package} ({mine}) against {self.stands_from} ({theirs})"
+
+
+def _difference(one: Property, other: Property) -> tuple[str, str]:
+    """What tells two definitions apart, weightiest first."""
+    if one.unit != other.unit:
+        return f'"{one.unit}"', f'"{other.unit}"'
+    field = next(f for f in ("units", "kind", "low", "high", "description") if getattr(one, f) != getattr(other, f))
+    if field == "units":
+        return ", ".join(one.units), ", ".join(other.units)
+    return f"{field} {getattr(one, field)}", f"{field} {getattr(other, field)}"
+
+
+class PropertyRegistry(Mapping[str, Property]):
+    """Properties by name. offered: each with the package it comes from; of several that share a name and differ, the
+    first stands and the others are `clashes`. broken: packages whose properties do not load, and why."""
+
+    def __init__(self, offered: Iterable[tuple[Property, str]], broken: Mapping[str, str] | None = None) -> None:
         self._by_name: dict[str, Property] = {}
-        for one in properties:
-            if self._by_name.setdefault(one.name, one) != one:
-                raise ValueError(f"property {one.name!r} is registered twice, differently")
+        self._from: dict[str, str] = {}
+        self.broken = dict(broken or {})
+        clashes = []
+        for one, package in offered:
+            stands = self._by_name.setdefault(one.name, one)
+            stands_from = self._from.setdefault(one.name, package)
+            if stands != one:
+                clashes.append(Clash(one, package, stands, stands_from))
+        self.clashes = tuple(clashes)
 
     def __getitem__(self, name: str) -> Property:
         if name not in self._by_name:
@@ -177,14 +216,38 @@ class PropertyRegistry(Mapping[str, Property]):
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def provider(self, name: str) -> str:
+        """`package version` of whoever defined the property that stands."""
+        self[name]
+        return self._from[name]
+
 
 @cache
 def properties() -> PropertyRegistry:
-    """The registry of this installation; an entry point that fails to load raises at once, by name."""
+    """The registry of this installation: built-in properties, then those of the entry point group
+    `sciagent.properties` (each a Property or several), by name of package. What cannot stand is set aside with a
+    warning: one package must not break the campaigns of another."""
     from importlib.metadata import entry_points
 
-    found: list[Property] = list(BUILT_IN)
-    for point in entry_points(group="sciagent.properties"):
-        loaded = point.load()
-        found.extend([loaded] if isinstance(loaded, Property) else loaded)
-    return PropertyRegistry(tuple(found))
+    offered = [(one, HOUSE) for one in BUILT_IN]
+    broken: dict[str, str] = {}
+    points = [
+        (f"{point.dist.name} {point.dist.version}" if point.dist else point.value, point)
+        for point in entry_points(group=GROUP)
+    ]
+    for package, point in sorted(points, key=lambda pair: (pair[0], pair[1].name)):
+        try:
+            loaded = point.load()
+            several = (loaded,) if isinstance(loaded, Property) else tuple(loaded)
+            if wrong := next((one for one in several if not isinstance(one, Property)), None):
+                raise TypeError(f"a {type(wrong).__name__}, not a Property")
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything
+            broken[package] = f"{point.value} gives no properties: {type(error).__name__}: {error}"
+        else:
+            offered += [(one, package) for one in several]
+    found = PropertyRegistry(offered, broken)
+    for clash in found.clashes:
+        _log.warning("property %s is defined twice, and the first stands: %s", clash.set_aside.name, clash)
+    for package, why in broken.items():
+        _log.warning("%s: %s", package, why)
+    return found

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.verification.checks import check_class
 from sciagent.verification.contract import Verifier
 
 GROUP = "sciagent.verifiers"
@@ -34,14 +35,13 @@ def verifier_class(name: str) -> type[Verifier[Any]]:
         raise UnknownNameError("verifier", name, points)
     try:
         loaded = points[name].load()
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f'verifier "{name}" ({points[name].value}) does not load: {error}') from error
-    if not (isinstance(loaded, type) and issubclass(loaded, Verifier)) or loaded.name != name:
-        raise UsageError(f'verifier "{name}": {points[name].value} is no Verifier of that name')
-    return loaded
+    except (Exception, SystemExit) as error:  # a plug-in may raise anything while it is imported
+        what = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        raise UsageError(f'verifier "{name}" ({points[name].value}) does not load: {what}') from error
+    return check_class(loaded, name, provider(name))
 
 
 def provider(name: str) -> str:
     """`package version` of the distribution that offers the verifier."""
-    dist = _points()[name].dist
+    dist = getattr(_points()[name], "dist", None)
     return f"{dist.name} {dist.version}" if dist else "unknown"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from sciagent.domain.properties import BUILT_IN, HOMO, Kind, Level, Property, PropertyRegistry, properties
+from sciagent.domain.properties import BUILT_IN, HOMO, Kind, Level, PropertyRegistry, properties
 from sciagent.errors import UnknownNameError
 
 
@@ -25,9 +28,23 @@ def test_an_unknown_property_names_the_nearest() -> None:
 
 
 def test_a_property_is_registered_once() -> None:
-    PropertyRegistry((HOMO, HOMO))
-    with pytest.raises(ValueError, match="'homo' is registered twice, differently"):
-        PropertyRegistry((HOMO, Property("homo", ("hartree",), "another")))
+    twice = PropertyRegistry([(HOMO, "sciagent"), (HOMO, "acme 0.1")])
+    assert dict(twice) == {"homo": HOMO} and twice.clashes == () and twice.provider("homo") == "sciagent"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"units": ("hartree",)}, 'acme 0.1 ("hartree") against sciagent ("eV")'),
+        ({"units": ("eV",)}, "acme 0.1 (eV) against sciagent (eV, hartree)"),
+        ({"high": 5}, "acme 0.1 (high 5) against sciagent (high 20)"),
+        ({"description": "mine"}, f"acme 0.1 (description mine) against sciagent (description {HOMO.description})"),
+    ],
+)
+def test_of_two_definitions_the_first_stands(change: dict[str, Any], said: str) -> None:
+    registry = PropertyRegistry([(HOMO, "sciagent"), (replace(HOMO, **change), "acme 0.1")])
+    assert registry["homo"] == HOMO
+    assert [str(clash) for clash in registry.clashes] == [said]
 
 
 def test_levels_differ_in_every_part_and_their_hash_is_pinned() -> None:

@@ -1,0 +1,74 @@
+"""What a class must be before the registry calls it a verifier: faults are told at load, by package and attribute."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cached_property
+from typing import Any
+
+from pydantic import ValidationError
+
+from sciagent.domain.properties import properties
+from sciagent.domain.tiers import Tier
+from sciagent.errors import UsageError
+from sciagent.verification.contract import PropertyAtLevel, Settings, Verifier
+
+KINDS = ("molecule", "crystal")
+
+
+def check_class(found: object, name: str, package: str) -> type[Verifier[Any]]:
+    """The class, if it keeps to the contract. Raises UsageError naming the package, the verifier and the fault."""
+    where = f'verifier "{name}" of {package}'
+    if not (isinstance(found, type) and issubclass(found, Verifier)):
+        raise UsageError(f"{where}: {found!r} is no subclass of Verifier")
+    if missing := sorted(found.__abstractmethods__):
+        raise UsageError(f"{where}: {found.__name__} lacks {', '.join(missing)}")
+    for attribute in ("name", "version"):
+        value = getattr(found, attribute, None)
+        if not isinstance(value, str) or not value:
+            raise UsageError(f'{where}: {attribute} must be a text such as "1", not {value!r}')
+    if found.name != name:
+        raise UsageError(f'{where}: its name is "{found.name}", but its entry point is "{name}"; they must be the same')
+    tier: object = getattr(found, "tier", None)
+    if not isinstance(tier, Tier):
+        raise UsageError(f"{where}: tier must be a Tier, such as Tier.FAST, not {tier!r}")
+    if found.kind not in KINDS:
+        raise UsageError(f"{where}: kind must be one of {', '.join(KINDS)}, not {found.kind!r}")
+    model: object = found.Settings
+    if not (isinstance(model, type) and issubclass(model, Settings)):
+        raise UsageError(f"{where}: Settings must be a subclass of sciagent.verification.contract.Settings")
+    if not isinstance(inspect.getattr_static(found, "measures"), property | cached_property):
+        raise UsageError(f"{where}: measures must be a property; write @property above it")
+    _check_defaults(found, where)
+    return found
+
+
+def _check_defaults(found: type[Verifier[Any]], where: str) -> None:
+    """What it measures as it comes, where it can be made without settings."""
+    try:
+        made = found()
+    except (ValidationError, OSError):
+        return  # it needs settings; `check_measures` is called again with them
+    check_measures(made, where)
+
+
+def check_measures(verifier: Verifier[Any], where: str) -> None:
+    """Raises UsageError where it measures what is not registered, or what another package has defined differently."""
+    registry = properties()
+    try:
+        measures = tuple(verifier.measures)
+    except Exception as error:  # a plug-in may raise anything
+        raise UsageError(f"{where}: measures fails: {type(error).__name__}: {error}") from error
+    for one in measures:
+        if not isinstance(one, PropertyAtLevel):
+            raise UsageError(f"{where}: measures holds a {type(one).__name__}; use at(LEVEL, PROPERTY, ...)")
+        prop = one.property
+        if prop.name not in registry:
+            raise UsageError(
+                f'{where}: it measures "{prop.name}", which no package registers; add it to the entry points '
+                f"sciagent.properties"
+            )
+        if registry[prop.name] != prop:
+            clash = next((c for c in registry.clashes if c.set_aside == prop), None)
+            against = str(clash) if clash else f"another definition than that of {registry.provider(prop.name)}"
+            raise UsageError(f"{where}: property {prop.name}: {against}; give yours another name")
