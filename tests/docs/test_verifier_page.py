@@ -21,6 +21,16 @@ from tests.support.plugins import forget_registry, install
 
 PAGE = ROOT / "docs" / "verifiers.md"
 
+OF_TEXTS = """
+    EMPTY NOT_TEXT TOO_LONG TOO_DEEP UNPARSABLE VALENCE KEKULIZATION UNKNOWN_ELEMENT WILDCARD MULTIPLE_FRAGMENTS
+    NO_IDENTITY
+"""
+OF_GATES_AND_PEOPLE = "BELOW_WINDOW ABOVE_WINDOW NOT_MEASURED VETOED"
+OF_THE_HOST = """
+    WALL_LIMIT MEMORY_LIMIT SIGNAL EXCEPTION NO_RESULT BAD_RESULT IMPORT_FAILED WORKER_DIED LEASE_EXPIRED KILLS_WORKERS
+"""
+NOT_FOR_VERIFIERS = {*OF_TEXTS.split(), *OF_GATES_AND_PEOPLE.split(), *OF_THE_HOST.split()}
+
 
 @pytest.fixture(scope="module")
 def acme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
@@ -40,7 +50,8 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         forget_registry()
         properties.cache_clear()
         yield target
-    sys.modules.pop("acme_verifiers", None)
+    for name in ("acme_verifiers", "acme_verifiers.span"):
+        sys.modules.pop(name, None)
     forget_registry()
     properties.cache_clear()
 
@@ -57,6 +68,30 @@ def test_the_host_runs_it(acme: Path, tmp_path: Path) -> None:
     assert results[0].versions["acme-verifiers"] == "0.1.0"
 
 
+def test_the_one_with_a_geometry(acme: Path, tmp_path: Path) -> None:
+    batch = tuple(parse_molecule(text) for text in ("C#C", "[He]"))
+    with Worker(tmp_path) as worker:
+        acetylene, helium = (r.finding for r in worker.run(Request("acme.span", {}, batch)))
+    assert (helium.outcome, helium.reason) == (Outcome.IMPLAUSIBLE, Reason.IMPLAUSIBLE_VALUE)
+    # H...H of acetylene: 2 x 1.062 + 1.203 angstrom (r_e, Herzberg); MMFF94 is within 0.03
+    assert acetylene.measured[0].quantity.value == pytest.approx(3.327, abs=0.03)
+    assert acetylene.measured[0].level.geometry == "MMFF94//ETKDGv3x3"
+
+
+def test_the_reasons_of_the_page_are_those_a_verifier_may_use() -> None:
+    table = re.findall(r"^\| `([A-Z_]+)` \| (`[A-Z_]+`.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [outcome for outcome, _ in table] == [
+        "REFUSED",
+        "NOT_CONVERGED",
+        "IMPLAUSIBLE",
+        "UNSTABLE",
+        "BAD_ENVIRONMENT",
+    ]
+    named = [name for _, cell in table for name in re.findall("`([A-Z_]+)`", cell)]
+    assert len(set(named)) == len(named)
+    assert set(named) == set(Reason.__members__) - NOT_FOR_VERIFIERS
+
+
 def test_it_is_registered_under_the_package_it_came_from(acme: Path) -> None:
     assert provider("acme.refractivity") == "acme-verifiers 0.1.0"
     assert verifier_class("acme.refractivity")().settings.max_heavy_atoms == 60
@@ -66,5 +101,5 @@ def test_the_campaign_of_the_page_uses_it(acme: Path, tmp_path: Path) -> None:
     (tmp_path / "molecules.csv").write_text("smiles\nCCO\n")
     [block] = campaigns(PAGE)
     spec = parse_spec(block.text, base=tmp_path)
-    assert spec.domain_objectives()[0].property == "molar_refractivity"
+    assert spec.domain_objectives()[0].property == "acme_molar_refractivity"
     assert [rung.label for rung in spec.ladder][:2] == ["molecule_safety", "acme_refractivity"]
