@@ -22,6 +22,11 @@ from sciagent.verification.host import HostResult
 from sciagent.verification.scratch import remove_folder
 
 _TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)
+_DEATHS = (
+    Reason.SIGNAL,
+    Reason.WORKER_DIED,
+    Reason.LEASE_EXPIRED,
+)  # of the process; all else is the plug-in's own fault
 
 
 def collect(
@@ -74,7 +79,7 @@ class _Ended:
 
     @property
     def state(self) -> JobState:
-        return _states(self.outcome, self.kills, self.interrupted)[0]
+        return _states(self.result.finding, self.kills, self.interrupted)[0]
 
     @property
     def job_end(self) -> JobEnd:
@@ -83,7 +88,7 @@ class _Ended:
 
     def attempt_end(self, mine: bool) -> AttemptEnd:
         finding = self.result.finding
-        state = _states(self.outcome, self.kills, self.interrupted)[1] if mine else AttemptState.STALE
+        state = _states(self.result.finding, self.kills, self.interrupted)[1] if mine else AttemptState.STALE
         return AttemptEnd(
             self.ticket.claim.attempt_id, state, self.result.cost, self.result.wall_seconds, finding.outcome,
             finding.reason, finding.detail,
@@ -107,19 +112,23 @@ def _pairs(done: Completed[tuple[Ticket, ...]]) -> list[tuple[Ticket, HostResult
     return list(zip(done.token, results, strict=True))
 
 
-def _states(outcome: Outcome, kills: int, interrupted: bool) -> tuple[JobState, AttemptState]:
+def _states(finding: Finding, kills: int, interrupted: bool) -> tuple[JobState, AttemptState]:
+    outcome = finding.outcome
     if outcome.rule.is_evidence:
         return JobState.DONE, AttemptState.DONE
     if outcome is Outcome.LOST and interrupted:
         return JobState.QUEUED, AttemptState.CANCELLED
     if outcome in _TRIED_AGAIN:
-        return (JobState.QUARANTINED if kills >= jobs.MAX_KILLS else JobState.QUEUED), AttemptState.FAILED
+        gives_up = kills >= jobs.MAX_KILLS or finding.reason is Reason.BAD_RESULT  # it would say the same again
+        return (JobState.QUARANTINED if gives_up else JobState.QUEUED), AttemptState.FAILED
     return JobState.FAILED, AttemptState.FAILED
 
 
 def _gave_up(finding: Finding, state: JobState, kills: int) -> Judgement | None:
     if state is not JobState.QUARANTINED:
         return None
+    if finding.reason not in _DEATHS:
+        return error(finding.reason, finding.detail + (f"; so {kills} times" if kills > 1 else ""))
     return error(
         Reason.KILLS_WORKERS, f"{kills} attempts ended in {finding.outcome} ({finding.reason}): {finding.detail}"
     )
