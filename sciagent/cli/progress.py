@@ -113,6 +113,8 @@ def budget_line(status: dict[str, Any]) -> Text:
         f"{status['candidates']} candidates",
         f"{status['hits']} hit{'' if status['hits'] == 1 else 's'}",
     ]
+    if status.get("unreadable"):
+        parts.append(f"{status['unreadable']} texts could not be read")
     if status["reused"]:
         parts.append(f"{status['reused']} answers reused at no cost")
     parts += [f"{status[key]} {key}" for key in ("held", "vetoed") if status.get(key)]

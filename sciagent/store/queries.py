@@ -75,6 +75,13 @@ def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
         "spent": spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
         "budget": row.spec.get("budget", {}),
         "proposals": count(connection, t.proposal, t.proposal.c.campaign_id == row.id),
+        "unreadable": count(
+            connection,
+            t.proposal,
+            t.proposal.c.campaign_id == row.id,
+            t.proposal.c.status == "refused",
+            t.proposal.c.candidate_id.is_(None),
+        ),
         "candidates": sum(n for *_, n in by_place),
         "hits": hits(connection, row.id),
         "hits_by_tier": by_tier,

@@ -19,8 +19,8 @@ from tests.support import rows
 from tests.support.rows import Measured, gap, new_evidence
 
 STATUS = {
-    "campaign", "state", "stop_reason", "spent", "budget", "proposals", "candidates", "hits", "hits_by_tier", "reused",
-    "rungs", "held", "vetoed", "driver",
+    "campaign", "state", "stop_reason", "spent", "budget", "proposals", "unreadable", "candidates", "hits",
+    "hits_by_tier", "reused", "rungs", "held", "vetoed", "driver",
 }  # fmt: skip
 RUNG = {"rung", "tier", "done", "passed", "failed", "inconclusive", "errors", "core_seconds", "jobs", "running"}
 BEST = {
@@ -83,6 +83,7 @@ def test_status(ledger: Ledger, row: CampaignRow) -> None:
     assert (found["campaign"], found["state"], found["stop_reason"]) == ("toys", "created", None)
     assert found["spent"] == {"core_seconds": 12.3456, "wall_minutes": 0.0}
     assert (found["proposals"], found["candidates"], found["hits"], found["reused"]) == (2, 6, 2, 1)
+    assert found["unreadable"] == 1
     assert found["hits_by_tier"] == {"fast": 0, "simulation": 0, "high_fidelity": 2, "world": 0}
     counts = [
         tuple(r[k] for k in ("rung", "done", "passed", "failed", "inconclusive", "errors")) for r in found["rungs"]
