@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +38,7 @@ safety: {{screen: false, reason: "a benchmark of molecule.checks alone"}}
 """
 
 
-class _Pipeline:
+class _Pipeline(ABC):
     def __init__(self, folder: Path, settings: dict[str, Any], batch: int) -> None:
         self.settings, self.batch = settings, batch
         self.worker = Worker(folder / "scratch", preload=[VERIFIER])
@@ -49,8 +50,9 @@ class _Pipeline:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.worker.close()
 
+    @abstractmethod
     def run(self, texts: Sequence[str]) -> int:
-        raise NotImplementedError
+        """How many answers the texts gave: findings, or new candidates."""
 
     def cpu_seconds(self) -> float:
         """Of this process, the warm process, and all it has forked."""

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.proposers.files import Record, read_structures
+from sciagent.chemistry.structure_files import Record, read_structures
 from sciagent.domain.ports import ProposalIn, Turn, Workbench
 
 
