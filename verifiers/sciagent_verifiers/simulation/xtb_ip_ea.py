@@ -17,16 +17,14 @@ from sciagent.verification.contract import (
     Prior,
     Property,
     PropertyAtLevel,
-    Refusal,
     Settings,
-    Tier,
     at,
 )
 from sciagent_simulators.geometry import GeometryProtocol, bonds_of, prepare
 from sciagent_simulators.implicit_solvent import Solvation, Solvent
-from sciagent_simulators.tblite_engine import HEAVIEST
 from sciagent_simulators.xtb_ions import SHIFT, Ion, check_relaxation, difference, ionised, relaxed
-from sciagent_verifiers.calculation import MoleculeCalculation, geometry_artifact, measured, refusal
+from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
 ADIABATIC: dict[Ion, Property] = {"cation": ADIABATIC_IP, "anion": ADIABATIC_EA}
@@ -53,7 +51,7 @@ class XtbIpEaSettings(Settings):
     max_atoms: int = Field(200, ge=1, description="Hydrogens included; larger molecules are refused.")
 
 
-class XtbIpEa(MoleculeCalculation):
+class XtbIpEa(TightBinding):
     """Ionisation energy and electron affinity of a molecule by IPEA1-xTB (or GFN2-xTB).
 
     Differences of total energies on the neutral's GFN2-xTB geometry, less the empirical shift of 4.8455 eV: what
@@ -84,11 +82,8 @@ class XtbIpEa(MoleculeCalculation):
 
     name = "xtb.ip_ea"
     version = "1"
-    tier = Tier.SIMULATION
     Settings = XtbIpEaSettings
     settings: XtbIpEaSettings
-    engines = ("tblite", "ase")
-    preload = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase")
     priors = (
         Prior(
             property="adiabatic_ionization_energy", level="experiment", spearman=0.98, residual=0.28, n=30,
@@ -118,14 +113,10 @@ class XtbIpEa(MoleculeCalculation):
         adiabatic = [ADIABATIC[ion] for ion in self.ions if self.settings.adiabatic]
         return at(self.level, *(VERTICAL[ion] for ion in self.ions), *adiabatic)
 
-    def accepts(self, candidate: Molecule) -> Refusal | None:
-        return refusal(candidate, HEAVIEST, self.settings.max_atoms)
-
     def cost(self, candidate: Molecule) -> Cost:
         """The geometry as for xtb.singlepoint, and a relaxation for each ion."""
-        share = 0.6 + 0.4 * self.settings.geometry.conformers / 10
         relaxations = len(self.ions) * self.settings.adiabatic
-        return Cost(core_seconds=0.02 + 4e-5 * (share + 0.6 * relaxations) * candidate.n_atoms**2.8)
+        return Cost(core_seconds=0.02 + self.geometry_seconds(candidate, further=0.6 * relaxations))
 
     def one(self, molecule: Molecule, context: Context) -> Finding:
         settings, protocol = self.settings, self.settings.geometry

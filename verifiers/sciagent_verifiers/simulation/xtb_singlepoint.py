@@ -17,16 +17,15 @@ from sciagent.verification.contract import (
     Prior,
     Property,
     PropertyAtLevel,
-    Refusal,
     Settings,
-    Tier,
     at,
 )
 from sciagent_simulators.geometry import GeometryProtocol, prepare
 from sciagent_simulators.implicit_solvent import Solvation, Solvent
-from sciagent_simulators.tblite_engine import HEAVIEST, single_point
-from sciagent_verifiers.calculation import MoleculeCalculation, geometry_artifact, measured, refusal
+from sciagent_simulators.tblite_engine import single_point
+from sciagent_verifiers.calculation import geometry_artifact, measured
 from sciagent_verifiers.simulation.second_opinion import second_opinion
+from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 RIGID = {HOMO: 0.001, LUMO: 0.001, HOMO_LUMO_GAP: 0.001, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
 FLEXIBLE = {HOMO: 0.05, LUMO: 0.06, HOMO_LUMO_GAP: 0.06, DIPOLE: 0.5, TOTAL_ENERGY: 0.016}
@@ -53,7 +52,7 @@ class XtbSettings(Settings):
     )
 
 
-class XtbSinglepoint(MoleculeCalculation):
+class XtbSinglepoint(TightBinding):
     """Frontier orbitals, dipole and total energy by GFN2-xTB or GFN1-xTB, in the gas phase or in a solvent.
 
     One calculation, five properties. The gap is an orbital-energy difference, not an optical gap: against
@@ -72,11 +71,8 @@ class XtbSinglepoint(MoleculeCalculation):
 
     name = "xtb.singlepoint"
     version = "1"
-    tier = Tier.SIMULATION
     Settings = XtbSettings
     settings: XtbSettings
-    engines = ("tblite", "ase")
-    preload = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase")
     priors = (
         Prior(
             property="homo_lumo_gap", level="PBE0/def2-SVP", spearman=0.93, residual=0.86, n=16,
@@ -93,13 +89,9 @@ class XtbSinglepoint(MoleculeCalculation):
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         return at(self.level, HOMO, LUMO, HOMO_LUMO_GAP, DIPOLE, TOTAL_ENERGY)
 
-    def accepts(self, candidate: Molecule) -> Refusal | None:
-        return refusal(candidate, HEAVIEST, self.settings.max_atoms)
-
     def cost(self, candidate: Molecule) -> Cost:
-        """Embedding, force field, ranking and relaxation; fitted to 12 to 68 atoms, 10 conformers."""
-        share = 0.6 + 0.4 * self.settings.geometry.conformers / 10
-        return Cost(core_seconds=0.02 + 4e-5 * share * candidate.n_atoms**2.8)
+        """The geometry; the single point is nothing beside it."""
+        return Cost(core_seconds=0.02 + self.geometry_seconds(candidate))
 
     def one(self, molecule: Molecule, context: Context) -> Finding:
         protocol = self.settings.geometry

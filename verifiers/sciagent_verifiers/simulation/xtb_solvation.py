@@ -17,17 +17,16 @@ from sciagent.verification.contract import (
     Prior,
     Property,
     PropertyAtLevel,
-    Refusal,
     Settings,
     SimulatorError,
-    Tier,
     at,
 )
 from sciagent_simulators.geometry import Geometry, GeometryProtocol, prepare
 from sciagent_simulators.implicit_solvent import Model, Solvation, Solvent, unparametrised
-from sciagent_simulators.tblite_engine import HEAVIEST, single_point
-from sciagent_verifiers.calculation import MoleculeCalculation, geometry_artifact, measured, refusal
+from sciagent_simulators.tblite_engine import single_point
+from sciagent_verifiers.calculation import geometry_artifact, measured
 from sciagent_verifiers.simulation.second_opinion import OTHER, GfnMethod, disagreement
+from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 RIGID = {SOLVATION_ENERGY: 0.001}
 FLEXIBLE = {SOLVATION_ENERGY: 0.02}
@@ -69,7 +68,7 @@ class XtbSolvationSettings(Settings):
         return self
 
 
-class XtbSolvation(MoleculeCalculation):
+class XtbSolvation(TightBinding):
     """Free energy of solvation of a molecule by extended tight binding with ALPB or GBSA.
 
     From 1 mol/L of ideal gas to 1 mol/L of solution at 298.15 K, as hydration data bases have it; no other convention
@@ -99,11 +98,8 @@ class XtbSolvation(MoleculeCalculation):
 
     name = "xtb.solvation"
     version = "1"
-    tier = Tier.SIMULATION
     Settings = XtbSolvationSettings
     settings: XtbSolvationSettings
-    engines = ("tblite", "ase")
-    preload = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase")
     priors = (
         Prior(
             property="solvation_free_energy", level="experiment(water)", spearman=0.92, residual=0.069, n=516,
@@ -123,14 +119,10 @@ class XtbSolvation(MoleculeCalculation):
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         return at(self.level, SOLVATION_ENERGY)
 
-    def accepts(self, candidate: Molecule) -> Refusal | None:
-        return refusal(candidate, HEAVIEST, self.settings.max_atoms)
-
     def cost(self, candidate: Molecule) -> Cost:
         """The geometry as for xtb.singlepoint, twice with `relax: solvent`; the single points are nothing beside it."""
-        share = 0.6 + 0.4 * self.settings.geometry.conformers / 10
-        twice = 2.5 if self.settings.relax == "solvent" else 1.0
-        return Cost(core_seconds=0.03 + 4e-5 * share * twice * candidate.n_atoms**2.8)
+        times = 2.5 if self.settings.relax == "solvent" else 1.0
+        return Cost(core_seconds=0.03 + self.geometry_seconds(candidate, times=times))
 
     def one(self, molecule: Molecule, context: Context) -> Finding:
         settings, protocol = self.settings, self.settings.geometry
