@@ -27,4 +27,5 @@ class TightBinding(MoleculeCalculation):
         further: relaxations beyond it, as shares of it. times: how often all of it is done.
         """
         share: float = 0.6 + 0.4 * self.settings.geometry.conformers / 10 + further
-        return 4e-5 * share * times * float(candidate.n_atoms) ** 2.8
+        seconds: float = 4e-5 * share * times * candidate.n_atoms**2.8
+        return seconds
