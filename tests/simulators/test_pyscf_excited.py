@@ -1,7 +1,9 @@
 """Against NWChem 7.0.2 without density fitting, formaldehyde of conftest.py, CAM-B3LYP/def2-SVP:
 
 dft; xc xcamb88 1.00 lyp 0.81 vwn_5 0.19 hfexch 1.00; cam 0.33 cam_alpha 0.19 cam_beta 0.46; grid xfine; end
-tddft; cis; nroots 4; notriplet; end; task tddft energy
+tddft; cis; nroots 10; notriplet; end; task tddft energy
+
+Asked for four roots NWChem misses the third, as PySCF's own search does: no start vector has its symmetry.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from sciagent_simulators.pyscf_engine import DftSettings, ground_state
 from sciagent_simulators.pyscf_excited import Excitation, check_charge_transfer, excite, overlap
 
 CAM = DftSettings(functional="cam-b3lyp", spin_check="off", grid_level=1)
-NWCHEM = [(4.0128, 0.0), (8.6707, 0.1720), (10.0148, 0.0001), (10.4072, 0.0)]
+NWCHEM = [(4.0133, 0.0), (8.6714, 0.1720), (9.2503, 0.0020), (10.0153, 0.0001)]
 
 
 @pytest.fixture(scope="module")

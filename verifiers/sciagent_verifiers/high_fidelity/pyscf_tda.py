@@ -62,7 +62,7 @@ class PyscfTda(DensityFunctional):
     """
 
     name = "pyscf.tda"
-    version = "1"
+    version = "2"
     Settings = TdaSettings
     settings: TdaSettings
 
