@@ -159,9 +159,7 @@ class DensityFunctional(MoleculeCalculation):
         """Core-seconds of the spin check: only singlets have one."""
         if candidate.multiplicity > 1:
             return 0.0
-        return (
-            self.scf_seconds(candidate, gas=gas) * {"off": 0.0, "auto": 0.67, "always": 3.2}[self.settings.spin_check]
-        )
+        return self.scf_seconds(candidate, gas=gas) * {"off": 0.0, "auto": 0.4, "always": 3.0}[self.settings.spin_check]
 
     def relax_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
         """Core-seconds of a relaxation: steps, each 0.5 of a field that starts from a density and a gradient."""
