@@ -1,6 +1,6 @@
 """Ionisation energies and electron affinities of xtb.ip_ea against experiment: writes xtb_ip_ea.json.
 
-python benchmarks/numbers/xtb_ip_ea.py, 54 molecules, about one minute on one core.
+python benchmarks/numbers/xtb_ip_ea.py, 53 values, about one minute on one core.
 """
 
 from __future__ import annotations

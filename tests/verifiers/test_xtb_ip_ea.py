@@ -14,12 +14,12 @@ from sciagent.verification.contract import Context, Outcome, Reason
 from sciagent_verifiers.simulation.xtb_ip_ea import RIGID, XtbIpEa
 
 IONISATION = {
-    "c1ccccc1": 9.24, "c1ccc2ccccc2c1": 8.14, "Oc1ccccc1": 8.49, "c1ccncc1": 9.26, "c1ccsc1": 8.86,
+    "c1ccccc1": 9.24, "c1ccc2ccccc2c1": 8.14, "Oc1ccccc1": 8.49, "c1ccncc1": 9.12, "c1ccsc1": 8.86,
     "Nc1ccccc1": 7.72, "C=CC=C": 9.07, "CC(C)=O": 9.70, "CC#N": 12.20, "CO": 10.84,
 }  # fmt: skip
 AFFINITY = {
-    "O=C1C=CC(=O)C=C1": 1.91, "O=[N+]([O-])c1ccccc1": 1.00, "N#CC(C#N)=C(C#N)C#N": 3.17, "O=C1C=CC(=O)O1": 1.44,
-    "c1ccc2cc3ccccc3cc2c1": 0.53, "N#C/C=C/C#N": 1.25,
+    "O=C1C=CC(=O)C=C1": 1.86, "O=[N+]([O-])c1ccccc1": 1.00, "N#CC(C#N)=C(C#N)C#N": 3.17, "O=C1C=CC(=O)O1": 1.44,
+    "c1ccc2cc3ccccc3cc2c1": 0.53, "N#C/C=C/C#N": 1.21,
 }  # fmt: skip
 
 

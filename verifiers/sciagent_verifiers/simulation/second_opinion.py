@@ -4,8 +4,8 @@ Two fits of one family of methods to different data; their errors are partly the
 
 - Where they are comparable as numbers (dipoles, free energies of solvation) the distance between the two is added to
   the repeatability, in quadrature. On average it is as large as the error against experiment (dipoles: root mean
-  square 0.53 D and 0.51 D, 46 molecules; hydration: 1.3 and 1.6 kcal/mol for GFN1-xTB). For a single molecule it says
-  less: the mean error of GFN2 dipoles is 0.28 D where the two agree better than usual and 0.46 D where worse, and the
+  square 0.53 D and 0.50 D, 46 molecules; hydration: 1.3 and 1.6 kcal/mol for GFN1-xTB). For a single molecule it says
+  less: the mean error of GFN2 dipoles is 0.26 D where the two agree better than usual and 0.46 D where worse, and the
   hydration free energy of GFN1-xTB errs by as much at a distance of 0.5 as of 2 kcal/mol; beyond that, half as much
   again.
 - Orbital energies are not comparable: those of GFN1 lie about 1 eV lower. There the second is predicted from the first
