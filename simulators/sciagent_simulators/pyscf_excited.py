@@ -19,7 +19,7 @@ import numpy as np
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent_simulators.geometry import failure
-from sciagent_simulators.pyscf_response import CYCLES, run_tda
+from sciagent_simulators.pyscf_response import run_lowest
 from sciagent_simulators.pyscf_solvent import answer_fast
 from sciagent_simulators.tblite_engine import HARTREE
 
@@ -74,11 +74,7 @@ def excite(
         solver.positive_eig_threshold = -np.inf  # negative roots are looked for; in full TDDFT they would be imaginary
     if solvent is not None:
         answer_fast(solver, solvent)
-    if full:
-        solver.max_cycle = CYCLES
-        solver.kernel()
-    else:
-        run_tda(solver)
+    run_lowest(solver, full)
     name = "singlet" if singlet else "triplet"
     energies = np.asarray(solver.e, dtype=float) * HARTREE
     if len(energies) < solver.nstates and full:

@@ -21,13 +21,15 @@ SHARE = 0.2  # of the memory that is left, for a block of integrals and what the
 CYCLES = 200
 
 
-def run_tda(solver: Any) -> None:
-    """Solve pyscf.tdscf.TDA of a density-fitted, converged restricted mean field: `solver.e`, `xy`, `converged`."""
+def run_lowest(solver: Any, full: bool = False) -> None:
+    """Solve pyscf.tdscf.TDA, or in full TDDFT, of a density-fitted, converged restricted mean field: `solver.e`, `xy`,
+    `converged`. What is said of exchange holds for the former only."""
     mf = solver._scf
     occupied = int(np.count_nonzero(mf.mo_occ))
     room = occupied * (len(mf.mo_occ) - occupied)
-    solver._scf = mf.copy()
-    solver._scf.with_df = _OccupiedExchange(mf)
+    if not full:
+        solver._scf = mf.copy()
+        solver._scf.with_df = _OccupiedExchange(mf)
     solver.max_cycle = CYCLES
     try:
         with _few_trials(solver.nstates) as trials:

@@ -20,7 +20,7 @@ import numpy as np
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.near_degeneracy import NEAR_DEGENERATE, pair_occupation
-from sciagent_simulators.pyscf_response import run_tda
+from sciagent_simulators.pyscf_response import run_lowest
 from sciagent_simulators.tblite_engine import HARTREE
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def lowest_triplet(mf: Any) -> float:
     excitation.conv_tol = 1e-3
     excitation.positive_eig_threshold = -np.inf  # by default negative roots, the very sign looked for, are dropped
     excitation.verbose = 0
-    run_tda(excitation)
+    run_lowest(excitation)
     if not np.all(excitation.converged):
         return 0.0  # in doubt: let the two calculations decide
     return float(np.min(excitation.e)) * HARTREE

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pyscf import dft, gto
 
-from sciagent_simulators.pyscf_response import _OccupiedExchange, run_tda
+from sciagent_simulators.pyscf_response import _OccupiedExchange, run_lowest
 from sciagent_simulators.pyscf_solvent import in_solvent
 
 HARTREE = 27.211386
@@ -53,7 +53,7 @@ def test_excitations_are_pyscfs(formaldehyde, singlet, solvent):
     ours, pyscfs = mf.TDA(), mf.TDA()
     for solver, states in ((ours, 3), (pyscfs, 8)):  # asked for three, PySCF misses the third
         solver.nstates, solver.singlet, solver.conv_tol = states, singlet, 1e-4
-    run_tda(ours)
+    run_lowest(ours)
     pyscfs.kernel()
     assert all(ours.converged) and ours._scf is mf
     np.testing.assert_allclose(ours.e * HARTREE, pyscfs.e[:3] * HARTREE, atol=1e-4)
@@ -69,7 +69,7 @@ def test_the_solvers_width_is_as_it_was(formaldehyde):
     solver.nstates = 1
     solver.kernel = lambda x0: 1 / 0
     with pytest.raises(ZeroDivisionError):
-        run_tda(solver)
+        run_lowest(solver)
     assert before == _lr_eig.MAX_SPACE_INC and solver._scf is formaldehyde
 
 
@@ -77,5 +77,15 @@ def test_an_atom_with_fewer_transitions_than_trials():
     helium = field(atom="He 0 0 0", functional="pbe0")
     solver = helium.TDA()
     solver.nstates = 1
-    run_tda(solver)
+    run_lowest(solver)
     assert solver.converged[0]
+
+
+def test_full_tddft_finds_the_third_too(formaldehyde):
+    ours, pyscfs = formaldehyde.TDDFT(), formaldehyde.TDDFT()
+    for solver, states in ((ours, 3), (pyscfs, 8)):
+        solver.nstates, solver.conv_tol = states, 1e-4
+    run_lowest(ours, full=True)
+    pyscfs.kernel()
+    assert all(ours.converged)
+    np.testing.assert_allclose(ours.e * HARTREE, pyscfs.e[:3] * HARTREE, atol=1e-4)
