@@ -1,6 +1,6 @@
 """S1 and oscillator strength of pyscf.tda against theoretical best estimates: writes pyscf_tda.json as it goes.
 
-python benchmarks/numbers/pyscf_tda.py, 7 chromophores, about five minutes on one core.
+python benchmarks/numbers/pyscf_tda.py, 7 chromophores, about seven minutes on one core.
 Reference: QUEST, TBE/aug-cc-pVTZ and LR-CC3 oscillator strengths (github.com/pfloos/QUESTDB, data/json/MAIN; Veril et
 al., WIREs Comput. Mol. Sci. 11, e1517 (2021); Loos et al., J. Chem. Theory Comput. 21 (2025)).
 """
