@@ -64,7 +64,7 @@ class XtbIpEa(TightBinding):
 
     | | n | IPEA1-xTB | GFN2-xTB |
     |---|---|---|---|
-    | adiabatic ionisation energy | 30 | 0.24 (Spearman 0.98) | 0.31 (0.94) |
+    | adiabatic ionisation energy | 30 | 0.24 (Spearman 0.98) | 0.30 (0.94) |
     | adiabatic electron affinity, bound anions | 15 | 0.39, too high by 0.35 (0.95) | 0.34 (0.95) |
     | negative electron affinity, vertical | 8 | 0.35 (0.61) | 0.87 (0.85) |
 
