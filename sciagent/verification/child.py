@@ -26,7 +26,8 @@ from sciagent.verification import processes
 from sciagent.verification.contract import Context, Verifier
 from sciagent.verification.cost import declared_cost
 from sciagent.verification.job import Job, Sent
-from sciagent.verification.wire import MAX_LINE, dumps, finding_to_wire
+from sciagent.verification.wire import MAX_LINE, dumps
+from sciagent.verification.wire_findings import finding_to_wire
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 NO_JSON = (TypeError, ValueError, AttributeError, RecursionError)

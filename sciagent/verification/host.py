@@ -26,7 +26,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import UsageError
 from sciagent.verification.job import Job, Limits, Sent, StoredFile
 from sciagent.verification.link import Link, ZygoteDiedError
-from sciagent.verification.wire import finding_from_wire
+from sciagent.verification.wire_findings import finding_from_wire
 
 __all__ = ["HostResult", "Limits", "Request", "StoredFile", "Worker"]
 
@@ -208,7 +208,7 @@ class Worker:
             if event["event"] == "started":
                 self._versions = event["versions"]
             else:
-                finding = finding_from_wire(event["finding"], candidates[len(heard)].key)
+                finding = finding_from_wire(event["said"]["finding"])
                 files = tuple(StoredFile(**{**one, "path": Path(one["path"])}) for one in event["files"])
                 kept = tuple(ArtifactFile(one.name, str(one.path), one.media_type) for one in files)
                 cost = Cost(core_seconds=event["cpu"])
@@ -216,7 +216,7 @@ class Worker:
                 heard.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
 
     def _failed(self, candidate: Candidate, failure: dict[str, Any], wall: float) -> HostResult:
-        finding = finding_from_wire({**failure, "candidate_key": candidate.key}, candidate.key)
+        finding = finding_from_wire({**failure, "candidate_key": candidate.key})
         return HostResult(finding, Cost(), wall, dict(self._versions))
 
     def _lost(self, candidate: Candidate, wall: float, why: str) -> HostResult:

@@ -13,21 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from sciagent.domain.evidence import ArtifactFile, Finding
+from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification import child, processes
 from sciagent.verification.contract import Verifier
 from sciagent.verification.job import Job
 from sciagent.verification.scratch import empty_folder
-from sciagent.verification.wire import (
-    MAX_ARTIFACT_BYTES,
-    MAX_LINE,
-    WireError,
-    clean,
-    finding_from_wire,
-    finding_to_wire,
-    loads,
-)
+from sciagent.verification.wire import MAX_LINE, WireError, clean, loads
+from sciagent.verification.wire_findings import MAX_ARTIFACT_BYTES, check_finding, finding_to_wire
 
 POLL_SECONDS = 0.08
 FAREWELL_SECONDS = 5.0  # between the last finding and `done`
@@ -47,6 +40,7 @@ class Driver(Protocol):
     def read(self) -> list[Job]: ...
     def check(self) -> None: ...
     def say(self, event: str, **more: Any) -> None: ...
+    def pass_on(self, line: bytes, **more: Any) -> None: ...
     def close(self) -> None: ...
 
 
@@ -180,11 +174,11 @@ class Watch:
         elif self.index == len(self._job.candidates):
             raise WireError("more findings than candidates")
         else:
-            finding = finding_from_wire(message.get("finding"), self._job.candidates[self.index].key)
+            check_finding(message.get("finding"), self._job.candidates[self.index].key)
             wall = time.monotonic() - self._turn
-            files = store(finding.artifacts, self._work, self._spool / str(self.index))
-            self._driver.say(
-                "finding", finding=message["finding"], files=files, wall=wall,
+            files = store(message["finding"]["artifacts"], self._work, self._spool / str(self.index))
+            self._driver.pass_on(
+                line, files=files, wall=wall,
                 cpu=_seconds(message.get("cpu"), 0.0), took=min(wall, _seconds(message.get("took"), wall)),
             )  # fmt: skip
             if self._job.apart:
@@ -212,16 +206,16 @@ def _seconds(claimed: object, otherwise: float) -> float:
     return float(claimed) if isinstance(claimed, int | float) and 0 <= claimed < 1e9 else otherwise
 
 
-def store(artifacts: Sequence[ArtifactFile], work: Path, spool: Path) -> list[dict[str, Any]]:
-    """Copy artifacts to the spool folder. Raises WireError for one that is no regular file inside `work`."""
+def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[dict[str, Any]]:
+    """Copy artifacts, as a checked finding names them, to the spool folder. Raises WireError for one that is no regular
+    file inside `work`."""
     stored: list[dict[str, Any]] = []
     for one in artifacts:
         try:
-            digest, size = _copy(one.path, work.resolve(), spool / one.name)
+            digest, size = _copy(one["path"], work.resolve(), spool / one["name"])
         except (OSError, ValueError, RuntimeError) as error:
-            raise WireError(f"artifact {one.name}: {error}") from error
-        path = str(spool / one.name)
-        stored.append({"name": one.name, "path": path, "sha256": digest, "size": size, "media_type": one.media_type})
+            raise WireError(f"artifact {one['name']}: {error}") from error
+        stored.append({**one, "path": str(spool / one["name"]), "sha256": digest, "size": size})
     return stored
 
 

@@ -15,16 +15,8 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.verification.job import Job, Limits, Sent
-from sciagent.verification.wire import (
-    MAX_LINE,
-    MAX_TEXT,
-    WireError,
-    clean,
-    dumps,
-    finding_from_wire,
-    finding_to_wire,
-    loads,
-)
+from sciagent.verification.wire import MAX_LINE, MAX_TEXT, WireError, clean, dumps, loads
+from sciagent.verification.wire_findings import check_finding, finding_from_wire, finding_to_wire
 
 KEY = "ab" * 32
 LEVEL = Level("GFN2-xTB", geometry="GFN2-xTB//ETKDGv3x10")
@@ -42,17 +34,23 @@ FINDING = Finding(
 FAILURE = Finding(KEY, Outcome.NOT_CONVERGED, reason=Reason.SCF_NOT_CONVERGED, detail="100 cycles")
 
 
+def received(wire: dict[str, Any]) -> Finding:
+    """As the zygote checks and the driver reads it."""
+    check_finding(wire, KEY)
+    return finding_from_wire(wire)
+
+
 def wired(finding: Finding) -> dict[str, Any]:
     return loads(dumps(finding_to_wire(finding)).rstrip())
 
 
 @pytest.mark.parametrize("finding", [FINDING, FAILURE])
 def test_a_finding_comes_back_as_it_went(finding: Finding) -> None:
-    assert finding_from_wire(wired(finding), KEY) == finding
+    assert received(wired(finding)) == finding
 
 
 def test_a_job_comes_back_as_it_went() -> None:
-    job = Job(7, "xtb.singlepoint", {"a": 1}, (Sent(KEY, "molecule", {"smiles": "C"}),), Limits(3.5, 100, 2), 1, "x")
+    job = Job(7, "xtb.singlepoint", {"a": 1}, (Sent(KEY, "molecule", {"smiles": "C"}),), Limits(3.5, 100, 2), 1, apart=True)
     assert Job.from_wire(json.loads(dumps(job.to_wire()))) == job
 
 
@@ -84,21 +82,30 @@ def nested(depth: int) -> object:
         (put("detail", value="x" * (MAX_TEXT + 1)), "not a text of at most"),
         (put("surplus", value=1), "exactly the fields"),
         (put("measured", value={}), "not a list"),
-        (put("measured", value=[3]), "exactly the fields"),
-        (put("measured", 0, "property", value="charisma"), "not a registered property"),
-        (put("measured", 0, "property", value=["dipole"]), "not a registered property"),
-        (put("measured", 0, "quantity", "unit", value="hartree"), "canonical unit is eV"),
-        (put("measured", 0, "quantity", "value", value="3.1"), "not a finite number"),
-        (put("measured", 0, "quantity", "value", value=True), "not a finite number"),
-        (put("measured", 0, "quantity", "value", value=10**400), "not a finite number"),
-        (put("measured", 0, "quantity", "value", value=float("inf")), "not a finite number"),
-        (put("measured", 0, "quantity", "value", value=float("nan")), "not a finite number"),
-        (put("measured", 0, "quantity", "uncertainty", value=-1), "non-negative"),
-        (put("measured", 0, "quantity", "censoring", value="above all"), "not among the known"),
-        (put("measured", 0, "quantity", "n", value=0), "at least 1"),
-        (put("measured", 0, "quantity", "n", value=1.5), "not an integer"),
-        (put("measured", 0, "level", value={"method": "x"}), "exactly the fields"),
-        (put("measured", 0, "level", "method", value="x" * 300), "not a text of at most"),
+        (put("measured", value=[3]), "not a list of eight"),
+        (put("measured", 0, value=["dipole", 0, 1.0]), "not a list of eight"),
+        (put("measured", 0, 1, value=7), "no place among"),
+        (put("measured", 0, 1, value=-1), "no place among"),
+        (put("measured", 0, 1, value=True), "no place among"),
+        (put("levels", value={}), "not a list"),
+        (put("levels", value=[]), "no place among"),
+        (put("levels", value=[["RDKit", "", "", ""]] * 2), "level said twice"),
+        (put("measured", 0, 0, value="charisma"), "not a registered property"),
+        (put("measured", 0, 0, value=["dipole"]), "not a registered property"),
+        (put("measured", 0, 3, value="hartree"), "canonical unit is eV"),
+        (put("measured", 0, 2, value="3.1"), "not a finite number"),
+        (put("measured", 0, 2, value=True), "not a finite number"),
+        (put("measured", 0, 2, value=10**400), "not a finite number"),
+        (put("measured", 0, 2, value=float("inf")), "not a finite number"),
+        (put("measured", 0, 2, value=float("nan")), "not a finite number"),
+        (put("measured", 0, 4, value=-1), "non-negative"),
+        (put("measured", 0, 5, value="above all"), "not among the known"),
+        (put("measured", 0, 6, value=0), "at least 1"),
+        (put("measured", 0, 6, value=1.5), "not an integer"),
+        (put("levels", 0, value={"method": "x"}), "not four texts"),
+        (put("levels", 0, value=["x"]), "not four texts"),
+        (put("levels", 0, 1, value=["x"]), "not a text of at most"),
+        (put("levels", 0, 0, value="x" * 300), "not a text of at most"),
         (put("diagnostics", value=[]), "not an object"),
         (put("diagnostics", value={"x": nested(20)}), "nested deeper"),
         (put("diagnostics", value={"x": "y" * 70_000}), "diagnostics of more than"),
@@ -113,14 +120,14 @@ def test_what_is_not_a_finding_is_refused(change: Callable[[dict[str, Any]], Non
     wire = wired(FINDING)
     change(wire)
     with pytest.raises(WireError, match=says):
-        finding_from_wire(wire, KEY)
+        received(wire)
 
 
 def test_one_property_at_one_level_is_measured_once() -> None:
     wire = wired(FINDING)
     wire["measured"].append(wire["measured"][0])
     with pytest.raises(WireError, match="twice"):
-        finding_from_wire(wire, KEY)
+        received(wire)
 
 
 @pytest.mark.parametrize(
@@ -149,14 +156,14 @@ def test_texts_lose_what_no_database_takes() -> None:
     assert len(clean("x" * 9000)) == MAX_TEXT
     wire = wired(FINDING)
     wire["diagnostics"] = {"k\0": ["\ud800"]}
-    assert finding_from_wire(wire, KEY).diagnostics == {"k\ufffd": ["\ufffd"]}
+    assert received(wire).diagnostics == {"k\ufffd": ["\ufffd"]}
 
 
 def test_numpy_numbers_are_numbers() -> None:
     import numpy as np
 
     finding = Finding(KEY, Outcome.OK, diagnostics={"x": np.float32(1.5), "y": np.arange(3)})
-    assert finding_from_wire(wired(finding), KEY).diagnostics == {"x": 1.5, "y": [0, 1, 2]}
+    assert received(wired(finding)).diagnostics == {"x": 1.5, "y": [0, 1, 2]}
 
 
 @pytest.mark.parametrize("wrong", [{"wall_seconds": 0}, {"wall_seconds": float("nan")}, {"memory_mb": -1}])
@@ -170,14 +177,14 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=12,
 )
-PLACES = st.sampled_from(
+PLACES: st.SearchStrategy[tuple[str | int, ...]] = st.sampled_from(
     [
         *((name,) for name in wired(FINDING)),
         ("measured", 0),
         ("artifacts", 0),
-        *(("measured", 0, name) for name in ("property", "level", "quantity")),
-        *(("measured", 0, "level", name) for name in ("method", "basis")),
-        *(("measured", 0, "quantity", name) for name in ("value", "unit", "uncertainty", "censoring", "n", "as_typed")),
+        *(("measured", 0, place) for place in range(8)),
+        ("levels", 0),
+        *(("levels", 0, place) for place in range(4)),
         *(("artifacts", 0, name) for name in ("name", "path", "media_type")),
     ]
 )
@@ -188,11 +195,11 @@ def test_no_message_whatever_breaks_the_reader(place: tuple[str | int, ...], val
     wire = wired(FINDING)
     put(*place, value=value)(wire)
     try:
-        found = finding_from_wire(wire, KEY)
+        found = received(wire)
     except WireError:
         return
     assert found.candidate_key == KEY
-    assert finding_from_wire(wired(found), KEY) == found
+    assert received(wired(found)) == found
 
 
 @given(st.binary(max_size=200))
