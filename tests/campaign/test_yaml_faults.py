@@ -45,3 +45,9 @@ def test_whatever_stands_there_no_parser_words_get_through() -> None:
     for text, _, _ in MISTAKES.values():
         [fault] = read(text).faults
         assert not any(word in fault.message for word in ("token", "block end", "mapping values", "scanning"))
+
+
+@pytest.mark.parametrize(("style", "reads"), [(">-", "one two three\n\nfour"), ("|-", "one\ntwo three\n\n\nfour")])
+def test_a_folded_text_reads_as_yaml_folds_it(style: str, reads: str) -> None:
+    document = read(f"description: {style}\n  one\n  two three\n\n\n  four\n")
+    assert document.data["description"] == reads
