@@ -1,0 +1,173 @@
+"""A chain of Gaussian processes: what each rung says given the rungs below it, the terminal one last.
+
+A rung that was not run is replaced by its own prediction, whose variance is carried on to first order. With linear
+kernels this is the joint Gaussian's conditional; the other kernels bend it and let neighbours in structure speak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from sciagent.scheduling.law.kernel import CENTRES, Hyper
+from sciagent.scheduling.law.process import MAX_FIT_ROWS, Process, Rows, fit_hyper
+from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
+
+Array = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+BASIS = 200  # rows that carry a process without structure, which has few inputs
+BASIS_STRUCTURE = 900
+BLOCK = 20_000
+
+
+class Similarity(Protocol):
+    """Likeness of structures, in [0, 1]; the matrix over any set of candidates is positive semi-definite."""
+
+    def between(self, one: Places, other: Places) -> Array:
+        """(n,) and (m,) places of candidates to (n, m)."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Of candidates that have seen the same rungs. missing: rungs not seen. mean: (n,) of the terminal answer, hits
+    above 0. covariance: (n, m + 1, m + 1) of the missing rungs' answers and, last, the terminal one."""
+
+    missing: tuple[int, ...]
+    mean: Array
+    covariance: Array
+
+    @property
+    def variance(self) -> Array:
+        return self.covariance[:, -1, -1]
+
+
+class Chain:
+    """Fitted to what was paid for.
+
+    scores: (n, k) raw scores of all candidates, the terminal one last, NaN where not seen. truth: of the terminal one.
+    start: hyper-parameters by rung, of an earlier fit; refit: look for better ones. Needs one terminal answer.
+    Attributes: `hyper`, by rung; `log_loss`, the leave-one-out record of "is a hit", nats, summed over the rows.
+    """
+
+    def __init__(
+        self, scores: Array, truth: TruthTransform, similarity: Similarity | None, rng: np.random.Generator,
+        start: dict[int, Hyper] | None = None, refit: bool = True,
+    ) -> None:  # fmt: skip
+        self._last = scores.shape[1] - 1
+        self._similarity, self._rng = similarity, rng
+        seen = ~np.isnan(scores)
+        self._known = [j for j in range(self._last) if seen[:, j].any()]
+        self._z = np.full(scores.shape, np.nan)
+        for j in self._known:
+            self._z[:, j] = ScoreTransform.of(scores[:, j])(scores[:, j])
+        self._z[:, -1] = truth(scores[:, -1])
+        self.hyper: dict[int, Hyper] = dict(start or {})
+        self._processes: dict[int, Process] = {}
+        self._basis: dict[int, Places] = {}
+        self.log_loss = 0.0
+        for j in (*self._known, self._last):
+            if j == self._last or not seen[:, j].all():
+                self._learn(j, np.flatnonzero(seen[:, j]), refit)
+
+    def forecast(self, of: Places) -> Iterator[tuple[Places, Forecast]]:
+        """Candidates in groups of one pattern of rungs seen, each with places in `of`."""
+        for missing, group in self._groups(of, self._known):
+            for start in range(0, len(group), BLOCK):
+                part = group[start : start + BLOCK]
+                z, covariance = self._fill(of[part], self._known, missing)
+                mean, spread, cross = self._next(self._last, z, of[part], [self._known.index(j) for j in missing], covariance)
+                yield part, Forecast(missing, mean, _grown(covariance, spread, cross))
+
+    def _learn(self, j: int, rows: Places, refit: bool) -> None:
+        """The process of rung j from the candidates in `rows`, which have its answer. A row that skipped a lower rung
+        enters with the more noise, the more the answer depends on that rung."""
+        inputs = [i for i in self._known if i < j]
+        z, extra = np.empty((len(rows), len(inputs))), np.zeros(len(rows))
+        gaps: list[tuple[Places, list[int], Array]] = []
+        for missing, group in self._groups(rows, inputs):
+            z[group], covariance = self._fill(rows[group], inputs, missing)
+            if missing:
+                gaps.append((group, [inputs.index(i) for i in missing], covariance))
+        whole = Rows(z, self._z[rows, j], extra)
+        basis = self._choose_basis(rows)
+        if gaps:
+            rough = self._process(j, self.hyper.get(j, Hyper(CENTRES)), whole, rows, basis)
+            for group, columns, covariance in gaps:
+                slopes = rough.slopes(z[group])[:, columns]
+                extra[group] = np.einsum("ni,nij,nj->n", slopes, covariance, slopes)
+        if refit or j not in self.hyper:
+            some = np.sort(self._rng.permutation(len(rows))[:MAX_FIT_ROWS])
+            few = whole.take(some)
+            if self._similarity is not None:
+                few = Rows(few.z, few.y, few.extra, self._similarity.between(rows[some], rows[some]))
+            self.hyper[j] = fit_hyper(few, self.hyper.get(j))
+        process = self._process(j, self.hyper[j], whole, rows, basis)
+        self._processes[j], self._basis[j] = process, rows[process.basis]
+        if j == self._last and process.leave_one_out is not None:
+            mean, spread = process.leave_one_out
+            sign = np.where(whole.y > 0, 1.0, -1.0)
+            self.log_loss = float(-log_ndtr(sign * mean / np.sqrt(spread)).sum())
+
+    def _choose_basis(self, rows: Places) -> Places | None:
+        """Places in `rows`; None: all."""
+        limit = BASIS if self._similarity is None else BASIS_STRUCTURE
+        return None if len(rows) <= limit else np.sort(self._rng.permutation(len(rows))[:limit])
+
+    def _process(self, j: int, hyper: Hyper, rows: Rows, places: Places, basis: Places | None) -> Process:
+        if self._similarity is None:
+            return Process(hyper, rows, basis)
+        if basis is None:
+            rows = Rows(rows.z, rows.y, rows.extra, self._similarity.between(places, places))
+            return Process(hyper, rows)
+        return Process(hyper, rows, basis, self._similarity.between(places, places[basis]))
+
+    def _groups(self, of: Places, inputs: list[int]) -> Iterator[tuple[tuple[int, ...], Places]]:
+        """Places in `of` by which of `inputs` are missing."""
+        missing = np.isnan(self._z[np.ix_(of, inputs)])
+        codes = missing @ (1 << np.arange(len(inputs), dtype=np.int64)) if inputs else np.zeros(len(of), dtype=np.int64)
+        for code in np.unique(codes):
+            gone = tuple(j for place, j in enumerate(inputs) if int(code) >> place & 1)
+            yield gone, np.flatnonzero(codes == code)
+
+    def _fill(self, of: Places, inputs: list[int], missing: tuple[int, ...]) -> tuple[Array, Array]:
+        """The inputs (n, d) with the missing ones predicted, and those predictions' covariance (n, m, m)."""
+        z = self._z[np.ix_(of, inputs)]
+        covariance = np.zeros((len(of), 0, 0))
+        columns: list[int] = []
+        for j in missing:
+            place = inputs.index(j)
+            z[:, place], spread, cross = self._next(j, z[:, :place], of, columns, covariance)
+            covariance = _grown(covariance, spread, cross)
+            columns.append(place)
+        return z, covariance
+
+    def _next(
+        self, j: int, z: Array, of: Places, columns: list[int], covariance: Array
+    ) -> tuple[Array, Array, Array]:
+        """Mean and variance (n,) of rung j's noisy answer, and its covariance (n, m) with the inputs in `columns` that
+        are predictions themselves."""
+        process = self._processes[j]
+        alike = None if self._similarity is None else self._similarity.between(of, self._basis[j])
+        mean, spread = process.predict(z, alike)
+        spread = spread + process.hyper.noise
+        if not columns:
+            return mean, spread, np.zeros((len(of), 0))
+        slopes = process.slopes(z)[:, columns]
+        cross = np.einsum("nij,nj->ni", covariance, slopes)
+        return mean, spread + (cross * slopes).sum(1), cross
+
+
+def _grown(covariance: Array, spread: Array, cross: Array) -> Array:
+    """(n, m, m) with one more variable: its variances (n,) and covariances (n, m) with the others."""
+    n, m = cross.shape
+    grown = np.empty((n, m + 1, m + 1))
+    grown[:, :m, :m] = covariance
+    grown[:, m, :m] = grown[:, :m, m] = cross
+    grown[:, m, m] = spread
+    return grown

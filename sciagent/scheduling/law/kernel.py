@@ -1,0 +1,75 @@
+"""The covariance of one rung's answer over the answers of lower rungs and the likeness of structures.
+
+    k(x, x') = 4 + a1² z·z' + a2² exp(-|z - z'|² / 2l²) + a3² S(x, x')
+
+z: transformed scores of lower rungs; S: similarity of structures in [0, 1], positive semi-definite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+OFFSET = 4.0  # prior variance of the mean, in transformed units
+CENTRES = np.log([0.7, 0.4, 1.5, 0.5, 0.3])  # a1, a2, l, a3, noise: medians of their log-normal priors
+WIDTH = 0.7
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """log_values: (5,) logarithms of a1, a2, l, a3 and the noise's standard deviation."""
+
+    log_values: Array
+
+    @property
+    def values(self) -> Array:
+        return np.exp(self.log_values)
+
+    @property
+    def noise(self) -> float:
+        return float(np.exp(2 * self.log_values[4]))
+
+
+def squared_distance(z: Array, w: Array) -> Array:
+    """(n, d) and (m, d) to (n, m)."""
+    squared = (z**2).sum(1)[:, None] + (w**2).sum(1) - 2 * z @ w.T
+    return np.maximum(squared, 0.0)
+
+
+def covariance(hyper: Hyper, z: Array, w: Array, similarity: Array | None) -> Array:
+    """(n, d) and (m, d), with their (n, m) similarity or None, to (n, m). Without noise."""
+    a1, a2, length, a3, _ = hyper.values
+    found = OFFSET + a1**2 * (z @ w.T)
+    if z.shape[1]:
+        found += a2**2 * np.exp(-squared_distance(z, w) / (2 * length**2))
+    return found if similarity is None else found + a3**2 * similarity
+
+
+def variance(hyper: Hyper, z: Array, structure: bool) -> Array:
+    """k(x, x) of each row, (n,)."""
+    a1, a2, _, a3, _ = hyper.values
+    return OFFSET + a1**2 * (z**2).sum(1) + (a2**2 if z.shape[1] else 0.0) + (a3**2 if structure else 0.0)
+
+
+def slopes(hyper: Hyper, z: Array, w: Array, weights: Array) -> Array:
+    """Gradient over z of the posterior mean k(z, w) @ weights: (n, d)."""
+    a1, a2, length, _, _ = hyper.values
+    if not z.shape[1]:
+        return np.zeros_like(z)
+    near = a2**2 * np.exp(-squared_distance(z, w) / (2 * length**2)) * weights
+    gradient: Array = a1**2 * (weights @ w) + (near @ w - near.sum(1)[:, None] * z) / length**2
+    return gradient
+
+
+def parts(hyper: Hyper, z: Array, distance: Array, product: Array, similarity: Array | None) -> tuple[Array, Array]:
+    """K without noise, (n, n), and its derivatives by the first four log_values, (4, n, n)."""
+    a1, a2, length, a3, _ = hyper.values
+    linear = a1**2 * product
+    local = a2**2 * np.exp(-distance / (2 * length**2)) if z.shape[1] else np.zeros_like(distance)
+    alike = np.zeros_like(distance) if similarity is None else a3**2 * similarity
+    derivatives = np.stack([2 * linear, 2 * local, local * distance / length**2, 2 * alike])
+    return OFFSET + linear + local + alike, derivatives

@@ -1,0 +1,116 @@
+"""A Gaussian process over few and growing rows: MAP hyper-parameters, posterior, leave-one-out record.
+
+Exact up to `inducing` rows; beyond, the projected process of Rasmussen and Williams, Gaussian Processes for Machine
+Learning (2006), section 8.3.4, on a part of the rows. Our own: scikit-learn's process takes no kernel over two inputs
+with noise by row, GPyTorch needs torch; both refit more slowly than 250 rows need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.optimize import minimize
+
+from sciagent.scheduling.law.kernel import CENTRES, WIDTH, Hyper, covariance, parts, slopes, squared_distance, variance
+
+Array = NDArray[np.float64]
+
+JITTER = 1e-6
+MAX_FIT_ROWS = 250
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a process learns from. z: (n, d) inputs; y: (n,) answers; extra: (n,) variance of y beyond the noise;
+    similarity: (n, n) or None."""
+
+    z: Array
+    y: Array
+    extra: Array
+    similarity: Array | None = None
+
+    def take(self, of: NDArray[np.intp]) -> Rows:
+        alike = None if self.similarity is None else self.similarity[np.ix_(of, of)]
+        return Rows(self.z[of], self.y[of], self.extra[of], alike)
+
+
+def fit_hyper(rows: Rows, start: Hyper | None = None) -> Hyper:
+    """The hyper-parameters of largest posterior density on at most 250 rows, by L-BFGS with analytic gradients."""
+    distance, product = squared_distance(rows.z, rows.z), rows.z @ rows.z.T
+    n = len(rows.y)
+
+    def loss(log_values: Array) -> tuple[float, Array]:
+        hyper = Hyper(log_values)
+        k, derivatives = parts(hyper, rows.z, distance, product, rows.similarity)
+        k[np.diag_indices(n)] += hyper.noise + rows.extra + JITTER
+        try:
+            factor = cho_factor(k, lower=True)
+        except np.linalg.LinAlgError:
+            return 1e10, np.zeros(5)
+        inverse = cho_solve(factor, np.eye(n))
+        weights = inverse @ rows.y
+        inner = inverse - np.outer(weights, weights)
+        gradient = np.empty(5)
+        gradient[:4] = np.einsum("ij,pij->p", inner, derivatives) / 2
+        gradient[4] = hyper.noise * np.trace(inner)
+        away = (log_values - CENTRES) / WIDTH
+        value = rows.y @ weights / 2 + np.log(np.diag(factor[0])).sum() + (away**2).sum() / 2
+        return float(value), gradient + away / WIDTH
+
+    begin = CENTRES if start is None else start.log_values
+    bounds = [(c - 4 * WIDTH, c + 4 * WIDTH) for c in CENTRES]
+    found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
+    return Hyper(np.asarray(found.x))
+
+
+class Process:
+    """The posterior under given hyper-parameters.
+
+    rows: all of them; basis: places of the rows that carry it, all of them where they are few.
+    Attributes: `basis`, (m,) places in rows; `leave_one_out`, means and variances (n,) of noisy answers, of the exact
+    process only.
+    """
+
+    def __init__(self, hyper: Hyper, rows: Rows, basis: NDArray[np.intp] | None = None, cross: Array | None = None):
+        """cross: (n, m) similarity of rows to basis, where there is structure and a basis."""
+        self.hyper, self.structure = hyper, rows.similarity is not None or cross is not None
+        noise = hyper.noise + rows.extra + JITTER
+        self.leave_one_out: tuple[Array, Array] | None = None
+        if basis is None:
+            self.basis = np.arange(len(rows.y))
+            self._z = rows.z
+            k = covariance(hyper, rows.z, rows.z, rows.similarity)
+            k[np.diag_indices(len(noise))] += noise
+            self._lower = cholesky(k, lower=True)
+            self._weights = cho_solve((self._lower, True), rows.y)
+            self._second: Array | None = None
+            half = solve_triangular(self._lower, np.eye(len(noise)), lower=True)
+            precision = (half**2).sum(0)
+            self.leave_one_out = (rows.y - self._weights / precision, 1 / precision)
+            return
+        self.basis, self._z = basis, rows.z[basis]
+        inner = None if cross is None else cross[basis]
+        kmm = covariance(hyper, self._z, self._z, inner)
+        kmm[np.diag_indices(len(basis))] += JITTER
+        self._lower = cholesky(kmm, lower=True)
+        scaled = solve_triangular(self._lower, covariance(hyper, rows.z, self._z, cross).T, lower=True)
+        inside = np.eye(len(basis)) + (scaled / noise) @ scaled.T
+        self._second = cholesky(inside, lower=True)
+        right = cho_solve((self._second, True), scaled @ (rows.y / noise))
+        self._weights = solve_triangular(self._lower, right, lower=True, trans=1)
+
+    def predict(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array]:
+        """Mean and variance (n,) of the answer without its noise; similarity: (n, m) to the basis."""
+        k = covariance(self.hyper, z, self._z, similarity)
+        inner = solve_triangular(self._lower, k.T, lower=True, check_finite=False)
+        spread = variance(self.hyper, z, self.structure) - (inner**2).sum(0)
+        if self._second is not None:
+            spread += (solve_triangular(self._second, inner, lower=True, check_finite=False) ** 2).sum(0)
+        return k @ self._weights, np.maximum(spread, 1e-8)
+
+    def slopes(self, z: Array) -> Array:
+        """Gradient of the mean over z: (n, d)."""
+        return slopes(self.hyper, z, self._z, self._weights)

@@ -1,0 +1,172 @@
+"""Priced: evidence is bought where it is worth most per unit of cost, by a law that learns what each rung tells.
+
+1. Rungs that cost next to nothing beside the terminal one are bought for every candidate: they are features.
+2. A few candidates, from both ends of what those say, go up the whole ladder, so that there is something to learn from.
+3. The law (a chain of Gaussian processes, with and without structure, stacked by their leave-one-out record) predicts the
+   terminal answer of every open candidate; the dynamic programme of `scheduling.value` turns that into an index and the
+   rung to buy. The largest indices are bought, the law takes in what they say, and so on.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent.scheduling.board import Board, Purchase
+from sciagent.scheduling.law.chain import Chain, Similarity
+from sciagent.scheduling.law.kernel import Hyper
+from sciagent.scheduling.law.transforms import TruthTransform
+from sciagent.scheduling.value import TERMINAL, solve
+
+Array = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+FREE = 0.011  # of the terminal rung's cost: a rung up to here is a feature
+FREE_SHARE = 0.3  # of what is left to spend, at most, for features
+WARM_UP = 4  # terminal answers before there is a law
+WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learned
+WARM_UP_SHARE = 0.1  # of the budget, at most
+BATCH, BATCH_SHARE = 8, 0.04  # purchases before the law takes in what they said: a share of the terminal answers
+GROWTH = 1.25  # hyper-parameters are looked for again when there are so many times more answers
+SAMPLE = 256  # candidates whose covariance stands for those of their group
+
+
+class Priced:
+    """threshold: of a hit, in the terminal rung's unit; sign: 1 where hits lie above it, -1 below.
+
+    similarity: of the candidates' structures, by their place on the board, if they have any.
+    """
+
+    def __init__(
+        self, threshold: float, sign: int, similarity: Similarity | None = None, seed: int = 0, budget: float = math.inf
+    ) -> None:
+        self._threshold, self._sign, self._similarity = threshold, sign, similarity
+        self._rng = np.random.default_rng(seed)
+        self._budget = budget
+        self._truth: TruthTransform | None = None
+        self._hyper: list[dict[int, Hyper]] = [{}, {}]
+        self._fitted_at = 0
+        self._index = np.empty(0)
+        self._rung = np.empty(0, dtype=np.int64)
+
+    def choose(self, board: Board, left: float) -> list[Purchase]:
+        """The next batch, most urgent first; empty when nothing can be bought. left: what may still be spent."""
+        return self._features(board, left) or self._first(board, left) or self._best(board)
+
+    def _features(self, board: Board, left: float) -> list[Purchase]:
+        spent = 0.0
+        found: list[Purchase] = []
+        for j in range(board.costs.shape[1] - 1):
+            cheap = ~board.out & ~board.closed[:, j] & (board.costs[:, j] <= FREE * board.costs[:, -1])
+            places = np.flatnonzero(cheap)
+            spent += float(board.costs[places, j].sum())
+            if spent > FREE_SHARE * left:
+                break
+            found += [Purchase(int(i), j, math.inf) for i in places]
+        return found
+
+    def _first(self, board: Board, left: float) -> list[Purchase]:
+        """Whole ladders for some, until there are enough terminal answers to learn from."""
+        answered = ~np.isnan(board.scores[:, -1])
+        paid = [j for j in range(board.costs.shape[1] - 1) if not _is_free(board, j)]
+        price = float(np.median(board.costs.sum(1)))
+        wanted = WARM_UP + WARM_UP_RUNG * len(paid)
+        wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(self._budget, len(board.out) * price) / price)))
+        lacking = wanted - int(answered.sum())
+        open_ = np.flatnonzero(~board.out & ~board.closed[:, -1])
+        if lacking <= 0 or not len(open_) or (self._truth is not None):
+            return []
+        chosen = _tails(board, open_, lacking, self._rng)
+        return [
+            Purchase(int(i), j, math.inf)
+            for i in chosen
+            for j in range(board.costs.shape[1])
+            if not board.closed[i, j]
+        ]
+
+    def _best(self, board: Board) -> list[Purchase]:
+        answers = board.scores[~np.isnan(board.scores[:, -1]), -1]
+        if not len(answers):
+            return []
+        if self._truth is None:
+            self._truth = TruthTransform.of(answers, self._threshold, self._sign)
+        known = int((~np.isnan(board.scores)).sum() - (~np.isnan(board.scores[:, 0])).sum())
+        whole = known >= GROWTH * self._fitted_at
+        batch = max(BATCH, int(BATCH_SHARE * len(answers)))
+        if len(self._index) < len(board.out):
+            new = len(board.out) - len(self._index)
+            self._index = np.concatenate([self._index, np.full(new, np.inf)])
+            self._rung = np.concatenate([self._rung, np.full(new, TERMINAL)])
+        open_ = np.flatnonzero(~board.out)
+        if not len(open_):
+            return []
+        # between fits the order changes slowly: those near its top are looked at again, and all that are new to it
+        ahead = max(2000, 25 * batch)
+        if not whole and len(open_) > ahead:
+            fresh = np.isinf(self._index[open_]).sum()
+            open_ = open_[np.argpartition(-self._index[open_], ahead + fresh if ahead + fresh < len(open_) else -1)[: ahead + fresh]]
+        laws = self._laws(board, whole)
+        if whole:
+            self._fitted_at = known
+        index, rung = self._price(board, open_, laws)
+        self._index[open_], self._rung[open_] = index, rung
+        order = np.argsort(-index, kind="stable")[:batch]
+        return [Purchase(int(open_[i]), int(rung[i]), float(index[i])) for i in order]
+
+    def _laws(self, board: Board, refit: bool) -> list[tuple[float, Chain]]:
+        """Each law with its weight, by its leave-one-out record."""
+        assert self._truth is not None
+        kinds: list[Similarity | None] = [None] if self._similarity is None else [None, self._similarity]
+        chains = []
+        for place, similarity in enumerate(kinds):
+            chains.append(Chain(board.scores, self._truth, similarity, self._rng, self._hyper[place], refit))
+            self._hyper[place] = chains[-1].hyper
+        if len(chains) == 1:
+            return [(1.0, chains[0])]
+        weight = 1 / (1 + math.exp(np.clip(chains[1].log_loss - chains[0].log_loss, -50, 50)))
+        return [(1 - weight, chains[0]), (weight, chains[1])]
+
+    def _price(self, board: Board, of: Places, laws: list[tuple[float, Chain]]) -> tuple[Array, NDArray[np.int64]]:
+        """Index (hits a unit of cost) and the rung to buy, (n,) each."""
+        index, rung = np.zeros(len(of)), np.full(len(of), board.costs.shape[1] - 1)
+        heaviest = max(weight for weight, _ in laws)
+        for weight, law in laws:
+            for places, forecast in law.forecast(of):
+                missing = [
+                    place for place, j in enumerate(forecast.missing) if not board.closed[of[places], j].all()
+                ]
+                rungs = [forecast.missing[place] for place in missing]
+                some = places[:: max(1, len(places) // SAMPLE)]
+                at = np.flatnonzero(np.isin(places, some))
+                keep = [*missing, forecast.covariance.shape[1] - 1]
+                covariance = np.median(forecast.covariance[at][:, keep][:, :, keep], axis=0)
+                costs = board.costs[of[places]]
+                relative = [float(np.median(costs[:, j] / costs[:, -1])) for j in rungs]
+                programme = solve(covariance, relative)
+                u = forecast.mean / np.sqrt(forecast.variance)
+                own = programme.index(u)
+                index[places] += weight * own / costs[:, -1]
+                if weight == heaviest:
+                    action = programme.at_index(u)
+                    rung[places] = np.array([*rungs, board.costs.shape[1] - 1])[np.where(action < 0, len(rungs), action)]
+        return index, rung
+
+
+def _is_free(board: Board, j: int) -> bool:
+    return bool(np.median(board.costs[:, j] / board.costs[:, -1]) <= FREE)
+
+
+def _tails(board: Board, open_: Places, n: int, rng: np.random.Generator) -> Places:
+    """n of `open_`, half from each end of the leading component of what is known of all of them."""
+    z = board.scores[open_][:, [j for j in range(board.scores.shape[1] - 1) if _is_free(board, j)]]
+    z = z[:, ~np.isnan(z).all(0)]
+    if not z.shape[1]:
+        return rng.permutation(open_)[:n]
+    ranks = np.argsort(np.argsort(np.where(np.isnan(z), np.nanmedian(z, axis=0), z), axis=0), axis=0)
+    centred = ranks - ranks.mean(0)
+    leading = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
+    order = np.argsort(leading, kind="stable")
+    low = order[: math.ceil(n / 2)]
+    return open_[np.unique(np.concatenate([low, order[len(order) - n // 2 :]]))]

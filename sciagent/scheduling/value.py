@@ -1,0 +1,145 @@
+"""What a candidate is still worth, and what to buy for it next: the dynamic programme of a priced ladder.
+
+A candidate's state is the set O of rungs it has seen and u = mean / standard deviation of its terminal answer, hits
+above 0. With λ the price of one terminal verification,
+
+    V_O(u) = max{0, (1 - p_K) Φ(u) - λ, max_{j not in O} (1 - p_j) E[V_{O+j}(u')] + p_j V_O^{without j}(u) - λ c_j / c_K}
+
+where u' ~ N(r u, r² - 1), and r = sd_O / sd_{O+j} is how much rung j narrows the answer. Only these ratios matter, so
+one programme serves all candidates that have seen the same rungs, whatever their mean and their spread. A rung may be
+skipped; a worthless one (r = 1) is, by itself. The index of a candidate is the highest price at which V is above 0:
+with one rung the probability of a hit, and for any ladder what Gittins and Weitzman proved for theirs.
+
+Sources: Weitzman, Econometrica 47, 641 (1979); Scully and Terenin, arXiv 2506.10872 (2025).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+Array = NDArray[np.float64]
+
+U = np.linspace(-8.0, 8.0, 321)
+PRICES = np.logspace(-7, 0, 57)  # of one terminal verification, in hits
+TERMINAL = -1
+STOP = -2
+_STEP = U[1] - U[0]
+
+
+@dataclass(frozen=True)
+class Programme:
+    """Solved for candidates that have seen the same rungs.
+
+    begins: (prices,) the u above which a candidate is worth something at each of PRICES. first: (prices,) the rung to
+    buy there, as a place among `missing`, or TERMINAL. best: (U, prices) the place to buy at any u, STOP where nothing
+    pays. value, spend: (U, prices) V, in hits, and the expected cost to go, in terminal verifications.
+    """
+
+    begins: Array
+    first: NDArray[np.int64]
+    best: NDArray[np.int64]
+    value: Array
+    spend: Array
+
+    def index(self, u: Array) -> Array:
+        """(n,) highest price, in hits a terminal verification, at which a candidate at u is worth something."""
+        return np.exp(np.interp(u, self.begins, np.log(PRICES)))
+
+    def at_index(self, u: Array) -> NDArray[np.int64]:
+        """What to buy at u, (n,), at the price of its own index: a place among the missing rungs, or TERMINAL."""
+        found: NDArray[np.int64] = self.first[np.clip(np.searchsorted(self.begins, u) - 1, 0, len(PRICES) - 1)]
+        return found
+
+    def action(self, u: Array, price: float) -> NDArray[np.int64]:
+        """What to buy at u, (n,), at `price`: a place among the missing rungs, TERMINAL or STOP."""
+        column = np.clip(np.searchsorted(PRICES, np.asarray(price) * (1 + 1e-9)) - 1, 0, len(PRICES) - 1)
+        row = np.clip(np.rint((u - U[0]) / _STEP), 0, len(U) - 1).astype(int)
+        found: NDArray[np.int64] = self.best[row, column]
+        return found
+
+
+def solve(covariance: Array, costs: Sequence[float], failures: Sequence[float] | None = None) -> Programme:
+    """The programme of candidates with m rungs missing beside the terminal one.
+
+    covariance: (m + 1, m + 1) of what the missing rungs and, last, the terminal one will say, given what is seen.
+    costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no answer; default none.
+    """
+    m = len(costs)
+    fails = np.zeros(m + 1) if failures is None else np.asarray(failures, dtype=float)
+    sd = [np.sqrt(_left(covariance, seen)) for seen in range(1 << m)]
+    moves = {
+        (seen, j): _move(sd[seen] / sd[seen | 1 << j])
+        for seen in range(1 << m) for j in range(m)
+        if not seen >> j & 1 and sd[seen | 1 << j] < sd[seen] * (1 - 1e-4)
+    }  # fmt: skip
+    terminal = (1 - fails[-1]) * ndtr(U)[:, None] - PRICES
+    solved: dict[tuple[int, int], tuple[Array, Array, Array, NDArray[np.int64]]] = {}
+
+    def state(seen: int, gone: int) -> tuple[Array, Array, Array, NDArray[np.int64]]:
+        """Value of the best purchase (it may be below 0), value, spend and the purchase, each (U, prices)."""
+        if (seen, gone) in solved:
+            return solved[seen, gone]
+        q, spend = terminal.copy(), np.ones_like(terminal)
+        best = np.full(terminal.shape, TERMINAL)
+        for j in range(m):
+            if (seen | gone) >> j & 1 or (seen, j) not in moves:
+                continue
+            _, after, cost_after, _ = state(seen | 1 << j, gone)
+            move = moves[seen, j]
+            gain, to_go = move @ after, move @ cost_after
+            if fails[j]:
+                _, without, cost_without, _ = state(seen, gone | 1 << j)
+                gain = (1 - fails[j]) * gain + fails[j] * without
+                to_go = (1 - fails[j]) * to_go + fails[j] * cost_without
+            gain = gain - PRICES * costs[j]
+            better = gain > q
+            q, spend = np.where(better, gain, q), np.where(better, costs[j] + to_go, spend)
+            best[better] = j
+        pays = q > 0
+        solved[seen, gone] = q, np.where(pays, q, 0.0), np.where(pays, spend, 0.0), np.where(pays, best, STOP)
+        return solved[seen, gone]
+
+    q, value, spend, best = state(0, 0)
+    begins, first = _crossings(q, best)
+    return Programme(begins, first, best, value, spend)
+
+
+def _left(covariance: Array, seen: int) -> float:
+    """Variance of the terminal answer once the rungs of `seen`, a bit each, have answered."""
+    places = [j for j in range(len(covariance) - 1) if seen >> j & 1]
+    total = float(covariance[-1, -1])
+    if not places:
+        return total
+    inner, outer = covariance[np.ix_(places, places)], covariance[places, -1]
+    told = float(outer @ np.linalg.lstsq(inner, outer, rcond=None)[0])
+    return max(total - told, 1e-6 * total)
+
+
+def _move(ratio: float) -> Array:
+    """(U, U) weights with which a function on U, linear between its points, is averaged over u' ~ N(ratio u, ratio² - 1);
+    beyond the ends of U it is constant."""
+    sd = np.sqrt(ratio**2 - 1)
+    x = (ratio * U[:, None] - np.concatenate([[U[0] - _STEP], U, [U[-1] + _STEP]])) / sd
+    above = sd * (x * ndtr(x) + np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi))  # E[(u' - knot)+]
+    hats = (above[:, :-2] - 2 * above[:, 1:-1] + above[:, 2:]) / _STEP
+    # what the hats at the ends leave out lies beyond them
+    hats[:, -1] += (above[:, -2] - above[:, -1]) / _STEP
+    hats[:, 0] += 1 - hats.sum(1)
+    return hats
+
+
+def _crossings(q: Array, best: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
+    """Where the value of the best purchase rises above 0 at each price, ascending with the price."""
+    begins, first = np.empty(len(PRICES)), np.empty(len(PRICES), dtype=np.int64)
+    for place in range(len(PRICES)):
+        up = int(np.argmax(q[:, place] > 0)) if (q[:, place] > 0).any() else len(U) - 1
+        low = max(up - 1, 0)
+        rise = q[up, place] - q[low, place]
+        begins[place] = U[low] + (_STEP * np.clip(-q[low, place] / rise, 0, 1) if rise > 0 else _STEP)
+        first[place] = best[up, place] if best[up, place] != STOP else TERMINAL
+    return np.maximum.accumulate(begins + 1e-9 * np.arange(len(begins))), first
