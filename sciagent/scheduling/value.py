@@ -3,7 +3,8 @@
 A candidate's state is the set O of rungs it has seen and u = mean / standard deviation of its terminal answer, hits
 above 0. With λ the price of one terminal verification,
 
-    V_O(u) = max{0, (1 - p_K) Φ(u) - λ, max_{j not in O} (1 - p_j) E[V_{O+j}(u')] + p_j V_O^{without j}(u) - λ c_j / c_K}
+    V_O(u) = max{0, (1 - p_K) Φ(u) - λ,
+                 max_{j not in O} (1 - p_j) E[V_{O+j}(u')] + p_j V_O^{without j}(u) - λ c_j / c_K}
 
 where u' ~ N(r u, r² - 1), and r = sd_O / sd_{O+j} is how much rung j narrows the answer. Only these ratios matter, so
 one programme serves all candidates that have seen the same rungs, whatever their mean and their spread. A rung may be
@@ -121,8 +122,8 @@ def _left(covariance: Array, seen: int) -> float:
 
 
 def _move(ratio: float) -> Array:
-    """(U, U) weights with which a function on U, linear between its points, is averaged over u' ~ N(ratio u, ratio² - 1);
-    beyond the ends of U it is constant."""
+    """(U, U) weights that average a function on U, linear between its points and constant beyond their ends, over
+    u' ~ N(ratio u, ratio² - 1)."""
     sd = np.sqrt(ratio**2 - 1)
     x = (ratio * U[:, None] - np.concatenate([[U[0] - _STEP], U, [U[-1] + _STEP]])) / sd
     above = sd * (x * ndtr(x) + np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi))  # E[(u' - knot)+]

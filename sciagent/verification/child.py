@@ -84,9 +84,9 @@ def _settle(job: Job, around: Surroundings) -> None:
 
 
 def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
-    """Say `ready` once every candidate of several stands, then a finding each, then `done`. After a finding the zygote
-    answers with a byte; until then nothing goes on: each candidate has its own time, and its files are taken first."""
-    say = _Speaker(around)
+    """Say `ready` once every candidate of several stands, then a finding each, then `done`. To a finding that waits, as
+    one with files or of a candidate by itself, the zygote answers with a byte; until then nothing goes on."""
+    say = _Speaker(around, job.apart)
     try:
         verifier = kind(job.settings)
         declared = {(one.property.name, one.level) for one in verifier.measures}
@@ -212,8 +212,8 @@ def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
 
 
 class _Speaker:
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, around: Surroundings, apart: bool) -> None:
+        self._around, self._apart = around, apart
         self._cpu = 0.0
 
     def message(self, message: dict[str, Any]) -> None:
@@ -225,9 +225,10 @@ class _Speaker:
 
     def finding(self, finding: Finding, **more: float) -> None:
         used = processes.own_cpu()
-        self.message({"finding": finding_to_wire(finding), "cpu": used - self._cpu, **more})
+        waits = self._apart or bool(finding.artifacts)
+        self.message({"finding": finding_to_wire(finding), "cpu": used - self._cpu, "waits": waits, **more})
         self._cpu = used
-        if not os.read(self._around.acks, 1):
+        if waits and not os.read(self._around.acks, 1):
             raise SystemExit(1)
 
     def last(self, finding: Finding) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import select
@@ -23,6 +24,8 @@ from sciagent.verification.wire import MAX_LINE, WireError, clean, loads
 from sciagent.verification.wire_findings import MAX_ARTIFACT_BYTES, check_finding, finding_to_wire
 
 POLL_SECONDS = 0.08
+NAP_SECONDS = 0.02  # a batch's findings are taken together: to be woken for each would cost as much as a cheap one does
+PIPE_BYTES = 1 << 20  # that a child may say meanwhile
 FAREWELL_SECONDS = 5.0  # between the last finding and `done`
 LEAVE_SECONDS = 0.05  # between `done` and the end of the process; then it is killed
 MAX_OUTPUT = 16 << 20  # bytes of stdout and stderr; beyond it the file starts again
@@ -40,7 +43,7 @@ class Driver(Protocol):
     def read(self) -> list[Job]: ...
     def check(self) -> None: ...
     def say(self, event: str, **more: Any) -> None: ...
-    def pass_on(self, line: bytes, **more: Any) -> None: ...
+    def pass_on(self, said: Sequence[tuple[bytes, dict[str, Any]]]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -59,8 +62,12 @@ class Watch:
         self._results, self._said = os.pipe()
         self._heard, self._acks = os.pipe()
         self._fds = [self._results, self._said, self._heard, self._acks]
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self._said, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._pid = self._pidfd = -1
         self._buffer = b""
+        self._taken: list[tuple[bytes, dict[str, Any]]] = []
+        self._awake = 0.0
         self._deaf = self._finished = self._done = False
         self._turn = self._looked = time.monotonic()
 
@@ -103,8 +110,10 @@ class Watch:
         while not self._finished:
             limit = self._job.limits.wall_seconds if self.index < len(self._job.candidates) else FAREWELL_SECONDS
             left = self._turn + limit - time.monotonic()
-            fds = [self._driver.fd, self._pidfd] + ([] if self._deaf else [self._results])
-            ready = select.select(fds, [], [], max(0.0, min(left, POLL_SECONDS)))[0]
+            nap = self._awake - time.monotonic()
+            napping = 0 < nap < left
+            fds = [self._driver.fd, self._pidfd] + ([] if self._deaf or napping else [self._results])
+            ready = select.select(fds, [], [], nap if napping else max(0.0, min(left, POLL_SECONDS)))[0]
             self.wall = time.monotonic() - self._turn
             if self._driver.fd in ready:
                 self._driver.read()
@@ -112,6 +121,8 @@ class Watch:
                 raise Cancelled
             if self._results in ready:
                 self._listen()
+            elif self._pidfd in ready and napping:
+                self._awake = 0.0  # its last words first
             elif self._pidfd in ready:
                 self._ended()
             elif left <= 0:
@@ -151,18 +162,20 @@ class Watch:
             self.fail(Outcome.CRASHED, Reason.NO_RESULT, "exit status 0 without a finding")
 
     def _listen(self) -> None:
-        chunk = os.read(self._results, 1 << 16)
+        chunk = os.read(self._results, PIPE_BYTES)
         self._deaf = not chunk
-        self._buffer += chunk
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         try:
-            while not self._finished and b"\n" in self._buffer:
-                line, self._buffer = self._buffer.split(b"\n", 1)
-                self._take(line)
+            for line in lines:
+                if not self._finished:
+                    self._take(line)
             if len(self._buffer) > MAX_LINE:
                 raise WireError(f"a message of more than {MAX_LINE} bytes")
         except WireError as error:
             self.index = min(self.index, len(self._job.candidates) - 1)
             self.fail(Outcome.CRASHED, Reason.BAD_RESULT, str(error))
+        finally:
+            self._pass_on()
 
     def _take(self, line: bytes) -> None:
         """One message of the child. Raises WireError for any that is not its turn to send."""
@@ -175,20 +188,30 @@ class Watch:
             raise WireError("more findings than candidates")
         else:
             check_finding(message.get("finding"), self._job.candidates[self.index].key)
-            wall = time.monotonic() - self._turn
             files = store(message["finding"]["artifacts"], self._work, self._spool / str(self.index))
-            self._driver.pass_on(
-                line, files=files, wall=wall,
-                cpu=_seconds(message.get("cpu"), 0.0), took=min(wall, _seconds(message.get("took"), wall)),
-            )  # fmt: skip
-            if self._job.apart:
-                empty_folder(self._work)
+            took = _seconds(message.get("took"), 0.0)
+            self._taken.append((line, {"files": files, "took": took, "cpu": _seconds(message.get("cpu"), 0.0)}))
             self.index += 1
             self._finished = message.get("stop") is True
-            self._turn = time.monotonic()
-            self.wall = 0.0
-            with contextlib.suppress(BrokenPipeError):
-                os.write(self._acks, b"\n")
+            if message.get("waits") is True:
+                self._pass_on()
+                if self._job.apart:
+                    empty_folder(self._work)
+                with contextlib.suppress(BrokenPipeError):
+                    os.write(self._acks, b"\n")
+
+    def _pass_on(self) -> None:
+        """Hand on what was taken. The time since the turn began is shared among the findings as the child claims."""
+        if not self._taken:
+            return
+        now = time.monotonic()
+        wall, claimed = now - self._turn, sum(one["took"] for _, one in self._taken)
+        for _, one in self._taken:
+            one["wall"] = wall * one["took"] / claimed if claimed else wall / len(self._taken)
+            one["took"] = min(one["took"] or one["wall"], one["wall"])
+        self._driver.pass_on(self._taken)
+        self._awake = 0.0 if self._job.apart or len(self._job.candidates) == 1 else now + NAP_SECONDS
+        self._taken, self._turn, self.wall = [], now, 0.0
 
     def _tail(self) -> str:
         with contextlib.suppress(OSError), self._output.open("rb") as file:

@@ -16,6 +16,7 @@ import select
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -76,9 +77,11 @@ class Control:
     def say(self, event: str, **more: Any) -> None:
         self._write(dumps({"event": event, **more}))
 
-    def pass_on(self, line: bytes, **more: Any) -> None:
-        """A finding, as the child wrote it: it has been checked, and is not written anew."""
-        self._write(dumps({"event": "finding", **more})[:-2] + b',"said":' + line + b"}\n")
+    def pass_on(self, said: Sequence[tuple[bytes, dict[str, Any]]]) -> None:
+        """Findings as the child wrote them, with what is known of each: checked, and not written anew."""
+        self._write(
+            b"".join(dumps({"event": "finding", **more})[:-2] + b',"said":' + line + b"}\n" for line, more in said)
+        )
 
     def _write(self, line: bytes) -> None:
         try:

@@ -81,7 +81,9 @@ class Chain:
             for start in range(0, len(group), BLOCK):
                 part = group[start : start + BLOCK]
                 z, covariance = self._fill(of[part], self._known, missing)
-                mean, spread, cross = self._next(self._last, z, of[part], [self._known.index(j) for j in missing], covariance)
+                mean, spread, cross = self._next(
+                    self._last, z, of[part], [self._known.index(j) for j in missing], covariance
+                )
                 yield part, Forecast(missing, mean, _grown(covariance, spread, cross))
 
     def _learn(self, j: int, rows: Places, refit: bool) -> None:
@@ -147,9 +149,7 @@ class Chain:
             columns.append(place)
         return z, covariance
 
-    def _next(
-        self, j: int, z: Array, of: Places, columns: list[int], covariance: Array
-    ) -> tuple[Array, Array, Array]:
+    def _next(self, j: int, z: Array, of: Places, columns: list[int], covariance: Array) -> tuple[Array, Array, Array]:
         """Mean and variance (n,) of rung j's noisy answer, and its covariance (n, m) with the inputs in `columns` that
         are predictions themselves."""
         process = self._processes[j]

@@ -57,7 +57,11 @@ def simulate(truth: Truth, buyer: Buyer, budget: float, stream: int = 0, enough:
     n, run = len(truth.scores), Run()
     found, wanted = 0, max(1, int(np.ceil(enough * truth.hit.sum())))
     size = stream or n
-    board = Board(np.empty((0, truth.scores.shape[1])), np.empty((0, truth.scores.shape[1]), dtype=bool), np.empty((0, truth.scores.shape[1])))
+    board = Board(
+        np.empty((0, truth.scores.shape[1])),
+        np.empty((0, truth.scores.shape[1]), dtype=bool),
+        np.empty((0, truth.scores.shape[1])),
+    )
     for start in range(0, n, size):
         board.add(truth.costs[start : start + size])
         limit = budget * truth.exhaustive * min(start + size, n) / n

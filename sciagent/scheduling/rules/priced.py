@@ -1,9 +1,9 @@
 """Priced: evidence is bought where it is worth most per unit of cost, by a law that learns what each rung tells.
 
 1. Rungs that cost next to nothing beside the terminal one are bought for every candidate: they are features.
-2. A few candidates, from both ends of what those say, go up the whole ladder, so that there is something to learn from.
-3. The law (a chain of Gaussian processes, with and without structure, stacked by their leave-one-out record) predicts the
-   terminal answer of every open candidate; the dynamic programme of `scheduling.value` turns that into an index and the
+2. A few candidates, from both ends of what those say, go up the whole ladder, so that there is something to learn.
+3. The law (a chain of Gaussian processes, with and without structure, stacked by their leave-one-out record) predicts
+   the terminal answer of every open candidate; the dynamic programme of `scheduling.value` turns that into an index and the
    rung to buy. The largest indices are bought, the law takes in what they say, and so on.
 """
 
@@ -80,10 +80,7 @@ class Priced:
             return []
         chosen = _tails(board, open_, lacking, self._rng)
         return [
-            Purchase(int(i), j, math.inf)
-            for i in chosen
-            for j in range(board.costs.shape[1])
-            if not board.closed[i, j]
+            Purchase(int(i), j, math.inf) for i in chosen for j in range(board.costs.shape[1]) if not board.closed[i, j]
         ]
 
     def _best(self, board: Board) -> list[Purchase]:
@@ -106,7 +103,11 @@ class Priced:
         ahead = max(2000, 25 * batch)
         if not whole and len(open_) > ahead:
             fresh = np.isinf(self._index[open_]).sum()
-            open_ = open_[np.argpartition(-self._index[open_], ahead + fresh if ahead + fresh < len(open_) else -1)[: ahead + fresh]]
+            open_ = open_[
+                np.argpartition(-self._index[open_], ahead + fresh if ahead + fresh < len(open_) else -1)[
+                    : ahead + fresh
+                ]
+            ]
         laws = self._laws(board, whole)
         if whole:
             self._fitted_at = known
@@ -134,9 +135,7 @@ class Priced:
         heaviest = max(weight for weight, _ in laws)
         for weight, law in laws:
             for places, forecast in law.forecast(of):
-                missing = [
-                    place for place, j in enumerate(forecast.missing) if not board.closed[of[places], j].all()
-                ]
+                missing = [place for place, j in enumerate(forecast.missing) if not board.closed[of[places], j].all()]
                 rungs = [forecast.missing[place] for place in missing]
                 some = places[:: max(1, len(places) // SAMPLE)]
                 at = np.flatnonzero(np.isin(places, some))
@@ -150,7 +149,9 @@ class Priced:
                 index[places] += weight * own / costs[:, -1]
                 if weight == heaviest:
                     action = programme.at_index(u)
-                    rung[places] = np.array([*rungs, board.costs.shape[1] - 1])[np.where(action < 0, len(rungs), action)]
+                    rung[places] = np.array([*rungs, board.costs.shape[1] - 1])[
+                        np.where(action < 0, len(rungs), action)
+                    ]
         return index, rung
 
 
