@@ -58,10 +58,29 @@ class Programme:
 
     def action(self, u: Array, price: float) -> NDArray[np.int64]:
         """What to buy at u, (n,), at `price`: a place among the missing rungs, TERMINAL or STOP."""
-        column = np.clip(np.searchsorted(PRICES, np.asarray(price) * (1 + 1e-9)) - 1, 0, len(PRICES) - 1)
-        row = np.clip(np.rint((u - U[0]) / _STEP), 0, len(U) - 1).astype(int)
-        found: NDArray[np.int64] = self.best[row, column]
+        column = int(np.clip(np.searchsorted(PRICES, price * (1 + 1e-9)) - 1, 0, len(PRICES) - 1))
+        found: NDArray[np.int64] = self.best[nearest(u), column]
         return found
+
+    def to_go(self, u: Array, weights: Array) -> Array:
+        """(prices,) expected cost to go of candidates at u, (n,), together; weights: (n,) cost of a terminal
+        verification of each."""
+        total: Array = np.bincount(nearest(u), weights, len(U)) @ self.spend
+        return total
+
+
+def nearest(u: Array) -> NDArray[np.int64]:
+    """Rows of U."""
+    rows: NDArray[np.int64] = np.clip(np.rint((u - U[0]) / _STEP), 0, len(U) - 1).astype(np.int64)
+    return rows
+
+
+def solve_price(to_go: Array, left: float) -> float:
+    """The price at which the expected cost to go, (prices,), meets what is left; 0 where all can be afforded."""
+    if to_go[0] <= left:
+        return 0.0
+    falling = np.minimum.accumulate(to_go)
+    return float(np.exp(np.interp(-left, -falling, np.log(PRICES))))
 
 
 def solve(covariance: Array, costs: Sequence[float], failures: Sequence[float] | None = None) -> Programme:
@@ -124,10 +143,10 @@ def _left(covariance: Array, seen: int) -> float:
 def _move(ratio: float) -> Array:
     """(U, U) weights that average a function on U, linear between its points and constant beyond their ends, over
     u' ~ N(ratio u, ratio² - 1)."""
-    sd = np.sqrt(ratio**2 - 1)
+    sd = float(np.sqrt(ratio**2 - 1))
     x = (ratio * U[:, None] - np.concatenate([[U[0] - _STEP], U, [U[-1] + _STEP]])) / sd
     above = sd * (x * ndtr(x) + np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi))  # E[(u' - knot)+]
-    hats = (above[:, :-2] - 2 * above[:, 1:-1] + above[:, 2:]) / _STEP
+    hats: Array = (above[:, :-2] - 2 * above[:, 1:-1] + above[:, 2:]) / _STEP
     # what the hats at the ends leave out lies beyond them
     hats[:, -1] += (above[:, -2] - above[:, -1]) / _STEP
     hats[:, 0] += 1 - hats.sum(1)

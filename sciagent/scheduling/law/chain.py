@@ -131,7 +131,7 @@ class Chain:
 
     def _groups(self, of: Places, inputs: list[int]) -> Iterator[tuple[tuple[int, ...], Places]]:
         """Places in `of` by which of `inputs` are missing."""
-        missing = np.isnan(self._z[np.ix_(of, inputs)])
+        missing = np.isnan(self._z[of[:, None], np.array(inputs, dtype=np.intp)])
         codes = missing @ (1 << np.arange(len(inputs), dtype=np.int64)) if inputs else np.zeros(len(of), dtype=np.int64)
         for code in np.unique(codes):
             gone = tuple(j for place, j in enumerate(inputs) if int(code) >> place & 1)
@@ -139,7 +139,7 @@ class Chain:
 
     def _fill(self, of: Places, inputs: list[int], missing: tuple[int, ...]) -> tuple[Array, Array]:
         """The inputs (n, d) with the missing ones predicted, and those predictions' covariance (n, m, m)."""
-        z = self._z[np.ix_(of, inputs)]
+        z = self._z[of[:, None], np.array(inputs, dtype=np.intp)]
         covariance = np.zeros((len(of), 0, 0))
         columns: list[int] = []
         for j in missing:

@@ -36,14 +36,14 @@ class Hyper:
 
 def squared_distance(z: Array, w: Array) -> Array:
     """(n, d) and (m, d) to (n, m)."""
-    squared = (z**2).sum(1)[:, None] + (w**2).sum(1) - 2 * z @ w.T
-    return np.maximum(squared, 0.0)
+    squared: Array = np.maximum((z**2).sum(1)[:, None] + (w**2).sum(1) - 2 * z @ w.T, 0.0)
+    return squared
 
 
 def covariance(hyper: Hyper, z: Array, w: Array, similarity: Array | None) -> Array:
     """(n, d) and (m, d), with their (n, m) similarity or None, to (n, m). Without noise."""
     a1, a2, length, a3, _ = hyper.values
-    found = OFFSET + a1**2 * (z @ w.T)
+    found: Array = OFFSET + a1**2 * (z @ w.T)
     if z.shape[1]:
         found += a2**2 * np.exp(-squared_distance(z, w) / (2 * length**2))
     return found if similarity is None else found + a3**2 * similarity
@@ -52,7 +52,8 @@ def covariance(hyper: Hyper, z: Array, w: Array, similarity: Array | None) -> Ar
 def variance(hyper: Hyper, z: Array, structure: bool) -> Array:
     """k(x, x) of each row, (n,)."""
     a1, a2, _, a3, _ = hyper.values
-    return OFFSET + a1**2 * (z**2).sum(1) + (a2**2 if z.shape[1] else 0.0) + (a3**2 if structure else 0.0)
+    found: Array = OFFSET + a1**2 * (z**2).sum(1) + (a2**2 if z.shape[1] else 0.0) + (a3**2 if structure else 0.0)
+    return found
 
 
 def slopes(hyper: Hyper, z: Array, w: Array, weights: Array) -> Array:

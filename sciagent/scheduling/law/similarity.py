@@ -33,7 +33,8 @@ class CountTanimoto:
     def between(self, one: Places, other: Places) -> Array:
         common = (self._unary[one] @ self._unary[other].T).toarray().astype(np.float64)
         whole = self._size[one][:, None] + self._size[other] - common
-        return np.divide(common, whole, out=np.zeros_like(common), where=whole > 0)
+        found: Array = np.divide(common, whole, out=np.zeros_like(common), where=whole > 0)
+        return found
 
 
 class Overlap:

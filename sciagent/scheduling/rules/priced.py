@@ -3,8 +3,8 @@
 1. Rungs that cost next to nothing beside the terminal one are bought for every candidate: they are features.
 2. A few candidates, from both ends of what those say, go up the whole ladder, so that there is something to learn.
 3. The law (a chain of Gaussian processes, with and without structure, stacked by their leave-one-out record) predicts
-   the terminal answer of every open candidate; the dynamic programme of `scheduling.value` turns that into an index and the
-   rung to buy. The largest indices are bought, the law takes in what they say, and so on.
+   the terminal answer of every open candidate; the dynamic programme of `scheduling.value` turns that into an index
+   and the rung to buy. The largest indices are bought, the law takes in what they say, and so on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sciagent.scheduling.board import Board, Purchase
 from sciagent.scheduling.law.chain import Chain, Similarity
 from sciagent.scheduling.law.kernel import Hyper
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.value import TERMINAL, solve
+from sciagent.scheduling.value import PRICES, STOP, TERMINAL, Programme, solve, solve_price
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -53,7 +53,7 @@ class Priced:
 
     def choose(self, board: Board, left: float) -> list[Purchase]:
         """The next batch, most urgent first; empty when nothing can be bought. left: what may still be spent."""
-        return self._features(board, left) or self._first(board, left) or self._best(board)
+        return self._features(board, left) or self._first(board, left) or self._best(board, left)
 
     def _features(self, board: Board, left: float) -> list[Purchase]:
         spent = 0.0
@@ -83,7 +83,7 @@ class Priced:
             Purchase(int(i), j, math.inf) for i in chosen for j in range(board.costs.shape[1]) if not board.closed[i, j]
         ]
 
-    def _best(self, board: Board) -> list[Purchase]:
+    def _best(self, board: Board, left: float) -> list[Purchase]:
         answers = board.scores[~np.isnan(board.scores[:, -1]), -1]
         if not len(answers):
             return []
@@ -111,7 +111,7 @@ class Priced:
         laws = self._laws(board, whole)
         if whole:
             self._fitted_at = known
-        index, rung = self._price(board, open_, laws)
+        index, rung = self._price(board, open_, laws, left)
         self._index[open_], self._rung[open_] = index, rung
         order = np.argsort(-index, kind="stable")[:batch]
         return [Purchase(int(open_[i]), int(rung[i]), float(index[i])) for i in order]
@@ -129,29 +129,36 @@ class Priced:
         weight = 1 / (1 + math.exp(np.clip(chains[1].log_loss - chains[0].log_loss, -50, 50)))
         return [(1 - weight, chains[0]), (weight, chains[1])]
 
-    def _price(self, board: Board, of: Places, laws: list[tuple[float, Chain]]) -> tuple[Array, NDArray[np.int64]]:
-        """Index (hits a unit of cost) and the rung to buy, (n,) each."""
-        index, rung = np.zeros(len(of)), np.full(len(of), board.costs.shape[1] - 1)
+    def _price(
+        self, board: Board, of: Places, laws: list[tuple[float, Chain]], left: float
+    ) -> tuple[Array, NDArray[np.int64]]:
+        """Index (hits a unit of cost) and the rung to buy, (n,) each. The index puts candidates in order; the price
+        that the budget affords says what to buy for them."""
+        last = board.costs.shape[1] - 1
+        index, rung = np.zeros(len(of)), np.full(len(of), last)
         heaviest = max(weight for weight, _ in laws)
+        plans: list[tuple[Places, Array, Array, Programme]] = []
+        to_go = np.zeros(len(PRICES))
         for weight, law in laws:
             for places, forecast in law.forecast(of):
-                missing = [place for place, j in enumerate(forecast.missing) if not board.closed[of[places], j].all()]
-                rungs = [forecast.missing[place] for place in missing]
-                some = places[:: max(1, len(places) // SAMPLE)]
-                at = np.flatnonzero(np.isin(places, some))
-                keep = [*missing, forecast.covariance.shape[1] - 1]
-                covariance = np.median(forecast.covariance[at][:, keep][:, :, keep], axis=0)
+                rungs = [j for j in forecast.missing if not board.closed[of[places], j].all()]
+                keep = [*(forecast.missing.index(j) for j in rungs), len(forecast.missing)]
+                some = forecast.covariance[:: max(1, len(places) // SAMPLE)]
                 costs = board.costs[of[places]]
-                relative = [float(np.median(costs[:, j] / costs[:, -1])) for j in rungs]
-                programme = solve(covariance, relative)
+                relative = [float(np.median(costs[:, j] / costs[:, last])) for j in rungs]
+                programme = solve(np.median(some[:, keep][:, :, keep], axis=0), relative)
                 u = forecast.mean / np.sqrt(forecast.variance)
-                own = programme.index(u)
-                index[places] += weight * own / costs[:, -1]
+                index[places] += weight * programme.index(u) / costs[:, last]
                 if weight == heaviest:
-                    action = programme.at_index(u)
-                    rung[places] = np.array([*rungs, board.costs.shape[1] - 1])[
-                        np.where(action < 0, len(rungs), action)
-                    ]
+                    plans.append((places, u, np.array([*rungs, last]), programme))
+                    to_go += programme.to_go(u, costs[:, last])
+        self.price = solve_price(to_go, left)
+        for places, u, buys, programme in plans:
+            action = programme.at_index(u)
+            if self.price > 0:
+                now = programme.action(u, self.price)
+                action = np.where(now == STOP, action, now)
+            rung[places] = buys[np.where(action < 0, len(buys) - 1, action)]
         return index, rung
 
 
@@ -164,10 +171,12 @@ def _tails(board: Board, open_: Places, n: int, rng: np.random.Generator) -> Pla
     z = board.scores[open_][:, [j for j in range(board.scores.shape[1] - 1) if _is_free(board, j)]]
     z = z[:, ~np.isnan(z).all(0)]
     if not z.shape[1]:
-        return rng.permutation(open_)[:n]
+        drawn: Places = rng.permutation(open_)[:n]
+        return drawn
     ranks = np.argsort(np.argsort(np.where(np.isnan(z), np.nanmedian(z, axis=0), z), axis=0), axis=0)
     centred = ranks - ranks.mean(0)
     leading = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
     order = np.argsort(leading, kind="stable")
-    low = order[: math.ceil(n / 2)]
-    return open_[np.unique(np.concatenate([low, order[len(order) - n // 2 :]]))]
+    ends = np.unique(np.concatenate([order[: math.ceil(n / 2)], order[len(order) - n // 2 :]]))
+    chosen: Places = open_[ends]
+    return chosen
