@@ -50,7 +50,9 @@ def test_a_finding_comes_back_as_it_went(finding: Finding) -> None:
 
 
 def test_a_job_comes_back_as_it_went() -> None:
-    job = Job(7, "xtb.singlepoint", {"a": 1}, (Sent(KEY, "molecule", {"smiles": "C"}),), Limits(3.5, 100, 2), 1, apart=True)
+    job = Job(
+        7, "xtb.singlepoint", {"a": 1}, (Sent(KEY, "molecule", {"smiles": "C"}),), Limits(3.5, 100, 2), 1, apart=True
+    )
     assert Job.from_wire(json.loads(dumps(job.to_wire()))) == job
 
 
