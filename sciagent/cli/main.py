@@ -10,6 +10,7 @@ from sciagent import __version__
 from sciagent.cli import (
     add,
     amend,
+    bench,
     best,
     compare,
     control,
@@ -56,6 +57,7 @@ for module in (
     export,
     importer,
     verifiers,
+    bench,
     gc,
     db,
     doctor,

@@ -1,0 +1,138 @@
+"""Likeness of structures from what a table says of them: SMILES, formulas, numbers or labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from ase.data import atomic_numbers
+from numpy.typing import NDArray
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdFingerprintGenerator
+from scipy.sparse import csr_matrix
+
+from sciagent.scheduling.law.chain import Similarity
+from sciagent.scheduling.law.kernel import squared_distance
+from sciagent.scheduling.law.similarity import CountTanimoto, Overlap
+
+Array = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+_PART = re.compile(r"([A-Z][a-z]?|[()])(\d+(?:\.\d+)?|\.\d+)?")
+
+
+class UnreadableError(ValueError):
+    """place: of the first text that is neither a SMILES nor a formula."""
+
+    def __init__(self, place: int, reason: str) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
+@dataclass(frozen=True)
+class Radial:
+    """exp(-|x - x'|² / 2d), so that strangers are about 1/e alike; points: (n, d), each column of variance 1."""
+
+    points: Array
+
+    def between(self, one: Places, other: Places) -> Array:
+        found: Array = np.exp(-squared_distance(self.points[one], self.points[other]) / (2 * self.points.shape[1]))
+        return found
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A mean of similarities; weights sum to 1."""
+
+    parts: Sequence[Similarity]
+    weights: Sequence[float]
+
+    def between(self, one: Places, other: Places) -> Array:
+        found = np.zeros((len(one), len(other)))
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            found += weight * part.between(one, other)
+        return found
+
+
+def of_identifiers(texts: Sequence[str]) -> Similarity:
+    """Count Tanimoto of Morgan fingerprints of radius 2 if all are SMILES, else overlap of compositions."""
+    counts = [_fingerprint(text) for text in texts]
+    found = [one for one in counts if one is not None]
+    if len(found) == len(texts):
+        return CountTanimoto(_matrix(found))
+    fractions = [composition(text) for text in texts]
+    read = [one for one in fractions if one is not None]
+    if len(read) == len(texts):
+        return Overlap(_matrix([{atomic_numbers[e]: x for e, x in one.items()} for one in read]).toarray())
+    kind, place = (
+        ("formula", fractions.index(None)) if len(read) > len(found) else ("SMILES", counts.index(None))
+    )  # fmt: skip
+    raise UnreadableError(place, f'"{texts[place]}" is no {kind}, as most others are')
+
+
+def of_features(numbers: Sequence[Array], labels: Sequence[Sequence[str]]) -> Similarity:
+    """numbers: columns, (n,) each; labels: columns of n texts. Radial of the first, share of equal ones of the second,
+    and where there are both, their mean by the number of columns."""
+    parts: list[Similarity] = []
+    if numbers:
+        points = np.column_stack(numbers)
+        spread = points.std(0)
+        parts.append(Radial((points - points.mean(0)) / np.where(spread > 0, spread, 1.0)))
+    if labels:
+        columns = [np.unique(np.array(texts), return_inverse=True)[1] for texts in labels]
+        parts.append(Overlap(np.hstack([np.eye(places.max() + 1)[places] for places in columns]) / len(labels)))
+    if len(parts) == 1:
+        return parts[0]
+    total = len(numbers) + len(labels)
+    return Mixed(parts, [len(numbers) / total, len(labels) / total])
+
+
+def composition(text: str) -> dict[str, float] | None:
+    """Fraction of each element in a formula such as Ca(OH)2 or La0.5Sr0.5MnO3; None if it is none."""
+    formula = text.replace("[", "(").replace("]", ")")
+    if not re.fullmatch(f"(?:{_PART.pattern})+", formula):
+        return None
+    groups: list[dict[str, float]] = [{}]
+    for part, times in _PART.findall(formula):
+        amount = float(times or 1)
+        if part == "(":
+            if times:
+                return None
+            groups.append({})
+            continue
+        if part == ")":
+            if len(groups) == 1:
+                return None
+            found = groups.pop()
+        else:
+            if not atomic_numbers.get(part):  # "X" is 0
+                return None
+            found = {part: 1.0}
+        for element, x in found.items():
+            groups[-1][element] = groups[-1].get(element, 0.0) + amount * x
+    total = sum(groups[0].values())
+    return {element: x / total for element, x in groups[0].items()} if len(groups) == 1 and total > 0 else None
+
+
+def _fingerprint(text: str) -> dict[int, int] | None:
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromSmiles(text)
+    if molecule is None or not molecule.GetNumAtoms():
+        return None
+    found: dict[int, int] = _MORGAN.GetSparseCountFingerprint(molecule).GetNonzeroElements()
+    return found
+
+
+_MORGAN = rdFingerprintGenerator.GetMorganGenerator(radius=2)
+
+
+def _matrix(rows: Sequence[Mapping[int, float]]) -> csr_matrix:
+    """(n, features) from what each row has of each feature."""
+    of = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    keys = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+    values = np.fromiter(chain.from_iterable(row.values() for row in rows), dtype=np.float64)
+    known, columns = np.unique(keys, return_inverse=True)
+    return csr_matrix((values, (of, columns)), shape=(len(rows), len(known)))
