@@ -89,7 +89,8 @@ class Priced:
             return []
         if self._truth is None:
             self._truth = TruthTransform.of(answers, self._threshold, self._sign)
-        known = int((~np.isnan(board.scores)).sum() - (~np.isnan(board.scores[:, 0])).sum())
+        paid = [j for j in range(board.costs.shape[1]) if not _is_free(board, j)]
+        known = int((~np.isnan(board.scores[:, paid])).sum())
         whole = known >= GROWTH * self._fitted_at
         batch = max(BATCH, int(BATCH_SHARE * len(answers)))
         if len(self._index) < len(board.out):
