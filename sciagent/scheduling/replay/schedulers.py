@@ -6,8 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sciagent.scheduling.law.chain import Similarity
+from sciagent.scheduling.replay.greedy import Greedy
+from sciagent.scheduling.replay.one_step import OneStep
+from sciagent.scheduling.replay.ruled import FallingHalving, FittedBestRung, Ruled
 from sciagent.scheduling.replay.simulate import Buyer
+from sciagent.scheduling.rules.exhaustive import Exhaustive
+from sciagent.scheduling.rules.halving import Halving
 from sciagent.scheduling.rules.priced import Priced
+from sciagent.scheduling.rules.random import Random
+from sciagent.scheduling.rules.thresholds_fitted import CampaignThresholds
 
 
 @dataclass(frozen=True)
@@ -32,4 +39,12 @@ def priced(facts: Facts) -> Buyer:
 
 SCHEDULERS: dict[str, Factory] = {
     "priced": priced,
+    "thresholds": lambda f: CampaignThresholds(f.threshold, f.sign, f.seed, f.budget),
+    "halving": lambda f: FallingHalving(f.sign),
+    "halving_3": lambda f: Ruled(Halving(3.0), f.sign),
+    "best_rung": lambda f: FittedBestRung(f.threshold, f.sign, f.seed, f.budget),
+    "greedy": lambda f: Greedy(f.threshold, f.sign, f.similarity, f.seed, f.budget),
+    "one_step": lambda f: OneStep(f.threshold, f.sign, f.similarity, f.seed),
+    "random": lambda f: Ruled(Random(f.seed), f.sign),
+    "exhaustive": lambda f: Ruled(Exhaustive(), f.sign),
 }

@@ -1,0 +1,90 @@
+"""How a baseline opens: cheap rungs for everyone, whole ladders for a few, and the order of what follows.
+
+`rules.priced` opens in its own way; the rest of the bench shares this one, so that they differ in their idea alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent.scheduling.board import Board, Purchase
+
+Array = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+CHEAP = 0.011  # of the terminal rung's cost: a rung up to here is a feature
+SHARE = 0.3  # of what is left to spend, at most, for features
+SHARE_OF_ONLY = 0.7  # the same where nothing else would tell candidates apart
+
+
+class Pace:
+    """Orders the purchases of a rule that has no index of its own.
+
+    The index is minus what was spent since candidates last arrived, so that the batches of a stream, each with its
+    share of the budget, are read as if all had been stopped at the same share.
+    """
+
+    def __init__(self) -> None:
+        self._arrived = 0
+        self._spent = 0.0
+
+    def order(self, board: Board, wanted: list[tuple[int, int]]) -> list[Purchase]:
+        """wanted: (candidate, rung), most urgent first."""
+        if len(board.out) > self._arrived:
+            self._arrived, self._spent = len(board.out), 0.0
+        found = []
+        for of, rung in wanted:
+            self._spent += float(board.costs[of, rung])
+            found.append(Purchase(of, rung, -self._spent))
+        return found
+
+
+def spent(board: Board) -> float:
+    """Cost of all that was bought."""
+    return float(board.costs[board.closed].sum())
+
+
+def features(board: Board, left: float, structure: bool) -> list[Purchase]:
+    """Rungs that cost next to nothing, for all who lack them; where none does and nothing is known of the structure,
+    the cheapest rung, or there would be nothing to tell candidates apart by. left: what may still be spent."""
+    last = board.costs.shape[1] - 1
+    relative = np.median(board.costs[:, :last] / board.costs[:, last:], axis=0)
+    rungs, share = [j for j in range(last) if relative[j] <= CHEAP], SHARE
+    if not rungs and not structure and last:
+        rungs, share = [int(np.argmin(relative))], SHARE_OF_ONLY
+    total = 0.0
+    found: list[Purchase] = []
+    for j in rungs:
+        places = np.flatnonzero(~board.out & ~board.closed[:, j])
+        total += float(board.costs[places, j].sum())
+        if total > share * left:
+            break
+        found += [Purchase(int(i), j, math.inf) for i in places]
+    return found
+
+
+def ladders(board: Board, left: float, n: int, rng: np.random.Generator) -> list[Purchase]:
+    """All rungs of n candidates that have seen none, drawn at random, or of as many as `left` affords."""
+    fresh = np.flatnonzero(~board.out & ~board.closed.any(1))
+    chosen = rng.permutation(fresh)[: max(n, 0)]
+    chosen = chosen[np.cumsum(board.costs[chosen].sum(1)) <= left]
+    return [Purchase(int(i), j, math.inf) for i in chosen for j in range(board.costs.shape[1])]
+
+
+def tails(board: Board, n: int, sign: int, rng: np.random.Generator) -> Places:
+    """n open candidates: half the best and a quarter the worst by the mean rank of what is known of all, the rest
+    drawn; all drawn where nothing is known. sign: 1 where more is better."""
+    open_ = rng.permutation(np.flatnonzero(~board.out & ~board.closed[:, -1]))
+    z = sign * board.scores[open_, :-1]
+    z = z[:, ~np.isnan(z).any(0)]
+    if not z.shape[1]:
+        return open_[:n]
+    order = np.argsort(-z.argsort(axis=0).argsort(axis=0).mean(1), kind="stable")
+    half, quarter = math.ceil(n / 2), n // 4
+    ends = np.concatenate([order[:half], order[len(order) - quarter :]])
+    middle = np.setdiff1d(np.arange(len(open_)), ends)[: n - half - quarter]
+    found: Places = open_[np.unique(np.concatenate([ends, middle]))]
+    return found
