@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 
+from sciagent.errors import UsageError
 from sciagent.scheduling.law.chain import Similarity
+from sciagent.scheduling.replay.botorch_buyers import EiPerCost, KnowledgeGradient
 from sciagent.scheduling.replay.greedy import Greedy
 from sciagent.scheduling.replay.one_step import OneStep
 from sciagent.scheduling.replay.ruled import FallingHalving, FittedBestRung, Ruled
@@ -37,14 +40,29 @@ def priced(facts: Facts) -> Buyer:
     return Priced(facts.threshold, facts.sign, facts.similarity, facts.seed, facts.budget)
 
 
+def with_extra(package: str, module: str, make: Factory) -> Factory:
+    """Raises UsageError when it is made without the package that it computes with."""
+
+    def checked(facts: Facts) -> Buyer:
+        if find_spec(module) is None:
+            raise UsageError(f"this scheduler needs {package}; install it with: pip install 'sciagent[bench]'")
+        return make(facts)
+
+    return checked
+
+
 SCHEDULERS: dict[str, Factory] = {
     "priced": priced,
     "thresholds": lambda f: CampaignThresholds(f.threshold, f.sign, f.seed, f.budget),
     "halving": lambda f: FallingHalving(f.sign),
     "halving_3": lambda f: Ruled(Halving(3.0), f.sign),
     "best_rung": lambda f: FittedBestRung(f.threshold, f.sign, f.seed, f.budget),
-    "greedy": lambda f: Greedy(f.threshold, f.sign, f.similarity, f.seed, f.budget),
+    "greedy": with_extra(
+        "scikit-learn", "sklearn", lambda f: Greedy(f.threshold, f.sign, f.similarity, f.seed, f.budget)
+    ),
     "one_step": lambda f: OneStep(f.threshold, f.sign, f.similarity, f.seed),
+    "ei_per_cost": with_extra("botorch", "botorch", lambda f: EiPerCost(f.threshold, f.sign, f.seed)),
+    "mfkg": with_extra("botorch", "botorch", lambda f: KnowledgeGradient(f.threshold, f.sign, f.seed)),
     "random": lambda f: Ruled(Random(f.seed), f.sign),
     "exhaustive": lambda f: Ruled(Exhaustive(), f.sign),
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sciagent.errors import UsageError
 from sciagent.scheduling.replay.families import family
-from sciagent.scheduling.replay.schedulers import SCHEDULERS, Facts
+from sciagent.scheduling.replay.schedulers import SCHEDULERS, Facts, with_extra
 from sciagent.scheduling.replay.simulate import Run, Truth, simulate
 
 N, BUDGET = 800, 0.15
@@ -86,3 +87,9 @@ class Near:
     def between(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
         similarity: np.ndarray = np.exp(-2 * (self.x[one][:, None] - self.x[other]) ** 2)  # type: ignore[type-arg]
         return similarity
+
+
+def test_a_package_that_is_not_there_is_named_with_its_extra() -> None:
+    make = with_extra("some-package", "no_such_module", lambda f: SCHEDULERS["random"](f))
+    with pytest.raises(UsageError, match=r"needs some-package; install it with: pip install 'sciagent\[bench\]'"):
+        make(Facts(0.0, 1, None, 0, 1.0, 2))
