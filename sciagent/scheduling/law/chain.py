@@ -23,6 +23,7 @@ Places = NDArray[np.intp]
 
 BASIS = 200  # rows that carry a process without structure, which has few inputs
 BASIS_STRUCTURE = 900
+MIDDLE_ROWS = 500  # of a rung below the terminal one: what it says fills gaps, and is soon known well enough
 BLOCK = 20_000
 
 
@@ -73,7 +74,10 @@ class Chain:
         self.log_loss = 0.0
         for j in (*self._known, self._last):
             if j == self._last or not seen[:, j].all():
-                self._learn(j, np.flatnonzero(seen[:, j]), refit)
+                rows = np.flatnonzero(seen[:, j])
+                if j < self._last and len(rows) > MIDDLE_ROWS:
+                    rows = np.sort(rng.permutation(rows)[:MIDDLE_ROWS])
+                self._learn(j, rows, refit)
 
     def forecast(self, of: Places) -> Iterator[tuple[Places, Forecast]]:
         """Candidates in groups of one pattern of rungs seen, each with places in `of`."""

@@ -29,6 +29,7 @@ WARM_UP = 4  # terminal answers before there is a law
 WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learned
 WARM_UP_SHARE = 0.1  # of the budget, at most
 BATCH, BATCH_SHARE = 8, 0.04  # purchases before the law takes in what they said: a share of the terminal answers
+LESSONS = 0.03  # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
 GROWTH = 1.25  # hyper-parameters are looked for again when there are so many times more answers
 SAMPLE = 256  # candidates whose covariance stands for those of their group
 
@@ -47,7 +48,7 @@ class Priced:
         self._budget = budget
         self._truth: TruthTransform | None = None
         self._hyper: list[dict[int, Hyper]] = [{}, {}]
-        self._fitted_at = 0
+        self._fitted_at, self._lessons = 0, 0.0
         self._index = np.empty(0)
         self._rung = np.empty(0, dtype=np.int64)
 
@@ -115,7 +116,17 @@ class Priced:
         index, rung = self._price(board, open_, laws, left)
         self._index[open_], self._rung[open_] = index, rung
         order = np.argsort(-index, kind="stable")[:batch]
-        return [Purchase(int(open_[i]), int(rung[i]), float(index[i])) for i in order]
+        found: list[Purchase] = []
+        afford = LESSONS * float(board.costs[board.closed].sum()) - self._lessons
+        for i in order:
+            one = Purchase(int(open_[i]), int(rung[i]), float(index[i]))
+            for j in paid[:-1] if one.rung == paid[-1] else []:
+                if not board.closed[one.of, j] and board.costs[one.of, j] <= afford:
+                    afford -= board.costs[one.of, j]
+                    self._lessons += float(board.costs[one.of, j])
+                    found.append(Purchase(one.of, j, one.index))
+            found.append(one)
+        return found
 
     def _laws(self, board: Board, refit: bool) -> list[tuple[float, Chain]]:
         """Each law with its weight, by its leave-one-out record."""
