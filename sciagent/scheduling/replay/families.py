@@ -29,17 +29,10 @@ FAILS, FAILS_AT, FAILS_HIGH = 0.05, 2, 0.4  # for all; at this rung, for the bes
 def below(truth: Array, loads: tuple[float, ...], draw: Draw, noise: Array | float = 1.0) -> Array:
     """(n,) to (n, len(loads) + 1): answers with the correlations `loads` to the truth, which is the last column.
 
-    Each rung that is better than all below it is seen by those through it: a cheap method approximates the next dearer
-    one, and adds nothing to it. noise: factor on what a rung adds of its own, (n,) or one for all.
+    Each rung errs on its own, so that two of them tell more than one. noise: factor on the errors, (n,) or one for all.
     """
-    columns = [truth]
-    best, rho = truth, 1.0
-    for load in reversed(loads):
-        through, to = (best, load / rho) if load <= rho else (truth, load)
-        columns.append(to * through + np.sqrt(1 - to**2) * noise * draw(len(truth)))
-        if load > 0.2:
-            best, rho = columns[-1], load
-    return np.column_stack(columns[::-1])
+    errors = [np.sqrt(1 - load**2) * noise * draw(len(truth)) for load in loads]
+    return np.column_stack([*(load * truth + error for load, error in zip(loads, errors, strict=True)), truth])
 
 
 def gaussian(rng: np.random.Generator, n: int, loads: tuple[float, ...] = LOADS) -> Array:

@@ -28,8 +28,14 @@ FREE_SHARE = 0.3  # of what is left to spend, at most, for features
 WARM_UP = 4  # terminal answers before there is a law
 WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learned
 WARM_UP_SHARE = 0.1  # of the budget, at most
-BATCH, BATCH_SHARE = 8, 0.04  # purchases before the law takes in what they said: a share of the terminal answers
-LESSONS = 0.03  # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
+BATCH, BATCH_SHARE = (
+    8,
+    0.04,
+)  # spent before the law takes in what it brought: terminal verifications, share of the spend
+AHEAD = 3000  # candidates near the top that are looked at again between fits
+LESSONS = (
+    0.03  # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
+)
 GROWTH = 1.25  # hyper-parameters are looked for again when there are so many times more answers
 SAMPLE = 256  # candidates whose covariance stands for those of their group
 
@@ -93,7 +99,7 @@ class Priced:
         paid = [j for j in range(board.costs.shape[1]) if not _is_free(board, j)]
         known = int((~np.isnan(board.scores[:, paid])).sum())
         whole = known >= GROWTH * self._fitted_at
-        batch = max(BATCH, int(BATCH_SHARE * len(answers)))
+        worth = max(BATCH * float(np.median(board.costs[:, -1])), BATCH_SHARE * float(board.costs[board.closed].sum()))
         if len(self._index) < len(board.out):
             new = len(board.out) - len(self._index)
             self._index = np.concatenate([self._index, np.full(new, np.inf)])
@@ -102,7 +108,7 @@ class Priced:
         if not len(open_):
             return []
         # between fits the order changes slowly: those near its top are looked at again, and all that are new to it
-        ahead = max(2000, 25 * batch)
+        ahead = AHEAD
         if not whole and len(open_) > ahead:
             fresh = np.isinf(self._index[open_]).sum()
             open_ = open_[
@@ -115,7 +121,9 @@ class Priced:
             self._fitted_at = known
         index, rung = self._price(board, open_, laws, left)
         self._index[open_], self._rung[open_] = index, rung
-        order = np.argsort(-index, kind="stable")[:batch]
+        order = np.argsort(-index, kind="stable")
+        spends = board.costs[open_[order], rung[order]].cumsum()
+        order = order[: max(1, int(np.searchsorted(spends, worth, side="right")))]
         found: list[Purchase] = []
         afford = LESSONS * float(board.costs[board.closed].sum()) - self._lessons
         for i in order:
