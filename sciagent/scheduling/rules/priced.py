@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 FREE = 0.011  # of the terminal rung's cost: a rung up to here is a feature
-FREE_SHARE = 0.3  # of what is left to spend, at most, for features
+FREE_SHARE = 0.03  # of the budget: where a rung for all costs more, its worth is first learned
 WARM_UP = 4  # terminal answers before there is a law
 WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learned
 WARM_UP_SHARE = 0.1  # of the budget, at most
@@ -63,21 +63,22 @@ class Priced:
         return self._features(board, left) or self._first(board, left) or self._best(board, left)
 
     def _features(self, board: Board, left: float) -> list[Purchase]:
-        spent = 0.0
-        found: list[Purchase] = []
-        for j in range(board.costs.shape[1] - 1):
-            cheap = ~board.out & ~board.closed[:, j] & (board.costs[:, j] <= FREE * board.costs[:, -1])
-            places = np.flatnonzero(cheap)
-            spent += float(board.costs[places, j].sum())
-            if spent > FREE_SHARE * left:
-                break
-            found += [Purchase(int(i), j, math.inf) for i in places]
-        return found
+        return [
+            Purchase(int(i), j, math.inf)
+            for j in self._free(board)
+            for i in np.flatnonzero(~board.out & ~board.closed[:, j])
+            if board.costs[i, j] <= left
+        ]
+
+    def _free(self, board: Board) -> list[int]:
+        """The rungs that cost next to nothing beside the terminal one, and for all beside the budget."""
+        cheap = np.median(board.costs / board.costs[:, -1:], axis=0) <= FREE
+        return [int(j) for j in np.flatnonzero(cheap & (board.costs.sum(0) <= FREE_SHARE * self._budget))]
 
     def _first(self, board: Board, left: float) -> list[Purchase]:
         """Whole ladders for some, until there are enough terminal answers to learn from."""
         answered = ~np.isnan(board.scores[:, -1])
-        paid = [j for j in range(board.costs.shape[1] - 1) if not _is_free(board, j)]
+        paid = [j for j in range(board.costs.shape[1] - 1) if j not in self._free(board)]
         price = float(np.median(board.costs.sum(1)))
         wanted = WARM_UP + WARM_UP_RUNG * len(paid)
         wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(self._budget, len(board.out) * price) / price)))
@@ -85,7 +86,7 @@ class Priced:
         open_ = np.flatnonzero(~board.out & ~board.closed[:, -1])
         if lacking <= 0 or not len(open_) or (self._truth is not None):
             return []
-        chosen = _tails(board, open_, lacking, self._rng)
+        chosen = _tails(board.scores[open_][:, self._free(board)], open_, lacking, self._rng)
         return [
             Purchase(int(i), j, math.inf) for i in chosen for j in range(board.costs.shape[1]) if not board.closed[i, j]
         ]
@@ -96,7 +97,7 @@ class Priced:
             return []
         if self._truth is None:
             self._truth = TruthTransform.of(answers, self._threshold, self._sign)
-        paid = [j for j in range(board.costs.shape[1]) if not _is_free(board, j)]
+        paid = [j for j in range(board.costs.shape[1]) if j not in self._free(board)]
         known = int((~np.isnan(board.scores[:, paid])).sum())
         whole = known >= GROWTH * self._fitted_at
         worth = max(BATCH * float(np.median(board.costs[:, -1])), BATCH_SHARE * float(board.costs[board.closed].sum()))
@@ -182,13 +183,8 @@ class Priced:
         return index, rung
 
 
-def _is_free(board: Board, j: int) -> bool:
-    return bool(np.median(board.costs[:, j] / board.costs[:, -1]) <= FREE)
-
-
-def _tails(board: Board, open_: Places, n: int, rng: np.random.Generator) -> Places:
-    """n of `open_`, half from each end of the leading component of what is known of all of them."""
-    z = board.scores[open_][:, [j for j in range(board.scores.shape[1] - 1) if _is_free(board, j)]]
+def _tails(z: Array, open_: Places, n: int, rng: np.random.Generator) -> Places:
+    """n of `open_`, half from each end of the leading component of what is known of all of them, (len(open_), d)."""
     z = z[:, ~np.isnan(z).all(0)]
     if not z.shape[1]:
         drawn: Places = rng.permutation(open_)[:n]
