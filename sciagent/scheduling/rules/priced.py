@@ -10,12 +10,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.scheduling.board import Board, Purchase
-from sciagent.scheduling.law.chain import Chain, Similarity
+from sciagent.scheduling.law.chain import Chain, Forecast, Similarity
 from sciagent.scheduling.law.kernel import Hyper
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.value import PRICES, STOP, TERMINAL, Programme, solve, solve_price
@@ -130,7 +131,7 @@ class Priced:
         for i in order:
             one = Purchase(int(open_[i]), int(rung[i]), float(index[i]))
             for j in paid[:-1] if one.rung == paid[-1] else []:
-                if not board.closed[one.of, j] and board.costs[one.of, j] <= afford:
+                if _above(board, one.of, j) and board.costs[one.of, j] <= afford:
                     afford -= board.costs[one.of, j]
                     self._lessons += float(board.costs[one.of, j])
                     found.append(Purchase(one.of, j, one.index))
@@ -161,8 +162,7 @@ class Priced:
         plans: list[tuple[Places, Array, Array, Programme]] = []
         to_go = np.zeros(len(PRICES))
         for weight, law in laws:
-            for places, forecast in law.forecast(of):
-                rungs = [j for j in forecast.missing if not board.closed[of[places], j].all()]
+            for places, rungs, forecast in _situations(board, of, law):
                 keep = [*(forecast.missing.index(j) for j in rungs), len(forecast.missing)]
                 some = forecast.covariance[:: max(1, len(places) // SAMPLE)]
                 costs = board.costs[of[places]]
@@ -181,6 +181,25 @@ class Priced:
                 action = np.where(now == STOP, action, now)
             rung[places] = buys[np.where(action < 0, len(buys) - 1, action)]
         return index, rung
+
+
+def _above(board: Board, of: int, j: int) -> bool:
+    """Whether rung j can still be bought for a candidate: nothing above it was. A rung bought in the light of a dearer
+    one would teach the law that whoever has it is good."""
+    return not board.closed[of, j:].any()
+
+
+def _situations(board: Board, of: Places, law: Chain) -> Iterator[tuple[Places, list[int], Forecast]]:
+    """Candidates that have seen the same rungs and can buy the same ones: places in `of`, those rungs, the forecast."""
+    bits = 1 << np.arange(board.closed.shape[1] - 1)
+    for places, forecast in law.forecast(of):
+        # closed from above: a rung can be bought while it and all above it are open
+        shut = np.logical_or.accumulate(board.closed[of[places]][:, -2::-1], axis=1)[:, ::-1]
+        codes = shut @ bits
+        for code in np.unique(codes):
+            some = codes == code
+            rungs = [j for j in forecast.missing if not int(code) >> j & 1]
+            yield places[some], rungs, Forecast(forecast.missing, forecast.mean[some], forecast.covariance[some])
 
 
 def _tails(z: Array, open_: Places, n: int, rng: np.random.Generator) -> Places:
