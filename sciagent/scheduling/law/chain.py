@@ -115,7 +115,7 @@ class Chain:
             self.hyper[j] = fit_hyper(few, self.hyper.get(j))
         process = self._process(j, self.hyper[j], whole, rows, basis)
         self._processes[j], self._basis[j] = process, rows[process.basis]
-        if j == self._last and process.leave_one_out is not None:
+        if j == self._last:
             mean, spread = process.leave_one_out
             sign = np.where(whole.y > 0, 1.0, -1.0)
             self.log_loss = float(-log_ndtr(sign * mean / np.sqrt(spread)).sum())

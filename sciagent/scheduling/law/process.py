@@ -70,15 +70,14 @@ class Process:
     """The posterior under given hyper-parameters.
 
     rows: all of them; basis: places of the rows that carry it, all of them where they are few.
-    Attributes: `basis`, (m,) places in rows; `leave_one_out`, means and variances (n,) of noisy answers, of the exact
-    process only.
+    Attributes: `basis`, (m,) places in rows; `leave_one_out`, means and variances (n,) of each row's noisy answer as
+    the others tell it.
     """
 
     def __init__(self, hyper: Hyper, rows: Rows, basis: NDArray[np.intp] | None = None, cross: Array | None = None):
         """cross: (n, m) similarity of rows to basis, where there is structure and a basis."""
         self.hyper, self.structure = hyper, rows.similarity is not None or cross is not None
         noise = hyper.noise + rows.extra + JITTER
-        self.leave_one_out: tuple[Array, Array] | None = None
         if basis is None:
             self.basis = np.arange(len(rows.y))
             self._z = rows.z
@@ -101,6 +100,11 @@ class Process:
         self._second = cholesky(inside, lower=True)
         right = cho_solve((self._second, True), scaled @ (rows.y / noise))
         self._weights = solve_triangular(self._lower, right, lower=True, trans=1)
+        # a projected process is a Bayesian regression on the rows of `scaled`: its hat matrix gives what each row's
+        # answer would be without that row
+        leverage = (solve_triangular(self._second, scaled, lower=True) ** 2).sum(0) / noise
+        free = np.maximum(1 - leverage, 1e-9)
+        self.leave_one_out = (rows.y - (rows.y - scaled.T @ right) / free, noise / free)
 
     def predict(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array]:
         """Mean and variance (n,) of the answer without its noise; similarity: (n, m) to the basis."""

@@ -56,6 +56,7 @@ class Priced:
         self._truth: TruthTransform | None = None
         self._hyper: list[dict[int, Hyper]] = [{}, {}]
         self._fitted_at, self._lessons = 0, 0.0
+        self.price = 0.0
         self._index = np.empty(0)
         self._rung = np.empty(0, dtype=np.int64)
 
@@ -173,7 +174,8 @@ class Priced:
                 if weight == heaviest:
                     plans.append((places, u, np.array([*rungs, last]), programme))
                     to_go += programme.to_go(u, costs[:, last])
-        self.price = solve_price(to_go, left)
+        if len(of) == int((~board.out).sum()):
+            self.price = solve_price(to_go, left)
         for places, u, buys, programme in plans:
             action = programme.at_index(u)
             if self.price > 0:
