@@ -23,6 +23,8 @@ Places = NDArray[np.intp]
 
 BASIS = 200  # rows that carry a process without structure, which has few inputs
 BASIS_STRUCTURE = 900
+TERMINAL_ROWS, AT_RANDOM = 600, 0.25
+TRUST_ROWS, TRUST_PRIOR = 20, 10.0
 MIDDLE_ROWS = 500  # of a rung below the terminal one: what it says fills gaps, and is soon known well enough
 BLOCK = 20_000
 
@@ -46,6 +48,32 @@ class Forecast:
     @property
     def variance(self) -> Array:
         return self.covariance[:, -1, -1]
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How much wider than foretold the answers scatter, by what was foretold: the noise of a method is not the same for
+    all it is used on, and the decisions fall at one end. means: (m,) ascending; factors: (m,) of the variance."""
+
+    means: Array
+    factors: Array
+
+    @classmethod
+    def of(cls, mean: Array, variance: Array, answers: Array) -> Trust:
+        """From leave-one-out means and variances (n,) of the answers."""
+        order = np.argsort(mean, kind="stable")
+        squares = ((answers - mean) ** 2 / variance)[order]
+        width = max(TRUST_ROWS, len(order) // 10)
+        if len(order) < 2 * width:
+            return cls(np.zeros(1), np.ones(1))
+        total = np.concatenate([[0.0], np.cumsum(squares)])
+        begins = np.arange(0, len(order) - width + 1, max(1, width // 4))
+        within = total[begins + width] - total[begins]
+        centres = np.concatenate([[0.0], np.cumsum(mean[order])])
+        return cls((centres[begins + width] - centres[begins]) / width, (within + TRUST_PRIOR) / (width + TRUST_PRIOR))
+
+    def __call__(self, mean: Array) -> Array:
+        return np.interp(mean, self.means, self.factors)
 
 
 class Chain:
@@ -77,7 +105,7 @@ class Chain:
                 rows = np.flatnonzero(seen[:, j])
                 if j < self._last and len(rows) > MIDDLE_ROWS:
                     rows = np.sort(rng.permutation(rows)[:MIDDLE_ROWS])
-                self._learn(j, rows, refit)
+                self._learn(j, self._near(rows) if j == self._last else rows, refit)
 
     def forecast(self, of: Places) -> Iterator[tuple[Places, Forecast]]:
         """Candidates in groups of one pattern of rungs seen, each with places in `of`."""
@@ -89,6 +117,22 @@ class Chain:
                     self._last, z, of[part], [self._known.index(j) for j in missing], covariance
                 )
                 yield part, Forecast(missing, mean, _grown(covariance, spread, cross))
+
+    def _near(self, rows: Places) -> Places:
+        """Of many terminal answers those that matter: mostly of candidates that promised most, where the next decision
+        falls, some at random. What a row promised is what the others foretell: none is chosen for its own error."""
+        if len(rows) <= TERMINAL_ROWS:
+            return rows
+        z = np.nan_to_num(self._z[rows[:, None], np.array(self._known, dtype=np.intp)])
+        rng = np.random.default_rng(len(rows))  # the same for every law, which are compared on these rows
+        basis = np.sort(rng.permutation(len(rows))[:BASIS])
+        whole = Rows(z, self._z[rows, self._last], np.zeros(len(rows)))
+        promise = Process(self.hyper.get(self._last, Hyper(CENTRES)), whole, basis).leave_one_out[0]
+        order = np.argsort(-promise, kind="stable")
+        some = int(AT_RANDOM * TERMINAL_ROWS)
+        chosen = np.concatenate([order[: TERMINAL_ROWS - some], rng.permutation(order[TERMINAL_ROWS - some :])[:some]])
+        near: Places = rows[np.sort(chosen)]
+        return near
 
     def _learn(self, j: int, rows: Places, refit: bool) -> None:
         """The process of rung j from the candidates in `rows`, which have its answer. A row that skipped a lower rung
@@ -117,6 +161,8 @@ class Chain:
         self._processes[j], self._basis[j] = process, rows[process.basis]
         if j == self._last:
             mean, spread = process.leave_one_out
+            self._trust = Trust.of(mean, spread, whole.y)
+            spread = spread * self._trust(mean)
             sign = np.where(whole.y > 0, 1.0, -1.0)
             self.log_loss = float(-log_ndtr(sign * mean / np.sqrt(spread)).sum())
 
@@ -160,6 +206,8 @@ class Chain:
         alike = None if self._similarity is None else self._similarity.between(of, self._basis[j])
         mean, spread = process.predict(z, alike)
         spread = spread + process.hyper.noise
+        if j == self._last:
+            spread = spread * self._trust(mean)
         if not columns:
             return mean, spread, np.zeros((len(of), 0))
         slopes = process.slopes(z)[:, columns]
