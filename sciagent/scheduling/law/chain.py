@@ -24,7 +24,7 @@ Places = NDArray[np.intp]
 BASIS = 200  # rows that carry a process without structure, which has few inputs
 BASIS_STRUCTURE = 900
 TERMINAL_ROWS, AT_RANDOM = 600, 0.25
-TRUST_ROWS, TRUST_PRIOR = 20, 10.0
+TRUST_ROWS, TRUST_PRIOR = 60, 30.0
 MIDDLE_ROWS = 500  # of a rung below the terminal one: what it says fills gaps, and is soon known well enough
 BLOCK = 20_000
 
