@@ -126,7 +126,11 @@ class CampaignThresholds:
                 ids = ids[np.argsort(-score[ids], kind="stable")]
                 ids = ids[np.cumsum(board.costs[ids, last]) <= left]
                 return [Purchase(int(i), last, -float(len(gates.rungs))) for i in ids]
-        return []
+        # all that were seen have been verified: the first rung sees more, as many as can then be verified too
+        first = gates.rungs[0]
+        ids = self._rng.permutation(np.flatnonzero(~board.out & ~board.closed[:, first]))
+        each = board.costs[ids, first] + (board.costs[ids, last] if first != last else 0.0)
+        return [Purchase(int(i), first, -float(len(gates.rungs))) for i in ids[np.cumsum(each) <= left]]
 
     def _score(self, board: Board, rung: int) -> Array:
         score: Array = self._towards[rung] * board.scores[:, rung]

@@ -45,7 +45,8 @@ def test_without_rungs_chance_decides() -> None:
 def test_the_whole_budget_is_spent_what_is_left_over_on_the_best_turned_away() -> None:
     truth = family("informative", 800, 3, 0.03)
     threshold = float(np.sort(truth.scores[:, -1])[-24]) - 1e-6
-    run = simulate(truth, CampaignThresholds(threshold, 1, 0, 0.6 * truth.exhaustive), 0.6)
+    rule = CampaignThresholds(threshold, 1, 0, 0.6 * truth.exhaustive)
+    run = simulate(truth, rule, 0.6, enough=2.0)  # it goes on when all hits are found
     assert run.spent > 0.99 * 0.6 * truth.exhaustive
     assert sum(run.hit) >= 22
 
