@@ -25,6 +25,7 @@ from sciagent.verification.wire_findings import MAX_ARTIFACT_BYTES, check_findin
 
 POLL_SECONDS = 0.08
 NAP_SECONDS = 0.02  # a batch's findings are taken together: to be woken for each would cost as much as a cheap one does
+ENVELOPE = frozenset({"finding", "cpu", "took", "waits", "stop"})
 PIPE_BYTES = 1 << 20  # that a child may say meanwhile
 FAREWELL_SECONDS = 5.0  # between the last finding and `done`
 LEAVE_SECONDS = 0.05  # between `done` and the end of the process; then it is killed
@@ -127,7 +128,8 @@ class Watch:
                 self._ended()
             elif left <= 0:
                 self.fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
-            elif time.monotonic() - self._looked >= POLL_SECONDS:
+            # not in a nap: what the child has said meanwhile is unread, and another candidate would be blamed
+            if not (napping or self._finished) and time.monotonic() - self._looked >= POLL_SECONDS:
                 self._look()
 
     def fail(self, outcome: Outcome, reason: Reason, detail: str) -> None:
@@ -187,10 +189,11 @@ class Watch:
         elif self.index == len(self._job.candidates):
             raise WireError("more findings than candidates")
         else:
-            check_finding(message.get("finding"), self._job.candidates[self.index].key)
+            _check_envelope(message)
+            check_finding(message["finding"], self._job.candidates[self.index].key)
             files = store(message["finding"]["artifacts"], self._work, self._spool / str(self.index))
-            took = _seconds(message.get("took"), 0.0)
-            self._taken.append((line, {"files": files, "took": took, "cpu": _seconds(message.get("cpu"), 0.0)}))
+            took, cpu = _seconds(message.get("took")), _seconds(message.get("cpu"))
+            self._taken.append((line, {"files": files, "took": took, "cpu": cpu}))
             self.index += 1
             self._finished = message.get("stop") is True
             if message.get("waits") is True:
@@ -225,8 +228,17 @@ class Watch:
             self.failure["diagnostics"]["output_tail"] = tail
 
 
-def _seconds(claimed: object, otherwise: float) -> float:
-    return float(claimed) if isinstance(claimed, int | float) and 0 <= claimed < 1e9 else otherwise
+def _check_envelope(message: dict[str, Any]) -> None:
+    """The line goes to the driver as it is: nothing may stand in it that is not looked at here."""
+    if "finding" not in message or not set(message) <= ENVELOPE:
+        raise WireError(f"a message is a finding with, at most, {', '.join(sorted(ENVELOPE - {'finding'}))}")
+    if any(isinstance(value, dict | list | str) for name, value in message.items() if name != "finding"):
+        raise WireError("what goes with a finding is a number or yes or no")
+
+
+def _seconds(claimed: object) -> float:
+    """0 for what is no time."""
+    return float(claimed) if isinstance(claimed, int | float) and 0 <= claimed < 1e9 else 0.0
 
 
 def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[dict[str, Any]]:

@@ -29,11 +29,12 @@ def _plain(value: Any) -> Any:
 
 
 def loads(line: bytes) -> dict[str, Any]:
-    """Raises WireError for what is too long, not JSON, not an object, or holds NaN or infinity."""
+    """Raises WireError for what is too long, not JSON in UTF-8, not an object, or holds NaN or infinity."""
     if len(line) > MAX_LINE:
         raise WireError(f"a message of more than {MAX_LINE} bytes")
     try:
-        message = json.loads(line, parse_constant=_refuse_constant)
+        # of bytes json would guess the encoding; what is handed on inside another line must be UTF-8
+        message = json.loads(line.decode(), parse_constant=_refuse_constant)
     except WireError:
         raise
     except (ValueError, RecursionError) as error:

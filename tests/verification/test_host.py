@@ -120,6 +120,8 @@ def test_a_verifier_that_behaves_is_ok_with_its_cost_and_versions(worker: Worker
         ("bad.silent", {"how": "empty"}, "crashed/bad_result"),
         ("bad.rubbish", {}, "ok"),
         ("bad.rubbish", {"pipes": True}, "crashed/bad_result"),
+        ("bad.rubbish", {"forged": "junk"}, "crashed/bad_result"),
+        ("bad.rubbish", {"forged": "utf-16-le"}, "crashed/bad_result"),
         ("bad.rubbish", {"flood": 3_000_000}, "crashed/bad_result"),
         ("bad.rubbish", {"flood": 100_000}, "crashed/bad_result"),
         ("bad.rubbish", {"extra": True}, "crashed/bad_result"),

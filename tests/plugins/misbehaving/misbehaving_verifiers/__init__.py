@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from sciagent.verification.contract import (
     Tier,
     Verifier,
 )
+from sciagent.verification.wire_findings import finding_to_wire
 
 LEVEL = Level("nonsense")
 
@@ -174,12 +177,14 @@ class Silent(Base):
 
 
 class Rubbish(Base):
-    """Prints rubbish; with `pipes`, writes it into every open file descriptor as well."""
+    """Prints rubbish; with `pipes`, writes it into every open file descriptor as well; with `forged`, a finding that
+    is good but for what comes with it (`junk`) or how it is written (`utf-16-le`)."""
 
     name = "bad.rubbish"
 
     class Settings(contract.Settings):
         pipes: bool = False
+        forged: str = ""
         flood: int = 0
         extra: bool = False
         nothing_like: bool = False
@@ -201,6 +206,16 @@ class Rubbish(Base):
                     os.write(fd, b'{"finding": {}}\n\xff rubbish\n')
                 except OSError:
                     pass
+        if self.settings.forged:
+            message = {"finding": finding_to_wire(self.good(candidate)), "cpu": 0.0}
+            line = json.dumps(message).encode()
+            if self.settings.forged == "junk":
+                line = line[:-1] + b', "more": ' + b"[" * 900 + b"]" * 900 + b"}"
+            else:
+                line = json.dumps(message).encode(self.settings.forged)
+            for fd in range(3, 64):
+                with contextlib.suppress(OSError):
+                    os.write(fd, line + b"\n")
         if self.settings.flood:
             return self.good(candidate, detail="x", diagnostics={"flood": "x" * self.settings.flood})
         if self.settings.nothing_like:
