@@ -27,6 +27,11 @@ class Board:
     def __post_init__(self) -> None:
         self.out = np.zeros(len(self.scores), dtype=bool)
 
+    @property
+    def spent(self) -> float:
+        """Expected cost of all that was bought."""
+        return float(self.costs[self.closed].sum())
+
     def add(self, costs: Array) -> None:
         """Candidates that have arrived; costs: (m, k)."""
         m, k = costs.shape

@@ -23,7 +23,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from sciagent.scheduling.board import Board, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
-from sciagent.scheduling.replay.opening import CHEAP, features, tails
+from sciagent.scheduling.opening import CHEAP, features, tails
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -6,15 +6,13 @@ Source: Graff, Shakhnovich, Coley, Chem. Sci. 12, 7866 (2021), arXiv 2012.07127,
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.scheduling.board import Board, Purchase
 from sciagent.scheduling.law.chain import Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.replay.opening import features, tails
+from sciagent.scheduling.opening import warm_up
 
 Array = NDArray[np.float64]
 
@@ -37,16 +35,13 @@ class Greedy:
 
     def choose(self, board: Board, left: float) -> list[Purchase]:
         last = board.scores.shape[1] - 1
-        if found := features(board, left, self._similarity is not None):
-            return found
-        answered = np.flatnonzero(~np.isnan(board.scores[:, last]))
         affordable = self._budget / float(board.costs[:, last].mean())
-        warm_up = int(np.clip(WARM_UP_SHARE * affordable, *WARM_UP))
-        if len(answered) < warm_up:
-            first = tails(board, warm_up - len(answered), self._sign, self._rng)
-            return [Purchase(int(i), last, math.inf) for i in first]
+        enough = int(np.clip(WARM_UP_SHARE * affordable, *WARM_UP))
+        if first := warm_up(board, left, self._similarity is not None, enough, self._sign, self._rng):
+            return first
+        answered = np.flatnonzero(~np.isnan(board.scores[:, last]))
         open_ = np.flatnonzero(~board.out & ~board.closed[:, last])
-        if not len(open_):
+        if not len(open_) or not len(answered):
             return []
         answers = board.scores[answered, last]
         y = TruthTransform.of(answers, self._threshold, self._sign)(answers)

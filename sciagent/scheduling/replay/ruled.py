@@ -15,7 +15,7 @@ from scipy.stats import multivariate_normal, norm, spearmanr
 
 from sciagent.domain.ports import OpenCandidates, RungRoom, Scheduler
 from sciagent.scheduling.board import Board, Purchase
-from sciagent.scheduling.replay.opening import Pace, ladders, spent
+from sciagent.scheduling.opening import Pace, ladders
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
 
@@ -85,7 +85,7 @@ class FallingHalving(Ruled):
         n = len(board.out)
         if n > self._arrived:
             self._arrived, self._eta = n, min(MAX_ETA, 1 + 2 * (self._eta - 1))
-        entrance = math.ceil(ENTRANCE * (left + spent(board)) / float(board.costs[:, 0].mean()))
+        entrance = math.ceil(ENTRANCE * (left + board.spent) / float(board.costs[:, 0].mean()))
         entrance = max(entrance - int(board.closed[:, 0].sum()), 0)
         while self._eta > MIN_ETA:
             if found := self.replay(Halving(self._eta), board, {0: entrance}, n):
@@ -116,7 +116,7 @@ class FittedBestRung(Ruled):
             whole = board.closed.all(1)
             if whole.sum() < wanted:
                 return ladders(board, left, wanted - int(whole.sum()), self._rng)
-            each = (left + spent(board)) / len(board.out) * (1 - spent(board) / self._budget)
+            each = (left + board.spent) / len(board.out) * (1 - board.spent / self._budget)
             self._plan = choose_rung(self._sign * board.scores[whole], self._sign * self._threshold, board.costs, each)
         rung, share = self._plan
         places = round(share * len(board.out)) - int(board.closed[:, rung].sum())

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sciagent.scheduling.board import Board, Purchase
 from sciagent.scheduling.law.chain import Chain, Forecast, Similarity
-from sciagent.scheduling.law.kernel import Hyper
+from sciagent.scheduling.law.stack import Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.value import PRICES, STOP, Programme, solve, solve_price
 
@@ -29,15 +29,11 @@ FREE_SHARE = 0.03  # of the budget: where a rung for all costs more, its worth i
 WARM_UP = 4  # terminal answers before there is a law
 WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learned
 WARM_UP_SHARE = 0.1  # of the budget, at most
-BATCH, BATCH_SHARE = (
-    8,
-    0.04,
-)  # spent before the law takes in what it brought: terminal verifications, share of the spend
+# spent before the law takes in what it brought: terminal verifications, or a share of what was spent so far
+BATCH, BATCH_SHARE = 8, 0.04
 AHEAD = 3000  # candidates near the top that are looked at again between fits
-LESSONS = (
-    0.03  # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
-)
-GROWTH = 1.25  # hyper-parameters are looked for again when there are so many times more answers
+# of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
+LESSONS = 0.03
 SAMPLE = 256  # candidates whose covariance stands for those of their group
 
 
@@ -52,12 +48,12 @@ class Priced:
     def __init__(
         self, threshold: float, sign: int, similarity: Similarity | None = None, seed: int = 0, budget: float = math.inf
     ) -> None:
-        self._threshold, self._sign, self._similarity = threshold, sign, similarity
+        self._threshold, self._sign = threshold, sign
         self._rng = np.random.default_rng(seed)
         self._budget = budget
         self._truth: TruthTransform | None = None
-        self._hyper: list[dict[int, Hyper]] = [{}, {}]
-        self._fitted_at, self._lessons = 0, 0.0
+        self._stack = Stack(similarity, self._rng)
+        self._lessons = 0.0
         self.price = 0.0
         self._index = np.empty(0)
 
@@ -103,19 +99,15 @@ class Priced:
         free = self._free(board)
         paid = [j for j in range(board.costs.shape[1]) if j not in free]
         known = int((~np.isnan(board.scores[:, paid])).sum())
-        whole = known >= GROWTH * self._fitted_at
-        of = self._worth_a_look(board, whole)
-        laws = self._laws(board, whole)
-        if whole:
-            self._fitted_at = known
+        of = self._worth_a_look(board, self._stack.is_due(known))
+        laws = self._stack.fit(board.scores, self._truth, known)
         index, rung = self._price(board, of, laws, left)
         self._index[of] = index
-        spent = float(board.costs[board.closed].sum())
         order = np.argsort(-index, kind="stable")
-        worth = max(BATCH * float(np.median(board.costs[:, -1])), BATCH_SHARE * spent)
+        worth = max(BATCH * float(np.median(board.costs[:, -1])), BATCH_SHARE * board.spent)
         count = int(np.searchsorted(board.costs[of[order], rung[order]].cumsum(), worth, side="right"))
         batch = [Purchase(int(of[i]), int(rung[i]), float(index[i])) for i in order[: max(1, count)]]
-        return self._with_lessons(board, batch, paid[:-1], spent)
+        return self._with_lessons(board, batch, paid[:-1])
 
     def _worth_a_look(self, board: Board, whole: bool) -> Places:
         """Open candidates to forecast: all where the law is fitted anew; else, for the order changes slowly, those near
@@ -129,10 +121,10 @@ class Priced:
         chosen: Places = np.sort(of[np.argpartition(-self._index[of], ahead)[:ahead]])
         return chosen
 
-    def _with_lessons(self, board: Board, batch: list[Purchase], rungs: list[int], spent: float) -> list[Purchase]:
+    def _with_lessons(self, board: Board, batch: list[Purchase], rungs: list[int]) -> list[Purchase]:
         """The batch, and for some that skip `rungs` on their way to the terminal one those too."""
         last = board.costs.shape[1] - 1
-        afford = LESSONS * spent - self._lessons
+        afford = LESSONS * board.spent - self._lessons
         found: list[Purchase] = []
         for one in batch:
             for j in rungs if one.rung == last else []:
@@ -143,19 +135,6 @@ class Priced:
                     found.append(Purchase(one.of, j, one.index))
             found.append(one)
         return found
-
-    def _laws(self, board: Board, refit: bool) -> list[tuple[float, Chain]]:
-        """Each law with its weight, by its leave-one-out record."""
-        assert self._truth is not None
-        kinds: list[Similarity | None] = [None] if self._similarity is None else [None, self._similarity]
-        chains = []
-        for place, similarity in enumerate(kinds):
-            chains.append(Chain(board.scores, self._truth, similarity, self._rng, self._hyper[place], refit))
-            self._hyper[place] = chains[-1].hyper
-        if len(chains) == 1:
-            return [(1.0, chains[0])]
-        weight = 1 / (1 + math.exp(np.clip(chains[1].log_loss - chains[0].log_loss, -50, 50)))
-        return [(1 - weight, chains[0]), (weight, chains[1])]
 
     def _price(
         self, board: Board, of: Places, laws: list[tuple[float, Chain]], left: float

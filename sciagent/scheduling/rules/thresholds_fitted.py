@@ -25,6 +25,7 @@ from scipy.special import ndtr
 
 from sciagent.scheduling.board import Board, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform
+from sciagent.scheduling.opening import ladders
 
 Array = NDArray[np.float64]
 
@@ -71,9 +72,7 @@ class CampaignThresholds:
         missing = math.floor(wanted) - int(board.closed.all(1).sum())
         if missing <= 0:
             return None
-        chosen = self._rng.permutation(np.flatnonzero(~board.closed.any(1)))[:missing]
-        chosen = chosen[np.cumsum(board.costs[chosen].sum(1)) <= left]
-        return [Purchase(int(i), j, math.inf) for i in chosen for j in range(board.costs.shape[1])]
+        return ladders(board, left, missing, self._rng)
 
     def _fit(self, board: Board, left: float) -> Gates:
         self._piloted = np.flatnonzero(board.closed.all(1))
@@ -81,7 +80,7 @@ class CampaignThresholds:
         rows = rows[~np.isnan(rows).any(1)]
         last = board.scores.shape[1] - 1
         self._towards = np.ones(last + 1)
-        spent = float(board.costs[board.closed].sum())
+        spent = board.spent
         each = (left + spent) / len(board.out) * (1 - spent / self._budget)
         costs = board.costs.mean(0)
         if len(rows) < 3:

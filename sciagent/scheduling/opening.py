@@ -42,11 +42,6 @@ class Pace:
         return found
 
 
-def spent(board: Board) -> float:
-    """Cost of all that was bought."""
-    return float(board.costs[board.closed].sum())
-
-
 def features(board: Board, left: float, structure: bool) -> list[Purchase]:
     """Rungs that cost next to nothing, for all who lack them; where none does and nothing is known of the structure,
     the cheapest rung, or there would be nothing to tell candidates apart by. left: what may still be spent."""
@@ -64,6 +59,17 @@ def features(board: Board, left: float, structure: bool) -> list[Purchase]:
             break
         found += [Purchase(int(i), j, math.inf) for i in places]
     return found
+
+
+def warm_up(
+    board: Board, left: float, structure: bool, answers: int, sign: int, rng: np.random.Generator
+) -> list[Purchase]:
+    """Features, then terminal verifications until there are so many answers; empty once there are."""
+    if found := features(board, left, structure):
+        return found
+    lacking = answers - int((~np.isnan(board.scores[:, -1])).sum())
+    last = board.costs.shape[1] - 1
+    return [Purchase(int(i), last, math.inf) for i in tails(board, lacking, sign, rng)] if lacking > 0 else []
 
 
 def ladders(board: Board, left: float, n: int, rng: np.random.Generator) -> list[Purchase]:
