@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+import math
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -12,11 +16,20 @@ from sciagent.verification.contract import Context, Outcome, Reason
 from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa
 
 QUICK = {"grid": 0, "spin_check": "off", "geometry": {"method": "gfn2", "conformers": 1}}
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks/numbers"
 
 
 @pytest.fixture
 def context(tmp_path) -> Context:
     return Context(scratch=tmp_path, checkpoint=tmp_path)
+
+
+def benchmark():
+    return json.loads((BENCHMARKS / "pyscf_ip_ea.json").read_text(encoding="utf-8"))
+
+
+def benchmark_rows():
+    return benchmark()["rows"]
 
 
 def finding(smiles, context, settings, multiplicity=None):
@@ -102,3 +115,49 @@ def test_ionisation_alone_may_use_a_compact_basis_and_costs_less():
     one = PyscfIpEa({"which": ["ip"], "basis": "def2-SVP"}).cost(benzene)["core_seconds"]
     relaxed = PyscfIpEa({"kind": "adiabatic"}).cost(benzene)["core_seconds"]
     assert one < both < relaxed
+
+
+@pytest.mark.parametrize("kind", ["adiabatic", "vertical"])
+@pytest.mark.parametrize(
+    "told",
+    [PyscfIpEa.__doc__ or "", (BENCHMARKS / "README.md").read_text(encoding="utf-8")],
+    ids=["docstring", "readme"],
+)
+def test_what_is_stated_of_each_kind_is_what_the_benchmark_found(kind, told):
+    rows = [row for row in benchmark_rows() if row["kind"] == kind]
+    errors = sorted(((abs(row["computed"] - row["experiment"]), row) for row in rows), key=lambda one: -one[0])
+    mean, within = sum(error for error, _ in errors) / len(errors), math.ceil(errors[0][0] * 100) / 100
+    worst = ", ".join(f"{row['name']} {row['what']} {error:.2f}" for error, row in errors[:3])
+    assert f"| {kind} | {len(rows)} | {mean:.2f} | {within:.2f} | {worst} |" in told
+    summary = benchmark()[f"summary {kind} beside adiabatic"]
+    assert (summary["n"], summary["mean_absolute"]) == (len(rows), pytest.approx(mean, abs=6e-4))
+    assert [one["absolute"] for one in summary["worst"]] == pytest.approx([error for error, _ in errors[:3]])
+
+
+def test_the_benchmark_says_that_its_experimental_values_are_adiabatic():
+    """Those of ionisation.csv, where ip and ea are adiabatic. The script and the README say so, and for which rows."""
+    assert {row["experiment_kind"] for row in benchmark_rows()} == {"adiabatic"}
+    readme, script = ((BENCHMARKS / name).read_text(encoding="utf-8") for name in ("README.md", "pyscf_ip_ea.py"))
+    assert all("Every experimental value is adiabatic" in text for text in (readme, script))
+    kinds = [row["kind"] for row in benchmark_rows()]
+    counts = len(kinds), kinds.count("adiabatic"), kinds.count("vertical")
+    sayings = "{} numbers", 'The {} rows of kind "adiabatic"', 'The {} of kind "vertical"'
+    assert all(saying.format(count) in script for saying, count in zip(sayings, counts, strict=True))
+    published = (BENCHMARKS / "ionisation.csv").read_text(encoding="utf-8").splitlines()
+    for row in benchmark_rows():
+        if row["kind"] == "vertical":
+            assert row["name"] in readme
+            line = next(x for x in published if x.startswith(f"{row['name']},") and f",{row['what']}," in x)
+            assert float(line.split(",")[-1]) == row["experiment"]
+
+
+def test_the_summaries_of_the_benchmark_never_mix_the_kinds():
+    found = benchmark()
+    assert "measured adiabatic" in found["comparison"]["vertical"]
+    for name, summary in found.items():
+        if name.startswith("summary "):
+            _, kind, *part = name.removesuffix(" beside adiabatic").split()
+            wanted = [row for row in benchmark_rows() if row["kind"] == kind and row["what"] in (part or ("ip", "ea"))]
+            errors = [abs(row["computed"] - row["experiment"]) for row in wanted]
+            assert summary["n"] == len(wanted), name
+            assert summary["mean_absolute"] == pytest.approx(sum(errors) / len(errors), abs=6e-4), name
