@@ -122,8 +122,8 @@ class PyscfIpEa(DensityFunctional):
 
     Uncertainty is repeatability (k = 1) over the seed of the conformer search: that of HOMO and LUMO in `pyscf.scf`.
     Against experiment (`benchmarks/numbers/pyscf_ip_ea.json`; PBE0/def2-SVPD, gas phase, 20 values of small molecules
-    and radicals, eV). The experimental values are all adiabatic; where vertical ones were computed, the difference holds
-    the ion's relaxation and is no error of the method alone:
+    and radicals, eV). The experimental values are all adiabatic; where vertical ones were computed, the difference
+    holds the ion's relaxation and is no error of the method alone:
 
     | computed, beside adiabatic experiment | n | mean absolute | all within | largest |
     |---|---|---|---|---|
