@@ -16,7 +16,7 @@ Sources: Weitzman, Econometrica 47, 641 (1979); Scully and Terenin, arXiv 2506.1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,7 @@ U = np.linspace(-8.0, 8.0, 321)
 PRICES = np.concatenate([np.logspace(-7, 0, 57)[:-1], [0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99, 0.999]])
 TERMINAL = -1
 STOP = -2
+FLOOR = 1e-6  # of the variance, that is always left
 _STEP = U[1] - U[0]
 
 
@@ -47,6 +48,7 @@ class Programme:
     best: NDArray[np.int64]
     value: Array
     spend: Array
+    policy: _Policy
 
     def index(self, u: Array) -> Array:
         """(n,) highest price, in hits a terminal verification, at which a candidate at u is worth something."""
@@ -60,8 +62,17 @@ class Programme:
 
     def action(self, u: Array, price: float) -> NDArray[np.int64]:
         """What to buy at u, (n,), at `price`: a place among the missing rungs, TERMINAL or STOP."""
-        column = int(np.clip(np.searchsorted(PRICES, price * (1 + 1e-9)) - 1, 0, len(PRICES) - 1))
-        found: NDArray[np.int64] = self.best[nearest(u), column]
+        found: NDArray[np.int64] = self.best[nearest(u), _column(price)]
+        return found
+
+    def worth(self, u: Array, price: float) -> Array:
+        """V at u, (n,), in hits."""
+        found: Array = self.value[nearest(u), _column(price)]
+        return found
+
+    def purchases(self, u: Array, price: float) -> Array:
+        """Expected purchases to go at u: (n, m + 1), the terminal rung last."""
+        found: Array = self.policy.bought(_column(price))[nearest(u)]
         return found
 
     def to_go(self, u: Array, weights: Array) -> Array:
@@ -77,6 +88,11 @@ def nearest(u: Array) -> NDArray[np.int64]:
     return rows
 
 
+def _column(price: float) -> int:
+    """The next lower of PRICES."""
+    return int(np.clip(np.searchsorted(PRICES, price * (1 + 1e-9)) - 1, 0, len(PRICES) - 1))
+
+
 def solve_price(to_go: Array, left: float) -> float:
     """The price at which the expected cost to go, (prices,), meets what is left; 0 where all can be afforded."""
     if to_go[0] <= left:
@@ -89,57 +105,119 @@ def solve(covariance: Array, costs: Sequence[float], failures: Sequence[float] |
     """The programme of candidates with m rungs missing beside the terminal one.
 
     covariance: (m + 1, m + 1) of what the missing rungs and, last, the terminal one will say, given what is seen.
-    costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no answer; default none.
+    costs, failures: as for `solve_left`.
+    """
+    return solve_left(variances_left(covariance, [[j] for j in range(len(costs))]), costs, failures)
+
+
+def solve_left(
+    left: Array, costs: Sequence[float], failures: Sequence[float] | None = None, needed: int = 0
+) -> Programme:
+    """The same from what each set of rungs leaves open.
+
+    left: (2**m,) variance of the terminal answer once a set of the m missing rungs, a bit each, has answered.
+    costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no answer; default none. A
+    second failure of the same candidate would hardly change what to do and is left out. needed: the rungs, a bit each,
+    without whose answer there is no hit.
     """
     m = len(costs)
     fails = np.zeros(m + 1) if failures is None else np.asarray(failures, dtype=float)
-    sd = [np.sqrt(_left(covariance, seen)) for seen in range(1 << m)]
+    sd = np.sqrt(np.maximum(left, FLOOR * left[0]))
     moves = {
         (seen, j): _move(sd[seen] / sd[seen | 1 << j])
         for seen in range(1 << m) for j in range(m)
         if not seen >> j & 1 and sd[seen | 1 << j] < sd[seen] * (1 - 1e-4)
     }  # fmt: skip
+    shape = (len(U), len(PRICES))
     terminal = (1 - fails[-1]) * ndtr(U)[:, None] - PRICES
-    solved: dict[tuple[int, int], tuple[Array, Array, Array, NDArray[np.int64]]] = {}
+    solved: dict[tuple[int, int], _Solved] = {}
 
-    def state(seen: int, gone: int) -> tuple[Array, Array, Array, NDArray[np.int64]]:
-        """Value of the best purchase (it may be below 0), value, spend and the purchase, each (U, prices)."""
+    def state(seen: int, gone: int) -> _Solved:
         if (seen, gone) in solved:
             return solved[seen, gone]
-        q, spend = terminal.copy(), np.ones_like(terminal)
-        best = np.full(terminal.shape, TERMINAL)
+        if needed & ~seen:
+            q, spend, best = np.full(shape, -np.inf), np.zeros(shape), np.full(shape, STOP)
+        else:
+            q, spend, best = terminal.copy(), np.ones(shape), np.full(shape, TERMINAL)
         for j in range(m):
-            if (seen | gone) >> j & 1 or (seen, j) not in moves:
+            if (seen | gone) >> j & 1 or ((seen, j) not in moves and not needed >> j & 1):
                 continue
-            _, after, cost_after, _ = state(seen | 1 << j, gone)
-            move = moves[seen, j]
-            gain, to_go = move @ after, move @ cost_after
-            if fails[j]:
-                _, without, cost_without, _ = state(seen, gone | 1 << j)
-                gain = (1 - fails[j]) * gain + fails[j] * without
-                to_go = (1 - fails[j]) * to_go + fails[j] * cost_without
+            then = state(seen | 1 << j, gone)
+            gain, to_go = then.value, then.spend
+            if (seen, j) in moves:
+                both = moves[seen, j] @ np.hstack([gain, to_go])
+                gain, to_go = both[:, : shape[1]], both[:, shape[1] :]
+            if fails[j] and not gone:
+                other = state(seen, 1 << j)
+                gain = (1 - fails[j]) * gain + fails[j] * other.value
+                to_go = (1 - fails[j]) * to_go + fails[j] * other.spend
             gain = gain - PRICES * costs[j]
             better = gain > q
             q, spend = np.where(better, gain, q), np.where(better, costs[j] + to_go, spend)
             best[better] = j
         pays = q > 0
-        solved[seen, gone] = q, np.where(pays, q, 0.0), np.where(pays, spend, 0.0), np.where(pays, best, STOP)
+        solved[seen, gone] = _Solved(q, np.where(pays, q, 0.0), np.where(pays, spend, 0.0), np.where(pays, best, STOP))
         return solved[seen, gone]
 
-    q, value, spend, best = state(0, 0)
-    begins, first = _crossings(q, best)
-    return Programme(begins, first, best, value, spend)
+    found = state(0, 0)
+    begins, first = _crossings(found.q, found.best)
+    return Programme(begins, first, found.best, found.value, found.spend, _Policy(m, fails, moves, solved))
 
 
-def _left(covariance: Array, seen: int) -> float:
-    """Variance of the terminal answer once the rungs of `seen`, a bit each, have answered."""
-    places = [j for j in range(len(covariance) - 1) if seen >> j & 1]
+@dataclass(frozen=True)
+class _Solved:
+    """Of one set of rungs seen: value of the best purchase (it may be below 0), value, spend, the purchase; each
+    (U, prices)."""
+
+    q: Array
+    value: Array
+    spend: Array
+    best: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Policy:
+    """What is bought from each set of rungs seen, and where a candidate goes from there."""
+
+    m: int
+    fails: Array
+    moves: Mapping[tuple[int, int], Array]
+    solved: Mapping[tuple[int, int], _Solved]
+
+    def bought(self, column: int) -> Array:
+        """(U, m + 1) expected purchases to go of each rung, the terminal one last, at one of PRICES."""
+        return self._from(0, 0, column, {})
+
+    def _from(self, seen: int, gone: int, column: int, known: dict[tuple[int, int], Array]) -> Array:
+        if (seen, gone) in known:
+            return known[seen, gone]
+        best = self.solved[seen, gone].best[:, column]
+        found = np.zeros((len(U), self.m + 1))
+        found[best == TERMINAL, -1] = 1.0
+        for j in set(best.tolist()) - {TERMINAL, STOP}:
+            later = self._from(seen | 1 << j, gone, column, known)
+            if (seen, j) in self.moves:
+                later = self.moves[seen, j] @ later
+            if self.fails[j] and not gone:
+                failed = self._from(seen, 1 << j, column, known)
+                later = (1 - self.fails[j]) * later + self.fails[j] * failed
+            found[best == j] = later[best == j]
+            found[best == j, j] += 1.0
+        known[seen, gone] = found
+        return found
+
+
+def variances_left(covariance: Array, columns: Sequence[Sequence[int]]) -> Array:
+    """(2**m,) variance of the last variable once sets of m rungs have answered; columns: of each rung."""
     total = float(covariance[-1, -1])
-    if not places:
-        return total
-    inner, outer = covariance[np.ix_(places, places)], covariance[places, -1]
-    told = float(outer @ np.linalg.lstsq(inner, outer, rcond=None)[0])
-    return max(total - told, 1e-6 * total)
+    left = np.full(1 << len(columns), total)
+    for seen in range(1, len(left)):
+        places = [c for j, mine in enumerate(columns) if seen >> j & 1 for c in mine]
+        if places:
+            inner, outer = covariance[np.ix_(places, places)], covariance[places, -1]
+            left[seen] -= float(outer @ np.linalg.lstsq(inner, outer, rcond=None)[0])
+    floored: Array = np.maximum(left, FLOOR * total)
+    return floored
 
 
 def _move(ratio: float) -> Array:

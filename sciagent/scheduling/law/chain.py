@@ -14,7 +14,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from sciagent.scheduling.law.kernel import CENTRES, Hyper
 from sciagent.scheduling.law.process import MAX_FIT_ROWS, Process, Rows, fit_hyper
@@ -83,7 +82,8 @@ class Chain:
 
     scores: (n, k) raw scores of all candidates, the terminal one last, NaN where not seen. truth: of the terminal one.
     start: hyper-parameters by rung, of an earlier fit; refit: look for better ones. Needs one terminal answer.
-    Attributes: `hyper`, by rung; `log_loss`, the leave-one-out record of "is a hit", nats, summed over the rows.
+    Attributes: `hyper`, by rung; `log_loss`, the leave-one-out record of "is a hit", nats, summed over the rows. A
+    rung that says several things is several columns.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Chain:
         start: dict[int, Hyper] | None = None, refit: bool = True,
     ) -> None:  # fmt: skip
         self._last = scores.shape[1] - 1
-        self._similarity, self._rng = similarity, rng
+        self._similarity, self._rng, self._truth = similarity, rng, truth
         seen = ~np.isnan(scores)
         self._known = [j for j in range(self._last) if seen[:, j].any()]
         self._z = np.full(scores.shape, np.nan)
@@ -129,7 +129,8 @@ class Chain:
         rng = np.random.default_rng(len(rows))  # the same for every law, which are compared on these rows
         basis = np.sort(rng.permutation(len(rows))[:BASIS])
         whole = Rows(z, self._z[rows, self._last], np.zeros(len(rows)))
-        promise = Process(self.hyper.get(self._last, Hyper(CENTRES)), whole, basis).leave_one_out[0]
+        mean, spread = Process(self.hyper.get(self._last, Hyper(CENTRES)), whole, basis).leave_one_out
+        promise = mean if self._truth.is_one_sided else self._truth.chance(mean, np.sqrt(spread))
         order = np.argsort(-promise, kind="stable")
         some = int(AT_RANDOM * TERMINAL_ROWS)
         chosen = np.concatenate([order[: TERMINAL_ROWS - some], rng.permutation(order[TERMINAL_ROWS - some :])[:some]])
@@ -165,8 +166,7 @@ class Chain:
             mean, spread = process.leave_one_out
             self._trust = Trust.of(mean, spread, whole.y)
             spread = spread * self._trust(mean)
-            sign = np.where(whole.y > 0, 1.0, -1.0)
-            self.log_loss = float(-log_ndtr(sign * mean / np.sqrt(spread)).sum())
+            self.log_loss = self._truth.log_loss(mean, np.sqrt(spread), whole.y)
 
     def _choose_basis(self, rows: Places) -> Places | None:
         """Places in `rows`; None: all."""

@@ -1,6 +1,10 @@
-"""Two laws: the chain without structure and, where there is any, with it, weighted by their leave-one-out record."""
+"""Two laws: chains without structure and, where there is any, with it, weighted by their leave-one-out record."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,29 +19,66 @@ Array = NDArray[np.float64]
 GROWTH = 1.25  # hyper-parameters are looked for again when there are so many times more answers
 
 
+@dataclass(frozen=True)
+class Question:
+    """What is to be foretold: scores as for `Chain`, the truth in the last column."""
+
+    scores: Array
+    truth: TruthTransform
+
+
+@dataclass(frozen=True)
+class Law:
+    """A chain for each question, and how far it is trusted beside the other law."""
+
+    weight: float
+    chains: tuple[Chain, ...]
+
+
 class Stack:
     """Fitted again and again as answers come; keeps the hyper-parameters in between."""
 
     def __init__(self, similarity: Similarity | None, rng: np.random.Generator) -> None:
         self._kinds: list[Similarity | None] = [None] if similarity is None else [None, similarity]
         self._rng = rng
-        self._hyper: list[dict[int, Hyper]] = [{} for _ in self._kinds]
+        self._hyper: dict[tuple[int, int], dict[int, Hyper]] = {}  # by law and question
         self._fitted_at = 0
 
     def is_due(self, answers: int) -> bool:
         """Whether hyper-parameters will be looked for. answers: how many were paid for."""
         return answers >= GROWTH * self._fitted_at
 
-    def fit(self, scores: Array, truth: TruthTransform, answers: int) -> list[tuple[float, Chain]]:
-        """Each law with its weight; scores: as for `Chain`. It needs a terminal answer."""
+    def fit(self, questions: Sequence[Question], answers: int) -> list[Law]:
+        """It needs an answer to every question."""
         refit = self.is_due(answers)
         if refit:
             self._fitted_at = answers
         chains = []
         for place, similarity in enumerate(self._kinds):
-            chains.append(Chain(scores, truth, similarity, self._rng, self._hyper[place], refit))
-            self._hyper[place] = chains[-1].hyper
+            mine = []
+            for number, one in enumerate(questions):
+                start = self._hyper.get((place, number))
+                mine.append(Chain(one.scores, one.truth, similarity, self._rng, start, refit))
+                self._hyper[place, number] = mine[-1].hyper
+            chains.append(tuple(mine))
         if len(chains) == 1:
-            return [(1.0, chains[0])]
-        weight = float(expit(chains[0].log_loss - chains[1].log_loss))
-        return [(1 - weight, chains[0]), (weight, chains[1])]
+            return [Law(1.0, chains[0])]
+        without, alike = (sum(chain.log_loss for chain in mine) for mine in chains)
+        weight = float(expit(without - alike))
+        return [Law(1 - weight, chains[0]), Law(weight, chains[1])]
+
+    def state(self) -> dict[str, Any]:
+        """Hyper-parameters as JSON: `law.question.column` to the logarithms of five numbers, see `kernel`."""
+        hyper = {
+            f"{place}.{number}.{column}": [float(x) for x in one.log_values]
+            for (place, number), mine in self._hyper.items() for column, one in mine.items()
+        }  # fmt: skip
+        return {"fitted_at": self._fitted_at, "log_hyper": hyper}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Begin where another left off."""
+        self._fitted_at = int(state["fitted_at"])
+        self._hyper = {}
+        for name, values in state["log_hyper"].items():
+            place, number, column = map(int, name.split("."))
+            self._hyper.setdefault((place, number), {})[column] = Hyper(np.array(values, dtype=float))

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from sciagent.scheduling.board import Board, Purchase
 from sciagent.scheduling.law.chain import Similarity
-from sciagent.scheduling.law.stack import Stack
+from sciagent.scheduling.law.stack import Question, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.opening import warm_up
 
@@ -50,7 +50,7 @@ class OneStep:
     def _chances(self, board: Board, of: Places, truth: TruthTransform, answers: int) -> Array:
         """Probability of a hit, (n,)."""
         mixed: Array = np.zeros(len(of))
-        for weight, law in self._stack.fit(board.scores, truth, answers):
-            for places, forecast in law.forecast(of):
-                mixed[places] += weight * ndtr(forecast.mean / np.sqrt(forecast.variance))
+        for law in self._stack.fit([Question(board.scores, truth)], answers):
+            for places, forecast in law.chains[0].forecast(of):
+                mixed[places] += law.weight * ndtr(forecast.mean / np.sqrt(forecast.variance))
         return mixed

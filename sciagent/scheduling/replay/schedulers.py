@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from sciagent.errors import UsageError
+from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.law.chain import Similarity
 from sciagent.scheduling.replay.botorch_buyers import EiPerCost, KnowledgeGradient
 from sciagent.scheduling.replay.greedy import Greedy
@@ -37,7 +38,7 @@ Factory = Callable[[Facts], Buyer]
 
 
 def priced(facts: Facts) -> Buyer:
-    return Priced(facts.threshold, facts.sign, facts.similarity, facts.seed, facts.budget)
+    return Priced(Aims.one(facts.rungs, facts.threshold, facts.sign), facts.similarity, facts.seed, facts.budget)
 
 
 def with_extra(package: str, module: str, make: Factory) -> Factory:

@@ -77,6 +77,8 @@ def simulate(truth: Truth, buyer: Buyer, budget: float, stream: int = 0, enough:
                 board.closed[one.of, one.rung] = True
                 answer = truth.scores[one.of, one.rung]
                 board.scores[one.of, one.rung] = answer
+                board.tried[one.rung] += 1
+                board.failed[one.rung] += bool(np.isnan(answer))
                 last = one.rung == truth.scores.shape[1] - 1
                 board.out[one.of] |= last
                 run.of.append(one.of)

@@ -10,16 +10,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.board import Board, Purchase
-from sciagent.scheduling.law.chain import Chain, Forecast, Similarity
-from sciagent.scheduling.law.stack import Stack
+from sciagent.scheduling.law.chain import Similarity
+from sciagent.scheduling.law.stack import Law, Question, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.value import PRICES, STOP, Programme, solve, solve_price
+from sciagent.scheduling.outlook import groups
+from sciagent.scheduling.value import PRICES, STOP, solve_price
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -34,28 +35,27 @@ BATCH, BATCH_SHARE = 8, 0.04
 AHEAD = 3000  # candidates near the top that are looked at again between fits
 # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
 LESSONS = 0.03
-SAMPLE = 256  # candidates whose covariance stands for those of their group
 
 
 class Priced:
-    """threshold: of a hit, in the terminal rung's unit; sign: 1 where hits lie above it, -1 below.
+    """similarity: of the candidates' structures, by their place on the board, if they have any. budget: in the unit of
+    the board's costs.
 
-    similarity: of the candidates' structures, by their place on the board, if they have any. budget: in the unit of
-    the board's costs. Attribute: `price`, hits a terminal verification at which the budget would just be spent, as of
-    the last fit; 0 where it buys everything.
+    Attributes: `price`, payoff a unit of cost at which the budget would just be spent, as of the last fit; 0 where it
+    buys everything. `index`, `expected`, `value`: (n,) of each candidate as of when it was last looked at: payoff a
+    unit of cost, payoff of a terminal verification, and value at the price; NaN before.
     """
 
     def __init__(
-        self, threshold: float, sign: int, similarity: Similarity | None = None, seed: int = 0, budget: float = math.inf
+        self, aims: Aims, similarity: Similarity | None = None, seed: int = 0, budget: float = math.inf
     ) -> None:
-        self._threshold, self._sign = threshold, sign
+        self.aims, self.budget = aims, budget
         self._rng = np.random.default_rng(seed)
-        self._budget = budget
-        self._truth: TruthTransform | None = None
+        self._truths: tuple[TruthTransform, ...] | None = None
         self._stack = Stack(similarity, self._rng)
         self._lessons = 0.0
         self.price = 0.0
-        self._index = np.empty(0)
+        self.index, self.expected, self.value = np.empty(0), np.empty(0), np.empty(0)
 
     def choose(self, board: Board, left: float) -> list[Purchase]:
         """The next batch, most urgent first; empty when nothing can be bought. left: what may still be spent."""
@@ -65,44 +65,52 @@ class Priced:
         return [
             Purchase(int(i), j, math.inf)
             for j in self._free(board)
-            for i in np.flatnonzero(~board.out & ~board.closed[:, j])
+            for i in board.open[~board.closed[board.open, j]]
             if board.costs[i, j] <= left
         ]
 
     def _free(self, board: Board) -> list[int]:
         """The rungs that cost next to nothing beside the terminal one, and for all beside the budget."""
         cheap = np.median(board.costs / board.costs[:, -1:], axis=0) <= FREE
-        return [int(j) for j in np.flatnonzero(cheap & (board.costs.sum(0) <= FREE_SHARE * self._budget))]
+        return [int(j) for j in np.flatnonzero(cheap & (board.costs.sum(0) <= FREE_SHARE * self.budget))]
 
     def _first(self, board: Board, left: float) -> list[Purchase]:
         """Whole ladders for some, until there are enough terminal answers to learn from."""
-        answered = ~np.isnan(board.scores[:, -1])
-        paid = [j for j in range(board.costs.shape[1] - 1) if j not in self._free(board)]
+        if self._truths is not None:
+            return []
+        free, last = self._free(board), board.costs.shape[1] - 1
+        paid = [j for j in range(last) if j not in free]
         price = float(np.median(board.costs.sum(1)))
         wanted = WARM_UP + WARM_UP_RUNG * len(paid)
-        wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(self._budget, len(board.out) * price) / price)))
-        lacking = wanted - int(answered.sum())
-        open_ = np.flatnonzero(~board.out & ~board.closed[:, -1])
-        if lacking <= 0 or not len(open_) or (self._truth is not None):
+        wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(self.budget, len(board.out) * price) / price)))
+        lacking = wanted - int(self._decided(board).sum())
+        open_ = board.open[~board.closed[board.open, last]]
+        if lacking <= 0 or not len(open_):
             return []
-        chosen = _tails(board.scores[open_][:, self._free(board)], open_, lacking, self._rng)
-        return [
-            Purchase(int(i), j, math.inf) for i in chosen for j in range(board.costs.shape[1]) if not board.closed[i, j]
-        ]
+        columns = [c for j in free for c in board.columns(j)]
+        chosen = _tails(board.scores[open_][:, columns], open_, lacking, self._rng)
+        return [Purchase(int(i), j, math.inf) for i in chosen for j in range(last + 1) if not board.closed[i, j]]
+
+    def _decided(self, board: Board) -> NDArray[np.bool_]:
+        """(n,) whether every aim is decided."""
+        found: NDArray[np.bool_] = np.all(~np.isnan(board.scores[:, [a.columns[-1] for a in self.aims.aims]]), axis=1)
+        return found
 
     def _best(self, board: Board, left: float) -> list[Purchase]:
-        answers = board.scores[~np.isnan(board.scores[:, -1]), -1]
-        if not len(answers) or board.out.all():
+        if not len(board.open) or not self._decided(board).any():
             return []
-        if self._truth is None:
-            self._truth = TruthTransform.of(answers, self._threshold, self._sign)
+        if self._truths is None:
+            self._truths = self.aims.truths(board.scores)
         free = self._free(board)
         paid = [j for j in range(board.costs.shape[1]) if j not in free]
-        known = int((~np.isnan(board.scores[:, paid])).sum())
+        known = sum(int(board.answered(j).sum()) for j in paid)
         of = self._worth_a_look(board, self._stack.is_due(known))
-        laws = self._stack.fit(board.scores, self._truth, known)
-        index, rung = self._price(board, of, laws, left)
-        self._index[of] = index
+        questions = [
+            Question(board.scores[:, aim.columns], truth)
+            for aim, truth in zip(self.aims.aims, self._truths, strict=True)
+        ]
+        rung = self._price(board, of, self._stack.fit(questions, known), left)
+        index = self.index[of]
         order = np.argsort(-index, kind="stable")
         worth = max(BATCH * float(np.median(board.costs[:, -1])), BATCH_SHARE * board.spent)
         count = int(np.searchsorted(board.costs[of[order], rung[order]].cumsum(), worth, side="right"))
@@ -112,13 +120,16 @@ class Priced:
     def _worth_a_look(self, board: Board, whole: bool) -> Places:
         """Open candidates to forecast: all where the law is fitted anew; else, for the order changes slowly, those near
         its top and those that are new to it."""
-        new = len(board.out) - len(self._index)
-        self._index = np.concatenate([self._index, np.full(new, np.inf)])
-        of = np.flatnonzero(~board.out)
-        ahead = AHEAD + int(np.isinf(self._index[of]).sum())
+        new = np.full(len(board.out) - len(self.index), np.nan)
+        self.index, self.expected, self.value = (
+            np.concatenate([known, new]) for known in (self.index, self.expected, self.value)
+        )
+        of = board.open
+        index = np.nan_to_num(self.index[of], nan=np.inf)
+        ahead = AHEAD + int(np.isinf(index).sum())
         if whole or len(of) <= ahead:
             return of
-        chosen: Places = np.sort(of[np.argpartition(-self._index[of], ahead)[:ahead]])
+        chosen: Places = np.sort(of[np.argpartition(-index, ahead)[:ahead]])
         return chosen
 
     def _with_lessons(self, board: Board, batch: list[Purchase], rungs: list[int]) -> list[Purchase]:
@@ -136,56 +147,46 @@ class Priced:
             found.append(one)
         return found
 
-    def _price(
-        self, board: Board, of: Places, laws: list[tuple[float, Chain]], left: float
-    ) -> tuple[Array, NDArray[np.int64]]:
-        """Index (hits a unit of cost) and the rung to buy, (n,) each. The index puts candidates in order; the price
-        that the budget affords says what to buy for them."""
+    def _price(self, board: Board, of: Places, laws: list[Law], left: float) -> NDArray[np.int64]:
+        """The rung to buy, (n,); sets price, index, expected payoff and value. The index puts candidates in order; the
+        price that the budget affords says what to buy for them."""
+        assert self._truths is not None
+        payoff = self.aims.payoff(self._truths, board.scores)
+        base = float(np.median(board.costs[of, -1]))
+        found = [
+            (law, group) for law in laws for group in groups(board, of, self.aims, self._truths, payoff, law.chains)
+        ]
+        heaviest = max(laws, key=lambda law: law.weight)
+        if len(of) == len(board.open):
+            to_go = np.zeros(len(PRICES))
+            for law, group in found:
+                if law is heaviest:
+                    mine = group.programme.to_go(group.u, board.costs[of[group.places], -1])
+                    to_go += np.interp(np.log(PRICES * group.terminal / base), np.log(PRICES), mine)
+            self.price = solve_price(to_go, left) / base
         last = board.costs.shape[1] - 1
-        index, rung = np.zeros(len(of)), np.full(len(of), last)
-        heaviest = max(weight for weight, _ in laws)
-        plans: list[tuple[Places, Array, Array, Programme]] = []
-        to_go = np.zeros(len(PRICES))
-        for weight, law in laws:
-            for places, rungs, forecast in _situations(board, of, law):
-                keep = [*(forecast.missing.index(j) for j in rungs), len(forecast.missing)]
-                some = forecast.covariance[:: max(1, len(places) // SAMPLE)]
-                costs = board.costs[of[places]]
-                relative = [float(np.median(costs[:, j] / costs[:, last])) for j in rungs]
-                programme = solve(np.median(some[:, keep][:, :, keep], axis=0), relative)
-                u = forecast.mean / np.sqrt(forecast.variance)
-                index[places] += weight * programme.index(u) / costs[:, last]
-                if weight == heaviest:
-                    plans.append((places, u, np.array([*rungs, last]), programme))
-                    to_go += programme.to_go(u, costs[:, last])
-        if len(of) == int((~board.out).sum()):
-            self.price = solve_price(to_go, left)
-        for places, u, buys, programme in plans:
-            action = programme.at_index(u)
-            if self.price > 0:
-                now = programme.action(u, self.price)
-                action = np.where(now == STOP, action, now)
-            rung[places] = buys[np.where(action < 0, len(buys) - 1, action)]
-        return index, rung
+        rung = np.full(len(of), last)
+        index, expected, value = np.zeros(len(of)), np.zeros(len(of)), np.zeros(len(of))
+        for law, group in found:
+            places, price = group.places, self.price * group.terminal
+            index[places] += law.weight * group.programme.index(group.u) / board.costs[of[places], -1]
+            expected[places] += law.weight * group.expected
+            value[places] += law.weight * group.programme.worth(group.u, price)
+            if law is heaviest:
+                action = group.programme.at_index(group.u)
+                if self.price > 0:
+                    now = group.programme.action(group.u, price)
+                    action = np.where(now == STOP, action, now)
+                buys = np.array([*group.rungs, last])
+                rung[places] = buys[np.where(action < 0, len(buys) - 1, action)]
+        self.index[of], self.expected[of], self.value[of] = index, expected, value
+        return rung
 
 
 def _above(board: Board, of: int, j: int) -> bool:
     """Whether rung j can still be bought for a candidate: nothing above it was. A rung bought in the light of a dearer
     one would teach the law that whoever has it is good."""
     return not board.closed[of, j:].any()
-
-
-def _situations(board: Board, of: Places, law: Chain) -> Iterator[tuple[Places, list[int], Forecast]]:
-    """Candidates that have seen the same rungs and can buy the same ones: places in `of`, those rungs, the forecast."""
-    bits = 1 << np.arange(board.closed.shape[1] - 1)
-    for places, forecast in law.forecast(of):
-        # closed from above: a rung can be bought while it and all above it are open
-        shut = np.logical_or.accumulate(board.closed[of[places]][:, -2::-1], axis=1)[:, ::-1]
-        codes = shut @ bits
-        for code in np.unique(codes):
-            some = codes == code
-            rungs = [j for j in forecast.missing if not int(code) >> j & 1]
-            yield places[some], rungs, Forecast(forecast.missing, forecast.mean[some], forecast.covariance[some])
 
 
 def _tails(z: Array, open_: Places, n: int, rng: np.random.Generator) -> Places:

@@ -104,7 +104,7 @@ def test_a_linear_ladder_is_foretold_as_its_joint_gaussian_is(
     found, whole = by_pattern[missing]
     mean, covariance = conditional(LADDER, whole, missing)
     assert len(found.mean) == 60
-    assert np.sqrt(np.mean((found.mean - (mean[:, -1] - TRUTH.threshold)) ** 2)) < 0.1
+    assert np.sqrt(np.mean((found.mean - (mean[:, -1] - TRUTH.centre)) ** 2)) < 0.1
     assert np.sqrt(np.median(found.variance) / covariance[-1, -1]) == pytest.approx(1.0, abs=0.1)
     assert found.covariance[:, :-1, :].mean(0) == pytest.approx(covariance[:-1], abs=0.1)
 
@@ -115,7 +115,7 @@ def test_a_skipped_rung_of_which_the_seen_ones_tell_nothing_adds_what_it_could_h
     of = np.arange(4000, len(scores))
     for places, found in chain.forecast(of):
         mean, covariance = conditional(APART, whole[of[places]], found.missing)
-        assert np.sqrt(np.mean((found.mean - (mean[:, -1] - TRUTH.threshold)) ** 2)) < 0.1
+        assert np.sqrt(np.mean((found.mean - (mean[:, -1] - TRUTH.centre)) ** 2)) < 0.1
         assert np.sqrt(np.median(found.variance) / covariance[-1, -1]) == pytest.approx(1.0, abs=0.1)
         assert found.covariance[:, :-1, :].mean(0) == pytest.approx(covariance[:-1], abs=0.1)
 
@@ -126,7 +126,7 @@ def test_what_is_fitted_to_a_linear_ladder_foretells_it_as_well() -> None:
     of = np.arange(240, len(scores))
     for places, found in fitted(scores).forecast(of):
         mean, covariance = conditional(LADDER, whole[of[places]], found.missing)
-        assert np.sqrt(np.mean((found.mean - (mean[:, -1] - TRUTH.threshold)) ** 2)) < 0.25
+        assert np.sqrt(np.mean((found.mean - (mean[:, -1] - TRUTH.centre)) ** 2)) < 0.25
         assert np.sqrt(np.median(found.variance) / covariance[-1, -1]) == pytest.approx(1.0, abs=0.2)
 
 
@@ -164,7 +164,7 @@ def test_answers_of_candidates_that_skipped_a_rung_do_not_blur_what_the_rung_tel
     of = np.arange(240, 300)
     mean, variance = forecasts(fitted(scores), of)
     assert np.sqrt(np.median(variance) / (1 - 0.95**2)) == pytest.approx(1.0, abs=0.2)
-    assert np.sqrt(np.mean((mean - (0.95 * whole[of, 0] - TRUTH.threshold)) ** 2)) < 0.1
+    assert np.sqrt(np.mean((mean - (0.95 * whole[of, 0] - TRUTH.centre)) ** 2)) < 0.1
 
 
 # What it hears

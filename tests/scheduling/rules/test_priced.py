@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.replay.case import Case
 from sciagent.scheduling.replay.families import family
 from sciagent.scheduling.replay.schedulers import SCHEDULERS, Facts
@@ -85,5 +86,5 @@ def test_without_an_answer_there_is_no_law_and_nothing_more_is_asked() -> None:
     silent = case.truth.scores.copy()
     silent[:, -1] = np.nan
     truth = type(case.truth)(silent, case.truth.costs, np.zeros(200, dtype=bool))
-    run = simulate(truth, Priced(case.threshold, 1, budget=truth.exhaustive), 1.0)
+    run = simulate(truth, Priced(Aims.one(truth.scores.shape[1], case.threshold, 1), budget=truth.exhaustive), 1.0)
     assert run.spent <= truth.exhaustive * (1 + 1e-9)

@@ -1,0 +1,74 @@
+"""What a campaign wants, as the law reads it: an aim for each objective, and the payoff of them together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent.scheduling.law.transforms import TruthTransform
+from sciagent.scheduling.payoff import Graded, Hits, Payoff, utility_payoff
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Aim:
+    """columns: of the board, ascending in rung, that tell of one objective's property; the last one decides. low,
+    high: limits of a hit in its unit. desirability: (n,) values to (n,) in [0, 1]; weight: in the utility."""
+
+    columns: tuple[int, ...]
+    low: float = -math.inf
+    high: float = math.inf
+    desirability: Callable[[Array], Array] | None = None
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Aims:
+    """kind: `hits`, `graded` by utility, or `best`: utility beyond that of the count-th best found."""
+
+    aims: tuple[Aim, ...]
+    kind: str = "hits"
+    count: int = 1
+
+    @classmethod
+    def one(cls, columns: int, threshold: float, sign: int) -> Aims:
+        """Of a ladder of so many columns; hits lie above the threshold where sign is 1, else below."""
+        low, high = (threshold, math.inf) if sign > 0 else (-math.inf, threshold)
+        return cls((Aim(tuple(range(columns)), low, high),))
+
+    def truths(self, scores: Array) -> tuple[TruthTransform, ...]:
+        """From the answers there are; scores: (n, c)."""
+        return tuple(
+            TruthTransform.within(scores[:, aim.columns[-1]], *self._limits(aim)) for aim in self.aims
+        )  # fmt: skip
+
+    def _limits(self, aim: Aim) -> tuple[float, float]:
+        return (aim.low, aim.high) if self.kind == "hits" else (-math.inf, math.inf)
+
+    def payoff(self, truths: Sequence[TruthTransform], scores: Array) -> Payoff:
+        if self.kind == "hits":
+            return Hits(tuple(truths))
+        desirabilities = [
+            _of_y(aim.desirability or np.ones_like, truth) for aim, truth in zip(self.aims, truths, strict=True)
+        ]
+        record = self._record(scores) if self.kind == "best" else 0.0
+        return Graded(utility_payoff(desirabilities, [aim.weight for aim in self.aims], record), len(self.aims))
+
+    def _record(self, scores: Array) -> float:
+        """Utility of the count-th best of those that are fully known; 0 below so many."""
+        known = scores[:, [aim.columns[-1] for aim in self.aims]]
+        known = known[~np.isnan(known).any(1)]
+        if len(known) < self.count:
+            return 0.0
+        worth = [(aim.desirability or np.ones_like)(v) for aim, v in zip(self.aims, known.T, strict=True)]
+        found = utility_payoff([lambda v: v] * len(worth), [aim.weight for aim in self.aims])(np.array(worth))
+        return float(np.sort(found)[-self.count])
+
+
+def _of_y(desirability: Callable[[Array], Array], truth: TruthTransform) -> Callable[[Array], Array]:
+    return lambda y: desirability(truth.inverse(y))
