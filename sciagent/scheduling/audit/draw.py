@@ -8,14 +8,14 @@ the probability that a candidate was audited by then: exactly, and independently
 
 sqrt(p / c) is Neyman's allocation: of all propensities of one expected cost B it leaves the count of missed hits the
 least variance, if the law is right. p (1 - p) in place of p would be for an estimate that trusts the law; this one does
-not, and must not pass over what the law thinks a sure hit. The floor is for a law that is wrong: the interval of
-`recall` is as wide as the least likely candidate makes it, and with half of an even audit it is the narrowest.
+not, and must not pass over what the law thinks a sure hit. The floor is for a law that is wrong: the least propensity
+sets the width of the interval of `recall`, which was narrowest with a floor of half to two thirds of an even audit.
 
 What is exact, and when: p, c and B of a candidate may depend on anything but its own lot. So pass for every candidate
 what was believed when it was dropped, audited ones with the others, and a budget that the audit's own outlay does not
-lower; the outlay is B only on average, and lies above it while old propensities claim more. All that are drawn must be
-finished. A candidate the scheduler turns back to leaves the dropped, as does an audited one it would have turned back
-to.
+lower. A law that learns from audits breaks this a little, by the p of those dropped later and so by τ. The outlay is B
+only on average, and above it while old propensities claim more. All that are drawn must be finished. A candidate that
+the scheduler turns back to leaves the dropped, as does an audited one that it would have turned back to.
 
 Sources: Neyman, J. R. Stat. Soc. 97, 558 (1934); permanent random numbers: Ohlsson, in Business Survey Methods (1995).
 """
@@ -76,7 +76,7 @@ def propensities(p_hit: Array, cost: Array, budget: float, before: Array) -> Arr
     slope = np.sqrt(np.maximum(p_hit, FAINTEST) / cost)
     # the expected cost rises with τ in straight pieces: a candidate joins where τ lifts it off `least`, leaves at π = 1
     knots = np.concatenate([least / slope, 1 / slope])
-    order = np.argsort(knots, kind="stable")
+    order = np.argsort(knots)
     knots = knots[order]
     rise = np.cumsum(np.concatenate([cost * slope, -cost * slope])[order])[:-1] * np.diff(knots)
     spend = least @ cost + np.concatenate([[0.0], np.cumsum(np.maximum(rise, 0.0))])
