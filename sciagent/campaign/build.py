@@ -151,11 +151,22 @@ def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list
             accept,
             rung.on_refusal == "drop",
             position == terminal,
+            forgives(spec, position),
         )
         limits = Limits(wall_seconds=rung.limits.wall_seconds, memory_mb=int(rung.limits.memory_mb))
         model = CostModel(reversed(ratios.get(rung.rung, [])))
         built.append(BuiltRung(ids.get(rung.rung, 0), rung, verifier, rules, limits, model))
     return tuple(built)
+
+
+def forgives(spec: CampaignSpec, position: int) -> bool:
+    """Whether a candidate goes on when this rung fails on it: where the rung is bought for what it tells, and no
+    objective rests on it."""
+    rung = spec.ladder[position]
+    if spec.scheduler.kind != "priced" or rung.tier is Tier.FAST or position >= spec.terminal_position:
+        return False
+    later = {name for one in spec.ladder[position + 1 : spec.terminal_position + 1] for name in one.measured()}
+    return all(o.property in later or o.property not in rung.measured() for o in spec.objectives)
 
 
 def create_or_open(

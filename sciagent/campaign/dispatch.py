@@ -204,7 +204,8 @@ def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -
         {
             "campaign_id": built.row.id, "candidate_id": choice.id, "rung_id": built.rungs[choice.position].id,
             "action": action, "chooser": built.rule.name, "why": why, "watermark": watermark, "index": choice.index,
-            "propensity": choice.propensity, "evidence_id": evidence_id, "at": now,
+            "propensity": choice.propensity, "evidence_id": evidence_id, "at": now, "law_version": choice.law,
+            "price": None if choice.price is None else dict(choice.price),
         }
         for choice, action, why, evidence_id in decided
     ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -18,12 +18,13 @@ from sciagent.campaign.heartbeat import Heartbeat
 from sciagent.campaign.money import Purse
 from sciagent.campaign.pace import Pace, Places
 from sciagent.campaign.prepare import prepare
+from sciagent.campaign.pricing import pricing_of
 from sciagent.campaign.safety import note
 from sciagent.campaign.workbench import CampaignWorkbench
 from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.ports import Turn
+from sciagent.domain.ports import Choice, Turn
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SciagentError, StaleLeaseError
 from sciagent.execution.local import LocalPool
@@ -79,6 +80,7 @@ class Driver:
                 started = {"reaped": self.reaped, "safety": note(built.spec) or "on"}
                 campaigns.log_event(connection, built.row.id, "driver_started", started)
                 self._purse = Purse(built, connection)
+                self._pricing = pricing_of(built, connection, self._purse)
                 self._trajectory_id = self._open_trajectory(connection)
                 self._turn_number, self._cursor = self._last_turn(connection)
                 self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == built.row.id)
@@ -168,9 +170,15 @@ class Driver:
         if said := directives.since(connection, self.built.row.id, self._heard):
             self._heard = said[-1].id
             self._told += said
+            self._touch(one.candidate_id for one in said if one.candidate_id is not None)
             self._purse.refresh(self.built, connection)
             self._hits = queries.hits(connection, self.built.row.id)
             self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == self.built.row.id)
+
+    def _touch(self, candidate_ids: Iterable[int]) -> None:
+        """Something was written about these candidates."""
+        if self._pricing is not None:
+            self._pricing.touch(candidate_ids)
 
     def _obey(self) -> None:
         """Pause, go on, stop, take up an amendment; all else that people say they have written themselves."""
@@ -210,6 +218,7 @@ class Driver:
             return
         with built.ledger.read() as connection:
             self._purse.refresh(built, connection)
+            self._pricing = pricing_of(built, connection, self._purse)
         self._pool.resize(self._own_workers or built.spec.workers)
 
     def _ending(self) -> tuple[CampaignState, str] | None:
@@ -269,6 +278,7 @@ class Driver:
                 self._pace.observe(ticket.rung.rules.position, took)
             for ticket in one.token:
                 self._tickets.pop(ticket.claim.job_id, None)
+            self._touch(ticket.candidate_id for ticket in one.token)
         counts = self.built.spec.goal.kind == "hits"
         if counts and any(one.token[0].rung.rules.is_terminal for one in done):
             with self.built.ledger.read() as connection:
@@ -314,8 +324,9 @@ class Driver:
                 for ticket in take_queued(connection, built, self._purse, self.owner, free, preferred_only):
                     places.alone(ticket.rung.rules.position, ticket)
                 wanted = 0 if preferred_only else wanted - len(places.groups)
-                chosen = choose(connection, built, self._purse, wanted, self._holding) if wanted > 0 else []
+                chosen = self._choose(connection, wanted) if wanted > 0 else []
                 done = promote(connection, built, self._purse, chosen, self.owner, places)
+                self._touch(one.id for one in chosen)
             self._blocked |= done.blocked
             for group in places.groups:  # only after the commit: the ledger is the record
                 self._tickets.update({ticket.claim.job_id: ticket for ticket in group.jobs})
@@ -324,6 +335,13 @@ class Driver:
             if not done.reused:
                 break
         return acted
+
+    def _choose(self, connection: Connection, wanted: int) -> list[Choice]:
+        if self._pricing is None:
+            return choose(connection, self.built, self._purse, wanted, self._holding)
+        chosen = self._pricing.choose(connection, self._purse, wanted, self._holding)
+        self._blocked |= self._pricing.blocked
+        return chosen
 
     def _propose(self) -> bool:
         """One turn of the proposer, if fewer candidates than `ahead` wait; True if it brought anything new."""
@@ -335,6 +353,11 @@ class Driver:
         if self._exhausted or limit <= 0:
             return False
         with built.ledger.read() as connection:
+            if self._pricing is not None:
+                if self._pricing.wants(connection, self._purse) >= built.ahead:
+                    return False
+                self._holding = built.waits and self._pricing.is_preparing(connection)
+                return not self._holding and self._turn(limit)
             paid = built.paid[:1] if built.rule.leaves_behind else built.paid
             runnable = [r.rules.position for r in paid if self._purse.remaining_jobs(r.rules.position) != 0]
             if standings.count_at(connection, built.row.id, runnable, built.ahead) >= built.ahead:
@@ -344,6 +367,11 @@ class Driver:
                 self._holding = standings.count_at(connection, built.row.id, [first], 1) > 0
                 if self._holding:
                     return False
+        return self._turn(limit)
+
+    def _turn(self, limit: int) -> bool:
+        """The proposer's next turn, written down; True unless it has nothing left."""
+        built = self.built
         number = self._turn_number + 1
         seed = int(content_hash([built.spec.campaign, built.spec.seed, 0, number])[:12], 16)
         bench = CampaignWorkbench(built, self._worker, self.owner)

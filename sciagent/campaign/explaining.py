@@ -16,6 +16,7 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.states import Standing
+from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError
 from sciagent.store import campaigns, directives, history, queries, standings
 from sciagent.store.campaigns import CampaignRow, RungRow
@@ -81,8 +82,19 @@ def _rules(row: CampaignRow, ladder: Sequence[RungRow], found: Sequence[Mapping[
         }
         gate = {name: Window(*limits) for name, limits in one["gate"].items()}
         drop = one.get("on_refusal") == "drop"
-        made.append(RungRules(rung.position, rung.tier, gate, accept, drop, terminal))
+        forgives = _forgives(row, ladder, found, rung.position)
+        made.append(RungRules(rung.position, rung.tier, gate, accept, drop, terminal, forgives))
     return made
+
+
+def _forgives(row: CampaignRow, ladder: Sequence[RungRow], found: Sequence[Mapping[str, Any]], position: int) -> bool:
+    """As `build.forgives`, from the spec in the ledger."""
+    last = next(r.position for r in ladder if r.name == row.spec["terminal"])
+    if row.spec["scheduler"]["kind"] != "priced" or ladder[position].tier == Tier.FAST or position >= last:
+        return False
+    measured = [_measures(one, rung, found) for one, rung in zip(row.spec["ladder"], ladder, strict=True)]
+    later = set().union(*measured[position + 1 : last + 1])
+    return all(o["property"] in later or o["property"] not in measured[position] for o in row.spec["objectives"])
 
 
 def _measures(one: Mapping[str, Any], rung: RungRow, found: Sequence[Mapping[str, Any]]) -> set[str]:

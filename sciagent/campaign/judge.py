@@ -17,7 +17,8 @@ from sciagent.domain.states import Standing
 
 @dataclass(frozen=True)
 class RungRules:
-    """What a campaign asks of one rung. accept: limits of the objectives, at the terminal rung only."""
+    """What a campaign asks of one rung. accept: limits of the objectives, at the terminal rung only. forgives: a
+    candidate on which it fails goes on without it."""
 
     position: int
     tier: str
@@ -25,6 +26,7 @@ class RungRules:
     accept: Mapping[str, Window]
     drop_on_refusal: bool
     is_terminal: bool
+    forgives: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ def place(
         rule, last = rules[answer.position], answer.judgement
         position = answer.position
         skipped = last.verdict is Verdict.NOT_APPLICABLE and not rule.drop_on_refusal and not rule.is_terminal
+        skipped |= rule.forgives and last.verdict is Verdict.INCONCLUSIVE
         skipped |= answer.position < word.promoted_to  # a person waived it
         terminal_passed |= rule.is_terminal and last.verdict is Verdict.PASS
         if rule.is_terminal and last.verdict in (Verdict.PASS, Verdict.FAIL):

@@ -74,6 +74,17 @@ class Purse:
         for r, amount in cost.items():
             self._spent[r] = self._spent.get(r, 0.0) + amount
 
+    def limits(self) -> dict[str, float]:
+        """Every limit, by resource, by `rung 3` for jobs of the rung at position 3, and `wall_seconds`."""
+        found = dict(self._limits) | {f"rung {position}": float(n) for position, n in self._jobs_limit.items()}
+        return found | ({} if self._wall_limit is None else {"wall_seconds": 60 * self._wall_limit})
+
+    def used(self) -> dict[str, float]:
+        """Spent or spoken for, by the same names."""
+        found = {r: self._spent.get(r, 0.0) + self._reserved.get(r, 0.0) for r in self._limits}
+        found |= {f"rung {position}": float(self._jobs[position]) for position in self._jobs_limit}
+        return found | ({} if self._wall_limit is None else {"wall_seconds": 60 * self._minutes()})
+
     def _minutes(self) -> float:
         return (self._wall_before + time.monotonic() - self._began) / 60
 

@@ -19,6 +19,7 @@ from sciagent.campaign.spec_sources import (
     BestRungSpec,
     EvolveSpec,
     ExhaustiveSpec,
+    PricedSpec,
     ProposerSpec,
     SchedulerSpec,
     ScreenSpec,
@@ -67,7 +68,7 @@ class CampaignSpec(Part):
     budget: BudgetSpec = Field(description="What the campaign may spend.")
     proposer: ProposerSpec = Field(description="Where candidates come from.")
     scheduler: SchedulerSpec = Field(
-        default_factory=lambda: ThresholdsSpec(kind="thresholds"), description="What routes them up the ladder."
+        default_factory=lambda: PricedSpec(kind="priced", law=None), description="What routes them up the ladder."
     )
     workers: Count = Field(default_factory=cores, description="Jobs at one time; default: the number of cores.")
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from sciagent.campaign.faults import Faults, fault
-from sciagent.campaign.spec_goals import Count, ObjectiveSpec, Part
+from sciagent.campaign.spec_goals import NAME, Count, ObjectiveSpec, Part
 from sciagent.campaign.spec_rungs import RungSpec
 from sciagent.domain.tiers import Tier
 from sciagent.errors import did_you_mean
@@ -93,6 +93,21 @@ class ScreenSpec(Part):
 ProposerSpec = Annotated[EvolveSpec | ScreenSpec, Field(discriminator="kind")]
 
 
+class LawSpec(Part):
+    """Where the law begins."""
+
+    source: str = Field(
+        alias="from", pattern=NAME, description="A campaign of this ledger whose answers it learns from."
+    )
+
+
+class PricedSpec(Part):
+    """Evidence is bought where it is worth most per unit of cost, by a law that learns what each rung tells."""
+
+    kind: Literal["priced"] = Field(description="Where evidence is worth most; the default.")
+    law: LawSpec | None = Field(None, description="Where the law begins; default: from nothing.")
+
+
 class ThresholdsSpec(Part):
     """A candidate goes on to the next rung when it passes the gate of the last one."""
 
@@ -156,5 +171,5 @@ def check_best_rung(
 
 
 SchedulerSpec = Annotated[
-    ThresholdsSpec | ExhaustiveSpec | RandomSpec | HalvingSpec | BestRungSpec, Field(discriminator="kind")
+    PricedSpec | ThresholdsSpec | ExhaustiveSpec | RandomSpec | HalvingSpec | BestRungSpec, Field(discriminator="kind")
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -109,13 +109,17 @@ class RungRoom:
 
 @dataclass(frozen=True)
 class Choice:
-    """Run rung `position` on candidate `id`. propensity: probability with which the rule chose it (1: certain)."""
+    """Run rung `position` on candidate `id`. propensity: probability with which the rule chose it (1: certain).
+
+    law: version of the law that it was chosen by; price: of each resource, in hits a unit of it."""
 
     id: int
     position: int
     index: float
     propensity: float = 1.0
     why: str = ""
+    law: str | None = None
+    price: Mapping[str, float] | None = None
 
 
 class Scheduler(Protocol):

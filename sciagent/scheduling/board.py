@@ -51,6 +51,12 @@ class Board:
         found: Places = np.flatnonzero(~(self.out | self.pending))
         return found
 
+    @property
+    def in_play(self) -> Mask:
+        """(n,) whether anything was or can be bought for it."""
+        found: Mask = ~self.out | np.any(self.closed, axis=1)
+        return found
+
     def columns(self, rung: int) -> list[int]:
         return [c for c, j in enumerate(self.rungs) if j == rung]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,29 +13,66 @@ from sciagent.scheduling.board import Board
 from sciagent.scheduling.law.chain import Chain
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.payoff import Payoff, to_u, told
-from sciagent.scheduling.value import FLOOR, Programme, solve_left, variances_left
+from sciagent.scheduling.value import FLOOR, PRICES, STOP, Programme, U, moves_of, solve_left, variances_left
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 SAMPLE = 256  # candidates whose covariance stands for those of their group
-PROMISING = 48  # of them, those with the largest payoff, stand for how much rungs tell where several things decide
-CLASSES = 16  # of relative costs, at most, in one group
+BANDS = (-2.5, -1.5, -0.5)  # of u: where several things decide, rungs tell of each band in their own way
+TOLD = 48  # candidates that stand for those of their band
+PLANS = 8  # for candidates whose rungs differ in relative cost, at most
+ALIKE = 0.5  # factors of two between relative costs that one plan is made for
+DEAR = 2.0  # terminal verifications: a rung that is never bought
+SOME = 4096  # candidates whose costs the plans are made for
+BLOCK = 1 << 16  # candidates at a time
 MOST_RUNGS = 5  # that a programme weighs at once
 
 
 @dataclass(frozen=True)
 class Group:
-    """Candidates for which one programme holds: the same rungs seen, the same ones to be had at about the same
-    relative cost. places: in the candidates asked for. rungs: to be had, below the terminal one. u: (n,) as in
-    `value`. expected: (n,) payoff of a terminal verification, which costs about `terminal`."""
+    """Candidates for which one programme holds: the same rungs seen, the same ones to be had; of the programmes for
+    different costs, the one by whose plan they are worth most. places: in the candidates asked for. rungs: to be had,
+    below the terminal one. u: (n,) as in `value`. expected: (n,) payoff of a terminal verification. terminal: (n,) what
+    that costs. own: (n, m) cost of the rungs, in terminal verifications; None: as the programme has it. index: (n,)
+    payoff a unit of cost."""
 
     places: Places
     rungs: tuple[int, ...]
     u: Array
     expected: Array
-    terminal: float
+    terminal: Array
+    own: Array | None
+    index: Array
     programme: Programme
+
+    def worth(self, price: float) -> Array:
+        """(n,) V; price: payoff a unit of cost."""
+        return self.programme.worth(self.u, price * self.terminal, self.own)
+
+    def purchases(self, price: float) -> Array:
+        """(n, m + 1) expected ones to come, the terminal rung last."""
+        return self.programme.purchases(self.u, price * self.terminal)
+
+    def action(self, price: float) -> NDArray[np.int64]:
+        """(n,) place in `rungs` of the one to buy, or TERMINAL: at the price, or where that is too high or 0, at the
+        price of the index."""
+        found = self.programme.at_index(self.u)
+        if price <= 0:
+            return found
+        now = self.programme.action(self.u, price * self.terminal)
+        return np.where(now == STOP, found, now)
+
+    def to_go(self, prices: Array) -> Array:
+        """Expected cost to go of all, at each of prices: payoff a unit of cost, ascending."""
+        total = np.zeros(len(prices))
+        bins = np.rint(2 * np.log2(self.terminal)).astype(np.int64)
+        for one in np.unique(bins):
+            mine = bins == one
+            found = self.programme.to_go(self.u[mine], self.terminal[mine])
+            price = prices * float(np.median(self.terminal[mine]))
+            total += np.interp(np.log(price), np.log(PRICES), found)
+        return total
 
 
 def groups(
@@ -45,25 +82,56 @@ def groups(
     last = board.costs.shape[1] - 1
     failures = board.failures()
     simple = len(truths) == 1 and truths[0].is_one_sided and aims.kind == "hits"
-    for places, rungs in _situations(board, of):
+    deciding = {board.rungs[aim.columns[-1]] for aim in aims.aims} - {last}
+    for places, rungs in _situations(board, of, deciding):
         some = of[places]
         means, variances, shares = _forecasts(board, some, rungs, aims, truths, chains)
         if simple:
             u = means[0] / np.sqrt(variances[0])
-            expected, left = truths[0].chance(means[0], np.sqrt(variances[0])), 1 - shares[0]
+            expected = truths[0].chance(means[0], np.sqrt(variances[0]))
         else:
             expected = payoff.expected(means, variances)
-            u, left = to_u(expected), _left(payoff, means, variances, expected, shares)
-        needed = _needed(board, aims, rungs, last)
-        costs = board.costs[some]
-        for mine, relative, terminal in _cost_classes(costs[:, [*rungs, last]]):
-            programme = solve_left(left, relative, failures[[*rungs, last]].tolist(), needed)
-            yield Group(places[mine], rungs, u[mine], expected[mine], terminal, programme)
+            u = to_u(expected)
+        lost = _lost(board, some, rungs, aims)
+        expected, u = np.where(lost, 0.0, expected), np.where(lost, U[0], u)
+        needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
+        fails = failures[[*rungs, last]].tolist()
+        bands = [np.arange(len(u))] if simple else _bands(u)
+        for band in bands:
+            left = 1 - shares[0] if simple else _left(payoff, means[:, band], variances[:, band], u[band], shares)
+            moves = moves_of(left)
+            plans = [
+                solve_left(left, costs, fails, needed, moves)
+                for costs in _typical(board.costs[some[band]][:, [*rungs, last]])
+            ]
+            for start in range(0, len(band), BLOCK):
+                mine = band[start : start + BLOCK]
+                yield from _assigned(board, places[mine], some[mine], rungs, u[mine], expected[mine], plans)
 
 
-def _situations(board: Board, of: Places) -> Iterator[tuple[Places, tuple[int, ...]]]:
+def _assigned(
+    board: Board, places: Places, of: Places, rungs: tuple[int, ...], u: Array, expected: Array,
+    plans: Sequence[Programme],
+) -> Iterator[Group]:  # fmt: skip
+    """Each candidate with the plan by which it is worth most."""
+    terminal = board.costs[of, -1]
+    own = board.costs[of[:, None], np.array(rungs, dtype=np.intp)] / terminal[:, None]
+    if len(plans) == 1 and np.allclose(own, plans[0].costs, rtol=1e-6, atol=1e-9):
+        yield Group(places, rungs, u, expected, terminal, None, plans[0].index(u) / terminal, plans[0])
+        return
+    indices = np.array([plan.index(u, own) for plan in plans]) / terminal
+    chosen = indices.argmax(0)
+    for number, plan in enumerate(plans):
+        mine = np.flatnonzero(chosen == number)
+        if len(mine):
+            yield Group(
+                places[mine], rungs, u[mine], expected[mine], terminal[mine], own[mine], indices[number, mine], plan
+            )
+
+
+def _situations(board: Board, of: Places, deciding: Set[int]) -> Iterator[tuple[Places, tuple[int, ...]]]:
     """Places in `of` of candidates that have seen the same rungs and can buy the same ones, and the latter: a rung can
-    be bought while it and all above it are open."""
+    be bought while it and all above it are open. deciding: rungs that are not left out where there are too many."""
     last = board.costs.shape[1] - 1
     bits = 1 << np.arange(last, dtype=np.int64)
     shut = np.logical_or.accumulate(board.closed[of][:, -2::-1], axis=1)[:, ::-1]
@@ -71,7 +139,8 @@ def _situations(board: Board, of: Places) -> Iterator[tuple[Places, tuple[int, .
     codes = (shut @ bits) * (1 << last) + seen @ bits if last else np.zeros(len(of), dtype=np.int64)
     for code in np.unique(codes):
         rungs = [j for j in range(last) if not int(code) >> (last + j) & 1]
-        yield np.flatnonzero(codes == code), tuple(rungs[-MOST_RUNGS:])
+        spare = [j for j in rungs if j not in deciding][: max(0, len(rungs) - MOST_RUNGS)]
+        yield np.flatnonzero(codes == code), tuple(j for j in rungs if j not in spare)
 
 
 def _forecasts(
@@ -106,36 +175,46 @@ def _forecasts(
     return means, variances, shares
 
 
-def _left(payoff: Payoff, means: Array, variances: Array, expected: Array, shares: Array) -> Array:
-    """(2**m,) share of the variance left, by the candidates that promise most: there the decisions fall."""
-    best = np.argsort(-expected, kind="stable")[:PROMISING]
+def _lost(board: Board, of: Places, rungs: Sequence[int], aims: Aims) -> NDArray[np.bool_]:
+    """(n,) where an objective was not decided and cannot be any more: its rung failed or was passed over."""
+    last, lost = board.costs.shape[1] - 1, np.zeros(len(of), dtype=bool)
+    for aim in aims.aims:
+        rung = board.rungs[aim.columns[-1]]
+        if 0 <= rung < last and rung not in rungs:
+            lost |= np.isnan(board.scores[of, aim.columns[-1]])
+    return lost
+
+
+def _bands(u: Array) -> list[Places]:
+    at = np.searchsorted(BANDS, u)
+    return [mine for band in range(len(BANDS) + 1) if len(mine := np.flatnonzero(at == band))]
+
+
+def _left(payoff: Payoff, means: Array, variances: Array, u: Array, shares: Array) -> Array:
+    """(2**m,) share of the variance left, by some of the candidates, n each, from the most to the least promising."""
+    order = np.argsort(-u, kind="stable")
+    some = order[np.unique(np.linspace(0, len(order) - 1, TOLD).round().astype(np.intp))]
     left: Array = np.ones(shares.shape[1])
     for seen in range(1, shares.shape[1]):
-        second = payoff.second(means[:, best], variances[:, best], shares[:, seen])
-        left[seen] = 1 - float(np.median(told(expected[best], second)))
+        expected, second = payoff.moments(means[:, some], variances[:, some], shares[:, seen])
+        left[seen] = 1 - float(np.median(told(expected, second)))
     return np.maximum(left, FLOOR)
 
 
-def _needed(board: Board, aims: Aims, rungs: Sequence[int], last: int) -> int:
-    """The rungs, a bit each, that decide an objective which the terminal one does not measure."""
-    decide = {board.rungs[aim.columns[-1]] for aim in aims.aims}
-    return sum(1 << place for place, j in enumerate(rungs) if j in decide and j != last)
-
-
-def _cost_classes(costs: Array) -> Iterator[tuple[Places, list[float], float]]:
-    """Candidates in classes of about the same costs, (n, m + 1), the terminal rung last: places, what the rungs cost
-    beside the terminal one, and what that costs."""
-    logs = np.log2(np.maximum(costs, 1e-12 * costs[:, -1:]))
-    logs[:, :-1] -= logs[:, -1:]
-    spread, width = np.ptp(logs, axis=0), 1.0
-    classes = np.zeros(len(costs), dtype=np.int64)
-    while (spread >= width / 2).any():
-        bins = np.rint((logs - logs.min(0)) / width).astype(np.int64)
-        classes = np.ravel_multi_index(tuple(bins.T), tuple(bins.max(0) + 1))
-        if len(np.unique(classes)) <= CLASSES:
+def _typical(costs: Array) -> list[list[float]]:
+    """What the rungs cost in terminal verifications, as plans are made for; costs: (n, m + 1), the terminal rung last.
+    The candidates are halved where they differ most, again and again."""
+    costs = costs[:: max(1, len(costs) // SOME)]
+    logs = np.log2(np.clip(costs[:, :-1] / costs[:, -1:], 1e-12, DEAR))
+    boxes = [logs]
+    while logs.shape[1] and len(boxes) < PLANS:
+        spreads = [np.ptp(box, axis=0).max() for box in boxes]
+        widest = int(np.argmax(spreads))
+        if spreads[widest] < ALIKE:
             break
-        width *= 2
-    for one in np.unique(classes):
-        mine = np.flatnonzero(classes == one)
-        terminal = float(np.median(costs[mine, -1]))
-        yield mine, [float(x) for x in np.median(costs[mine, :-1] / costs[mine, -1:], axis=0)], terminal
+        box = boxes.pop(widest)
+        column = box[:, int(np.argmax(np.ptp(box, axis=0)))]
+        middle = (column.min() + column.max()) / 2
+        boxes += [box[column <= middle], box[column > middle]]
+    found: list[list[float]] = [(2.0 ** np.median(box, axis=0)).tolist() for box in boxes]
+    return found if len(found) == 1 else [*found, [DEAR] * logs.shape[1]]

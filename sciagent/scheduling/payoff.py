@@ -14,8 +14,10 @@ Source of the last identity: Owen, Ann. Math. Stat. 27, 1075 (1956).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -27,11 +29,14 @@ from sciagent.scheduling.law.transforms import TruthTransform, between
 
 Array = NDArray[np.float64]
 
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
-DRAWS = 128  # of all properties at once, the same for every candidate
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(41)
+NODES, WEIGHTS = (NODES + 1) / 2, WEIGHTS / 2  # of (0, 1)
+DRAWS = 256  # of all properties at once, the same for every candidate
+PAIRS = 4096  # the same of two answers each
+BLOCK = 1 << 12  # candidates at a time
 TAIL = 1e-9  # probabilities closer to 0 or 1 are taken as this
 BISECTIONS = 30
+FARTHEST = -37.0  # standard deviations: below lies no number
 
 
 class Payoff(Protocol):
@@ -40,8 +45,9 @@ class Payoff(Protocol):
     def expected(self, means: Array, variances: Array) -> Array:
         """(n,) in [0, 1]."""
 
-    def second(self, means: Array, variances: Array, told: Array) -> Array:
-        """(n,) E[E[payoff | S]²], S a set of rungs that tells the share told, (q,), of each variance."""
+    def moments(self, means: Array, variances: Array, told: Array) -> tuple[Array, Array]:
+        """(n,) E[payoff] and E[E[payoff | S]²], in agreement with each other; S is a set of rungs that tells the share
+        told, (q,), of each variance. For a sample of candidates."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +62,36 @@ class Hits:
             found = found * between(mean, np.sqrt(variance), truth.low, truth.high)
         return found
 
-    def second(self, means: Array, variances: Array, told: Array) -> Array:
+    def moments(self, means: Array, variances: Array, told: Array) -> tuple[Array, Array]:
         found: Array = np.ones(means.shape[1])
         for truth, mean, variance, share in zip(self.truths, means, variances, told, strict=True):
-            sd, rest = np.sqrt(variance), np.sqrt(variance * max(1 - share, 0.0))
-            if share >= 1 - 1e-9:
-                found = found * between(mean, sd, truth.low, truth.high)
-                continue
-            inner = between(mean + np.sqrt(share) * sd * NODES[:, None], rest, truth.low, truth.high)
-            found = found * (WEIGHTS @ inner**2)
-        return found
+            found = found * _both_between(mean, np.sqrt(variance), truth.low, truth.high, float(share))
+        return self.expected(means, variances), found
+
+
+def _both_between(mean: Array, sd: Array, low: float, high: float, share: float) -> Array:
+    """Probability that two answers of N(mean, sd²), which have `share` of the variance in common, both lie between.
+
+    The mean over the first, given that it lies there, of the chance of the second: smooth, however narrow the window
+    and however much is told, where a mean over what is told would have to find a window of that width."""
+    chance = between(mean, sd, low, high)
+    if share >= 1 - 1e-9:
+        return chance
+    if math.isinf(low) and math.isinf(high):
+        return np.ones_like(mean)
+    if math.isinf(low) or math.isinf(high):
+        u = (mean - low) / sd if math.isinf(high) else (high - mean) / sd
+        return both_above(u, share)
+    below, above = (low - mean) / sd, (high - mean) / sd
+    flipped = below + above > 0  # the window lies in the lower half, where probabilities do not cancel
+    below, above = np.where(flipped, -above, below), np.where(flipped, -below, above)
+    start, end = ndtr(np.maximum(below, FARTHEST)), ndtr(np.maximum(above, FARTHEST))
+    one = ndtri(start + (end - start) * NODES[:, None])
+    rest = np.full_like(one, math.sqrt((1 - share) * (1 + share)))
+    centre = share * one
+    then = ndtr((above - centre) / rest) - ndtr((below - centre) / rest)
+    found: Array = chance * (WEIGHTS @ then)
+    return found
 
 
 @dataclass(frozen=True)
@@ -77,33 +103,47 @@ class Graded:
     q: int
 
     def expected(self, means: Array, variances: Array) -> Array:
-        found: Array = self.of(self._spread(means, variances, normal(self.q, DRAWS))).mean(0)
+        draws, weights = normal(self.q, DRAWS)
+        found = np.empty(means.shape[1])
+        for start in range(0, len(found), BLOCK):
+            part = slice(start, start + BLOCK)
+            spread = np.sqrt(variances[:, None, part]) * draws.T[:, :, None]  # (q, draws, n)
+            found[part] = weights @ self.of(means[:, None, part] + spread)
         return found
 
-    def second(self, means: Array, variances: Array, told: Array) -> Array:
-        """The outer and the inner draws are 32 and 32: for a sample of candidates, not for all."""
-        outer, inner = normal(2 * self.q, 32), normal(2 * self.q, 64)[32:]
-        known = self._spread(means, variances * told[:, None], outer[:, : self.q])  # (q, 32, n)
-        rest = np.sqrt(variances * (1 - told[:, None]))
-        then = known[:, :, None, :] + rest[:, None, None, :] * inner[:, self.q :].T[:, None, :, None]
-        found: Array = (self.of(then).mean(1) ** 2).mean(0)
-        return found
+    def moments(self, means: Array, variances: Array, told: Array) -> tuple[Array, Array]:
+        """The second is the mean product of the payoffs of two answers that have in common what is told: unbiased,
+        where the square of a mean is not."""
+        draws, weights = normal(2 * self.q, PAIRS)
+        one, new = draws[:, : self.q], draws[:, self.q :]
+        other = told * one + np.sqrt((1 - told) * (1 + told)) * new
+        first, second = np.empty(means.shape[1]), np.empty(means.shape[1])
+        for place, (mean, sd) in enumerate(zip(means.T, np.sqrt(variances).T, strict=True)):
+            worth = self.of((mean + sd * one).T)
+            first[place] = weights @ worth
+            second[place] = weights @ (worth * self.of((mean + sd * other).T))
+        return first, second
 
-    def _spread(self, means: Array, variances: Array, draws: Array) -> Array:
-        """(q, draws, n)."""
-        found: Array = means[:, None, :] + np.sqrt(variances)[:, None, :] * draws.T[:, :, None]
-        return found
 
-
-def normal(q: int, n: int) -> Array:
-    """(n, q) standard normal draws of low discrepancy, always the same; n: a power of two."""
-    drawn: Array = ndtri(qmc.Sobol(q, seed=0).random(n))
-    return drawn
+@cache
+def normal(q: int, n: int) -> tuple[Array, Array]:
+    """(n, q) draws of low discrepancy, always the same, and the weights (n,), of sum 1, under which they are standard
+    normal; n: a power of two. They are spread wider than that, for payoffs are often rare."""
+    wider = 1 + min(0.5, 0.7 / math.sqrt(q))
+    drawn = wider * ndtri(qmc.Sobol(q, seed=0).random(n))
+    weights = np.exp(-(drawn**2).sum(1) / 2 * (1 - wider**-2))
+    return drawn, weights / weights.sum()
 
 
 def to_u(expected: Array) -> Array:
     """Probit of an expected payoff."""
     found: Array = ndtri(np.clip(expected, TAIL, 1 - TAIL))
+    return found
+
+
+def both_above(u: Array, share: Array | float) -> Array:
+    """Φ2(u, u; share)."""
+    found: Array = ndtr(u) - 2 * owens_t(u, np.sqrt((1 - share) / (1 + share)))
     return found
 
 
@@ -113,7 +153,7 @@ def told(expected: Array, second: Array) -> Array:
     low, high = np.zeros_like(u), np.ones_like(u)
     for _ in range(BISECTIONS):
         share = (low + high) / 2
-        more = ndtr(u) - 2 * owens_t(u, np.sqrt((1 - share) / (1 + share))) < second
+        more = both_above(u, share) < second
         low, high = np.where(more, share, low), np.where(more, high, share)
     return (low + high) / 2
 

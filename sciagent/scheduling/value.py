@@ -16,14 +16,17 @@ Sources: Weitzman, Econometrica 47, 641 (1979); Scully and Terenin, arXiv 2506.1
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
 Array = NDArray[np.float64]
+Places = NDArray[np.intp]
+Moves = Mapping[tuple[int, int], Array]
 
 U = np.linspace(-8.0, 8.0, 321)
 # of one terminal verification, in hits; close together near 1, where candidates are nearly certain
@@ -39,40 +42,63 @@ class Programme:
     """Solved for candidates that have seen the same rungs.
 
     begins: (prices,) the u above which a candidate is worth something at each of PRICES. first: (prices,) the rung to
-    buy there, as a place among `missing`, or TERMINAL. best: (U, prices) the place to buy at any u, STOP where nothing
-    pays. value, spend: (U, prices) V, in hits, and the expected cost to go, in terminal verifications.
+    buy there, as a place among `missing`, or TERMINAL. bought: (prices, m + 1) expected purchases of a candidate that
+    begins there, the terminal rung last. best: (U, prices) the place to buy at any u, STOP where nothing pays. value:
+    (U, prices) V, in hits. costs: (m,) of the missing rungs, in terminal verifications.
+
+    Candidates whose costs differ from these follow the same plan at their own: what they find stays, what they spend
+    does not. To first order that is what a plan of their own would be worth, and never more. own: (n, m) such costs.
     """
 
     begins: Array
     first: NDArray[np.int64]
+    bought: Array
     best: NDArray[np.int64]
     value: Array
-    spend: Array
-    policy: _Policy
+    costs: Array
+    policy: Policy
 
-    def index(self, u: Array) -> Array:
+    @cached_property
+    def spend(self) -> Array:
+        """(U, prices) expected cost to go, in terminal verifications."""
+        return self.policy.spend(np.append(self.costs, 1.0))
+
+    def index(self, u: Array, own: Array | None = None) -> Array:
         """(n,) highest price, in hits a terminal verification, at which a candidate at u is worth something."""
         found: Array = np.exp(np.interp(u, self.begins, np.log(PRICES)))
-        return found
+        if own is None or not len(self.costs):
+            return found
+        plan = np.array([np.interp(u, self.begins, times) for times in self.bought.T])
+        theirs = plan[-1] + self.costs @ plan[:-1]
+        scaled: Array = found * theirs / (plan[-1] + np.einsum("nj,jn->n", own, plan[:-1]))
+        return scaled
 
     def at_index(self, u: Array) -> NDArray[np.int64]:
         """What to buy at u, (n,), at the price of its own index: a place among the missing rungs, or TERMINAL."""
         found: NDArray[np.int64] = self.first[np.clip(np.searchsorted(self.begins, u) - 1, 0, len(PRICES) - 1)]
         return found
 
-    def action(self, u: Array, price: float) -> NDArray[np.int64]:
-        """What to buy at u, (n,), at `price`: a place among the missing rungs, TERMINAL or STOP."""
-        found: NDArray[np.int64] = self.best[nearest(u), _column(price)]
+    def action(self, u: Array, price: float | Array) -> NDArray[np.int64]:
+        """What to buy at u, (n,), at `price`, (n,) or one: a place among the missing rungs, TERMINAL or STOP."""
+        found: NDArray[np.int64] = self.best[nearest(u), _columns(price)]
         return found
 
-    def worth(self, u: Array, price: float) -> Array:
+    def worth(self, u: Array, price: float | Array, own: Array | None = None) -> Array:
         """V at u, (n,), in hits."""
-        found: Array = self.value[nearest(u), _column(price)]
-        return found
+        found: Array = self.value[nearest(u), _columns(price)]
+        if own is None or not len(self.costs):
+            return found
+        saved = (self.purchases(u, price)[:, :-1] * (self.costs - own)).sum(1)
+        changed: Array = np.maximum(found + price * saved, 0.0)
+        return changed
 
-    def purchases(self, u: Array, price: float) -> Array:
+    def purchases(self, u: Array, price: float | Array) -> Array:
         """Expected purchases to go at u: (n, m + 1), the terminal rung last."""
-        found: Array = self.policy.bought(_column(price))[nearest(u)]
+        rows, columns = nearest(u), np.broadcast_to(_columns(price), u.shape)
+        found = np.empty((len(u), len(self.costs) + 1))
+        for column in np.unique(columns):
+            mine = columns == column
+            found[mine] = self.policy.bought(int(column))[rows[mine]]
         return found
 
     def to_go(self, u: Array, weights: Array) -> Array:
@@ -88,9 +114,10 @@ def nearest(u: Array) -> NDArray[np.int64]:
     return rows
 
 
-def _column(price: float) -> int:
-    """The next lower of PRICES."""
-    return int(np.clip(np.searchsorted(PRICES, price * (1 + 1e-9)) - 1, 0, len(PRICES) - 1))
+def _columns(price: float | Array) -> NDArray[np.int64]:
+    """The next lower of PRICES, of each."""
+    found = np.searchsorted(PRICES, np.asarray(price) * (1 + 1e-9)) - 1
+    return np.clip(found, 0, len(PRICES) - 1).astype(np.int64)
 
 
 def solve_price(to_go: Array, left: float) -> float:
@@ -110,101 +137,157 @@ def solve(covariance: Array, costs: Sequence[float], failures: Sequence[float] |
     return solve_left(variances_left(covariance, [[j] for j in range(len(costs))]), costs, failures)
 
 
-def solve_left(
-    left: Array, costs: Sequence[float], failures: Sequence[float] | None = None, needed: int = 0
-) -> Programme:
-    """The same from what each set of rungs leaves open.
+def moves_of(left: Array) -> Moves:
+    """How candidates move when a rung answers, by rungs seen and rung; those that tell nothing are left out.
 
     left: (2**m,) variance of the terminal answer once a set of the m missing rungs, a bit each, has answered.
-    costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no answer; default none. A
-    second failure of the same candidate would hardly change what to do and is left out. needed: the rungs, a bit each,
-    without whose answer there is no hit.
+    """
+    sd = np.sqrt(np.maximum(left, FLOOR * left[0]))
+    return {
+        (seen, j): _move(sd[seen] / sd[seen | 1 << j])
+        for seen in range(len(left)) for j in range(len(left).bit_length() - 1)
+        if not seen >> j & 1 and sd[seen | 1 << j] < sd[seen] * (1 - 1e-4)
+    }  # fmt: skip
+
+
+def solve_left(
+    left: Array, costs: Sequence[float], failures: Sequence[float] | None = None, needed: int = 0,
+    moves: Moves | None = None,
+) -> Programme:  # fmt: skip
+    """The same from what each set of rungs leaves open.
+
+    left: as for `moves_of`. costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no
+    answer; default none. A second failure of the same candidate would hardly change what to do and is left out. needed:
+    the rungs, a bit each, without whose answer there is no hit. moves: of `left`, where they are known already.
     """
     m = len(costs)
     fails = np.zeros(m + 1) if failures is None else np.asarray(failures, dtype=float)
-    sd = np.sqrt(np.maximum(left, FLOOR * left[0]))
-    moves = {
-        (seen, j): _move(sd[seen] / sd[seen | 1 << j])
-        for seen in range(1 << m) for j in range(m)
-        if not seen >> j & 1 and sd[seen | 1 << j] < sd[seen] * (1 - 1e-4)
-    }  # fmt: skip
-    shape = (len(U), len(PRICES))
+    moves = moves_of(left) if moves is None else moves
     terminal = (1 - fails[-1]) * ndtr(U)[:, None] - PRICES
     solved: dict[tuple[int, int], _Solved] = {}
 
     def state(seen: int, gone: int) -> _Solved:
         if (seen, gone) in solved:
             return solved[seen, gone]
-        if needed & ~seen:
-            q, spend, best = np.full(shape, -np.inf), np.zeros(shape), np.full(shape, STOP)
-        else:
-            q, spend, best = terminal.copy(), np.ones(shape), np.full(shape, TERMINAL)
+        possible = not needed & ~seen
+        q = terminal.copy() if possible else np.full(terminal.shape, -np.inf)
+        best = np.full(terminal.shape, TERMINAL if possible else STOP, dtype=np.int8)
         for j in range(m):
             if (seen | gone) >> j & 1 or ((seen, j) not in moves and not needed >> j & 1):
                 continue
-            then = state(seen | 1 << j, gone)
-            gain, to_go = then.value, then.spend
+            gain = state(seen | 1 << j, gone).value
             if (seen, j) in moves:
-                both = moves[seen, j] @ np.hstack([gain, to_go])
-                gain, to_go = both[:, : shape[1]], both[:, shape[1] :]
+                gain = moves[seen, j] @ gain
             if fails[j] and not gone:
-                other = state(seen, 1 << j)
-                gain = (1 - fails[j]) * gain + fails[j] * other.value
-                to_go = (1 - fails[j]) * to_go + fails[j] * other.spend
+                gain = (1 - fails[j]) * gain + fails[j] * state(seen, 1 << j).value
             gain = gain - PRICES * costs[j]
             better = gain > q
-            q, spend = np.where(better, gain, q), np.where(better, costs[j] + to_go, spend)
-            best[better] = j
-        pays = q > 0
-        solved[seen, gone] = _Solved(q, np.where(pays, q, 0.0), np.where(pays, spend, 0.0), np.where(pays, best, STOP))
+            np.copyto(q, gain, where=better)
+            np.copyto(best, j, where=better)
+        np.copyto(best, STOP, where=q <= 0)
+        solved[seen, gone] = _Solved(q, np.maximum(q, 0.0), best)
         return solved[seen, gone]
 
     found = state(0, 0)
-    begins, first = _crossings(found.q, found.best)
-    return Programme(begins, first, found.best, found.value, found.spend, _Policy(m, fails, moves, solved))
+    policy = Policy(m, fails, moves, solved)
+    rows, begins = _crossings(found.q)
+    best = found.best.astype(np.int64)
+    first = best[rows, np.arange(len(PRICES))]
+    if needed and (first == STOP).any():  # where nothing pays, what would be bought next
+        first = np.where(first == STOP, (needed & -needed).bit_length() - 1, first)
+    first = np.where(first == STOP, TERMINAL, first)
+    return Programme(begins, first, policy.from_rows(rows), best, found.value, np.array(costs, dtype=float), policy)
 
 
 @dataclass(frozen=True)
 class _Solved:
-    """Of one set of rungs seen: value of the best purchase (it may be below 0), value, spend, the purchase; each
-    (U, prices)."""
+    """Of one set of rungs seen and one that failed: value of the best purchase (it may be below 0), value, and the
+    purchase, STOP where none pays; each (U, prices)."""
 
     q: Array
     value: Array
-    spend: Array
-    best: NDArray[np.int64]
+    best: NDArray[np.int8]
 
 
 @dataclass(frozen=True)
-class _Policy:
-    """What is bought from each set of rungs seen, and where a candidate goes from there."""
+class Policy:
+    """What is bought from each set of rungs seen, and where a candidate goes from there. m: rungs. fails: (m + 1,).
+    solved: by set of rungs seen and set of those that failed, which is empty or one."""
 
     m: int
     fails: Array
-    moves: Mapping[tuple[int, int], Array]
+    moves: Moves
     solved: Mapping[tuple[int, int], _Solved]
+
+    def spend(self, costs: Array) -> Array:
+        """(U, prices) expected cost to go; costs: (m + 1,)."""
+        known: dict[tuple[int, int], Array] = {}
+        for seen, gone in reversed(self._order()):
+            best = self.solved[seen, gone].best
+            found = np.where(best == TERMINAL, costs[-1], 0.0)
+            for j, then, failed in self._next(seen, gone, best):
+                later = known[then]
+                if (seen, j) in self.moves:
+                    later = self.moves[seen, j] @ later
+                if failed is not None:
+                    later = (1 - self.fails[j]) * later + self.fails[j] * known[failed]
+                found = np.where(best == j, costs[j] + later, found)
+            known[seen, gone] = found
+        return known[0, 0]
 
     def bought(self, column: int) -> Array:
         """(U, m + 1) expected purchases to go of each rung, the terminal one last, at one of PRICES."""
-        return self._from(0, 0, column, {})
+        known: dict[tuple[int, int], Array] = {}
+        for seen, gone in reversed(self._order()):
+            best = self.solved[seen, gone].best[:, column]
+            found = np.zeros((len(U), self.m + 1))
+            found[best == TERMINAL, -1] = 1.0
+            for j, then, failed in self._next(seen, gone, best):
+                later = known[then]
+                if (seen, j) in self.moves:
+                    later = self.moves[seen, j] @ later
+                if failed is not None:
+                    later = (1 - self.fails[j]) * later + self.fails[j] * known[failed]
+                found[best == j] = later[best == j]
+                found[best == j, j] += 1.0
+            known[seen, gone] = found
+        return known[0, 0]
 
-    def _from(self, seen: int, gone: int, column: int, known: dict[tuple[int, int], Array]) -> Array:
-        if (seen, gone) in known:
-            return known[seen, gone]
-        best = self.solved[seen, gone].best[:, column]
-        found = np.zeros((len(U), self.m + 1))
-        found[best == TERMINAL, -1] = 1.0
-        for j in set(best.tolist()) - {TERMINAL, STOP}:
-            later = self._from(seen | 1 << j, gone, column, known)
-            if (seen, j) in self.moves:
-                later = self.moves[seen, j] @ later
-            if self.fails[j] and not gone:
-                failed = self._from(seen, 1 << j, column, known)
-                later = (1 - self.fails[j]) * later + self.fails[j] * failed
-            found[best == j] = later[best == j]
-            found[best == j, j] += 1.0
-        known[seen, gone] = found
+    def from_rows(self, rows: Places) -> Array:
+        """(prices, m + 1) the same of candidates that begin at one of U, rows: (prices,), at each of PRICES; the
+        terminal rung where none buys anything."""
+        found = np.zeros((len(PRICES), self.m + 1))
+        begin = np.zeros((len(U), len(PRICES)))
+        begin[rows, np.arange(len(PRICES))] = 1.0
+        here = {(0, 0): begin}
+        for seen, gone in self._order():
+            if (seen, gone) not in here:
+                continue
+            mass, best = here.pop((seen, gone)), self.solved[seen, gone].best
+            found[:, -1] += (mass * (best == TERMINAL)).sum(0)
+            for j, then, failed in self._next(seen, gone, best):
+                going = mass * np.equal(best, j)
+                found[:, j] += going.sum(0)
+                if failed is not None:
+                    here[failed] = here.get(failed, 0.0) + self.fails[j] * going
+                    going = (1 - self.fails[j]) * going
+                if (seen, j) in self.moves:
+                    going = self.moves[seen, j].T @ going
+                here[then] = here.get(then, 0.0) + going
+        found[found.sum(1) == 0, -1] = 1.0
         return found
+
+    def _order(self) -> list[tuple[int, int]]:
+        """States, each before those that it leads to."""
+        return sorted(self.solved, key=lambda at: (at[0].bit_count(), at[1]))
+
+    def _next(
+        self, seen: int, gone: int, best: NDArray[np.int8]
+    ) -> Iterator[tuple[int, tuple[int, int], tuple[int, int] | None]]:
+        """The rungs that are bought anywhere, with the state after an answer and, where it may fail, after none."""
+        for j in range(self.m):
+            if (best == j).any():
+                yield j, (seen | 1 << j, gone), (seen, 1 << j) if self.fails[j] and not gone else None
 
 
 def variances_left(covariance: Array, columns: Sequence[Sequence[int]]) -> Array:
@@ -224,22 +307,26 @@ def _move(ratio: float) -> Array:
     """(U, U) weights that average a function on U, linear between its points and constant beyond their ends, over
     u' ~ N(ratio u, ratio² - 1)."""
     sd = float(np.sqrt(ratio**2 - 1))
-    x = (ratio * U[:, None] - np.concatenate([[U[0] - _STEP], U, [U[-1] + _STEP]])) / sd
+    half = len(U) // 2  # the other half is its mirror image
+    x = (ratio * U[half:, None] - np.concatenate([[U[0] - _STEP], U, [U[-1] + _STEP]])) / sd
     above = sd * (x * ndtr(x) + np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi))  # E[(u' - knot)+]
-    hats: Array = (above[:, :-2] - 2 * above[:, 1:-1] + above[:, 2:]) / _STEP
+    hats: Array = np.empty((len(U), len(U)))
+    hats[half:] = (above[:, :-2] - 2 * above[:, 1:-1] + above[:, 2:]) / _STEP
     # what the hats at the ends leave out lies beyond them
-    hats[:, -1] += (above[:, -2] - above[:, -1]) / _STEP
-    hats[:, 0] += 1 - hats.sum(1)
+    hats[half:, -1] += (above[:, -2] - above[:, -1]) / _STEP
+    hats[half:, 0] += 1 - hats[half:].sum(1)
+    hats[:half] = hats[:half:-1, ::-1]
     return hats
 
 
-def _crossings(q: Array, best: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
-    """Where the value of the best purchase rises above 0 at each price, ascending with the price."""
-    begins, first = np.empty(len(PRICES)), np.empty(len(PRICES), dtype=np.int64)
-    for place in range(len(PRICES)):
-        up = int(np.argmax(q[:, place] > 0)) if (q[:, place] > 0).any() else len(U) - 1
-        low = max(up - 1, 0)
-        rise = q[up, place] - q[low, place]
-        begins[place] = U[low] + (_STEP * np.clip(-q[low, place] / rise, 0, 1) if rise > 0 else _STEP)
-        first[place] = best[up, place] if best[up, place] != STOP else TERMINAL
-    return np.maximum.accumulate(begins + 1e-9 * np.arange(len(begins))), first
+def _crossings(q: Array) -> tuple[Places, Array]:
+    """Where the value of the best purchase, (U, prices), rises above 0 at each price, ascending with the price: the row
+    above, or the last one where it does nowhere, and u."""
+    pays = q > 0
+    up = np.where(pays.any(0), pays.argmax(0), len(U) - 1)
+    low, prices = np.maximum(up - 1, 0), np.arange(q.shape[1])
+    below, above = (np.maximum(q[rows, prices], -1e3) for rows in (low, up))
+    rises = above > below
+    part = np.divide(-below, above - below, out=np.ones_like(below), where=rises)
+    begins = U[low] + _STEP * np.where(rises, np.clip(part, 0, 1), 1.0)
+    return up, np.maximum.accumulate(begins + 1e-9 * prices)

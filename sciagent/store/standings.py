@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -65,6 +65,43 @@ def update_many(connection: Connection, campaign_id: int, values: Mapping[int, M
 def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:
     query = sa.select(t.campaign_candidate).where(_CC.campaign_id == campaign_id, _CC.candidate_id == candidate_id)
     return connection.execute(query).mappings().one_or_none()
+
+
+class Stands(NamedTuple):
+    """Where a candidate stands, in few words."""
+
+    candidate_id: int
+    seq: int
+    standing: Standing
+    position: int
+    depth: int
+
+
+_STANDS = (_CC.candidate_id, _CC.seq, _CC.standing, _CC.position, _CC.depth)
+
+
+def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -> list[Stands]:
+    """Candidates from sequence number `first` on, in order."""
+    query = sa.select(*_STANDS).where(_CC.campaign_id == campaign_id, _CC.seq >= first).order_by(_CC.seq).limit(limit)
+    return [_stands(row) for row in connection.execute(query)]
+
+
+def of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> list[Stands]:
+    """Of these candidates, at most some hundreds, those that the campaign has."""
+    query = sa.select(*_STANDS).where(_CC.campaign_id == campaign_id, _CC.candidate_id.in_(candidate_ids))
+    return [_stands(row) for row in connection.execute(query)]
+
+
+def climbed(connection: Connection, campaign_id: int, limit: int) -> list[int]:
+    """Ledger ids of candidates that any rung has answered: hits first, then who got furthest."""
+    query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= 0)
+    order = (_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc(), _CC.seq)
+    return [int(i) for i in connection.execute(query.order_by(*order).limit(limit)).scalars()]
+
+
+def _stands(row: Any) -> Stands:
+    candidate_id, seq, standing, position, depth = row
+    return Stands(int(candidate_id), int(seq), Standing(standing), int(position), int(depth))
 
 
 def waiting(

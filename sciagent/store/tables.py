@@ -25,7 +25,7 @@ metadata = MetaData(
 
 APPEND_ONLY = (
     "evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive",
-    "artifact_removal",
+    "artifact_removal", "law",
 )  # fmt: skip
 Id = sa.BigInteger().with_variant(Integer(), "sqlite")
 Key = String(64)
@@ -272,6 +272,13 @@ decision = Table(
     Column("propensity", sa.Float, nullable=False), _ref("evidence_id", "evidence.id", nullable=True), _when("at"),
     Index("ix_decision_campaign_candidate", "campaign_id", "candidate_id"),
     Index("ix_decision_campaign_action", "campaign_id", "action"), Index("ix_decision_rung_action", "rung_id", "action"),
+)  # fmt: skip
+
+# what a scheduler had learnt when it looked for hyper-parameters; with the evidence up to the watermark it is the law
+law = Table(
+    "law", metadata, _id(), _ref("campaign_id", "campaign.id"), Column("version", String(64), nullable=False),
+    Column("watermark", Id, nullable=False), Column("state", Json, nullable=False), _when("at"),
+    Index("ix_law_campaign", "campaign_id", "id"),
 )  # fmt: skip
 
 # what a person told a campaign to do; written under the lock of the campaign's row, so that ids come in commit order

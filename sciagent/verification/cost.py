@@ -56,10 +56,14 @@ class CostModel:
             self._ratios.append(actual.get("core_seconds", 0.0) / declared["core_seconds"])
             self._ninetieth = None
 
+    @property
+    def factor(self) -> float:
+        """Mean ratio of actual to declared; 1 below five observations."""
+        return float(np.mean(self._ratios)) if self.learnt else 1.0
+
     def expected(self, declared: Cost) -> Cost:
-        """The declared cost times the mean ratio; as declared below five observations."""
-        factor = float(np.mean(self._ratios)) if self.learnt else 1.0
-        return Cost({r: a * factor for r, a in declared.items()})
+        """The declared cost times the mean ratio."""
+        return Cost({r: a * self.factor for r, a in declared.items()})
 
     def reservation(self, declared: Cost) -> Cost:
         """The 90th percentile: what must be left in the budget before a job is started."""

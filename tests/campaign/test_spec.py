@@ -79,7 +79,7 @@ def test_labels_terminal_scheduler_and_workers_have_defaults(folder: Path) -> No
         ("seed: 1\n", ""),
     )
     assert spec.ladder[0].label == "fake_checks"
-    assert (spec.terminal, spec.scheduler.kind, spec.workers, spec.seed) == ("dft", "thresholds", cores(), 0)
+    assert (spec.terminal, spec.scheduler.kind, spec.workers, spec.seed) == ("dft", "priced", cores(), 0)
 
 
 def test_the_terminal_rung_is_by_default_the_last_that_is_not_of_the_world(folder: Path) -> None:

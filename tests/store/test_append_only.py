@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.directives import Verb
-from sciagent.store import campaigns, directives, evidence, jobs
+from sciagent.store import campaigns, directives, evidence, jobs, laws
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 from sciagent.store.ledger import Ledger
@@ -15,7 +15,7 @@ from tests.support import rows
 CHANGES = {
     "evidence": "detail = 'x'", "quantity": "value = 0", "artifact": "size = 0", "decision": "propensity = 0",
     "spend": "amount = 0", "cost_observation": "amount = 0", "campaign_amendment": "why = 'x'",
-    "directive": "why = 'x'", "artifact_removal": "size = 0",
+    "directive": "why = 'x'", "artifact_removal": "size = 0", "law": "version = 'x'",
 }  # fmt: skip
 
 
@@ -40,6 +40,7 @@ def full(ledger: Ledger) -> Ledger:
         directives.write(connection, row.id, Verb.HOLD, "me", "wait", candidate_id=candidate_id)
         removal = {"sha256": "a" * 64, "size": 12, "who": "me", "why": "old", "at": db_now(connection)}
         connection.execute(t.artifact_removal.insert().values(removal))
+        laws.write(connection, row.id, {"price": 0.1})
         connection.execute(
             t.decision.insert().values(
                 campaign_id=row.id, candidate_id=candidate_id, rung_id=rung_id, action="run", chooser="test",

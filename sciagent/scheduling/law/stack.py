@@ -43,6 +43,7 @@ class Stack:
         self._rng = rng
         self._hyper: dict[tuple[int, int], dict[int, Hyper]] = {}  # by law and question
         self._fitted_at = 0
+        self.fits = 0  # how often hyper-parameters were looked for
 
     def is_due(self, answers: int) -> bool:
         """Whether hyper-parameters will be looked for. answers: how many were paid for."""
@@ -53,6 +54,7 @@ class Stack:
         refit = self.is_due(answers)
         if refit:
             self._fitted_at = answers
+            self.fits += 1
         chains = []
         for place, similarity in enumerate(self._kinds):
             mine = []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,16 @@ class TruthTransform:
 
     def __call__(self, values: Array) -> Array:
         return self.sign * (values - self.centre) / self.scale
+
+    def state(self) -> dict[str, float | None]:
+        """As JSON, which has no infinity: None."""
+        return {k: (v if math.isfinite(v) else None) for k, v in asdict(self).items()}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, float | None]) -> TruthTransform:
+        ends = {"low": -math.inf, "high": math.inf}
+        found = {k: (ends[k] if v is None else v) for k, v in state.items()}
+        return cls(found["centre"], found["scale"], int(found["sign"]), found["low"], found["high"])
 
     def inverse(self, y: Array) -> Array:
         """Values in the rung's own unit."""

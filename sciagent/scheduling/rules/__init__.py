@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sciagent.domain.ports import Scheduler
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.rules.best_rung import BestRung
+from sciagent.scheduling.rules.by_price import ByPrice
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.scheduling.rules.random import Random
@@ -29,6 +30,7 @@ RULES: dict[str, Callable[[Setup], Scheduler]] = {
     "best_rung": lambda s: BestRung(s.terminal if s.rung is None else s.rung, s.terminal),
     "exhaustive": lambda s: Exhaustive(),
     "halving": lambda s: Halving(s.eta),
+    "priced": lambda s: ByPrice(),
     "random": lambda s: Random(s.seed),
     "thresholds": lambda s: Thresholds(),
 }

@@ -10,6 +10,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ Places = NDArray[np.intp]
 
 FREE = 0.011  # of the terminal rung's cost: a rung up to here is a feature
 FREE_SHARE = 0.03  # of the budget: where a rung for all costs more, its worth is first learned
+TRUSTED_SHARE = 0.25  # the same for a rung that measures what is wanted, if at another level
 WARM_UP = 4  # terminal answers before there is a law
 WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learned
 WARM_UP_SHARE = 0.1  # of the budget, at most
@@ -43,53 +46,67 @@ class Priced:
 
     Attributes: `price`, payoff a unit of cost at which the budget would just be spent, as of the last fit; 0 where it
     buys everything. `index`, `expected`, `value`: (n,) of each candidate as of when it was last looked at: payoff a
-    unit of cost, payoff of a terminal verification, and value at the price; NaN before.
+    unit of cost, payoff of a terminal verification, and value at the price; NaN before. `purchases`: (n, k) expected
+    ones to come, at the price. trusted: rungs that measure what is wanted, if at another level: known to tell.
     """
 
     def __init__(
-        self, aims: Aims, similarity: Similarity | None = None, seed: int = 0, budget: float = math.inf
-    ) -> None:
-        self.aims, self.budget = aims, budget
+        self, aims: Aims, similarity: Similarity | None = None, seed: int = 0, budget: float = math.inf,
+        trusted: frozenset[int] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.aims, self.budget, self._trusted = aims, budget, trusted
         self._rng = np.random.default_rng(seed)
         self._truths: tuple[TruthTransform, ...] | None = None
         self._stack = Stack(similarity, self._rng)
         self._lessons = 0.0
+        self._pupils: list[int] = []  # those that go up the whole ladder
         self.price = 0.0
         self.index, self.expected, self.value = np.empty(0), np.empty(0), np.empty(0)
+        self.purchases = np.empty((0, 0))
 
     def choose(self, board: Board, left: float) -> list[Purchase]:
         """The next batch, most urgent first; empty when nothing can be bought. left: what may still be spent."""
-        return self._features(board, left) or self._first(board, left) or self._best(board, left)
+        return self.features(board, left) or self._first(board, left) or self._best(board, left)
 
-    def _features(self, board: Board, left: float) -> list[Purchase]:
+    def features(self, board: Board, left: float) -> list[Purchase]:
+        """Rungs that cost next to nothing, for all who lack them."""
         return [
             Purchase(int(i), j, math.inf)
-            for j in self._free(board)
+            for j in self.free(board)
             for i in board.open[~board.closed[board.open, j]]
             if board.costs[i, j] <= left
         ]
 
-    def _free(self, board: Board) -> list[int]:
+    def free(self, board: Board) -> list[int]:
         """The rungs that cost next to nothing beside the terminal one, and for all beside the budget."""
-        cheap = np.median(board.costs / board.costs[:, -1:], axis=0) <= FREE
-        return [int(j) for j in np.flatnonzero(cheap & (board.costs.sum(0) <= FREE_SHARE * self.budget))]
+        costs = board.costs[board.in_play]
+        if not len(costs):
+            return []
+        cheap = np.median(costs / costs[:, -1:], axis=0) <= FREE
+        share = np.array([TRUSTED_SHARE if j in self._trusted else FREE_SHARE for j in range(len(cheap))])
+        return [int(j) for j in np.flatnonzero(cheap & (costs.sum(0) <= share * self.budget))]
 
     def _first(self, board: Board, left: float) -> list[Purchase]:
         """Whole ladders for some, until there are enough terminal answers to learn from."""
         if self._truths is not None:
             return []
-        free, last = self._free(board), board.costs.shape[1] - 1
+        free, last = self.free(board), board.costs.shape[1] - 1
         paid = [j for j in range(last) if j not in free]
-        price = float(np.median(board.costs.sum(1)))
+        costs = board.costs[board.in_play]
+        price = float(np.median(costs.sum(1))) if len(costs) else 1.0
         wanted = WARM_UP + WARM_UP_RUNG * len(paid)
-        wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(self.budget, len(board.out) * price) / price)))
-        lacking = wanted - int(self._decided(board).sum())
-        open_ = board.open[~board.closed[board.open, last]]
-        if lacking <= 0 or not len(open_):
-            return []
-        columns = [c for j in free for c in board.columns(j)]
-        chosen = _tails(board.scores[open_][:, columns], open_, lacking, self._rng)
-        return [Purchase(int(i), j, math.inf) for i in chosen for j in range(last + 1) if not board.closed[i, j]]
+        wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(self.budget, len(costs) * price) / price)))
+        self._pupils = [i for i in self._pupils if not board.out[i]]
+        lacking = wanted - int(self._decided(board).sum()) - len(self._pupils)
+        open_ = np.setdiff1d(board.open[~board.closed[board.open, last]], self._pupils)
+        if lacking > 0 and len(open_):
+            columns = [c for j in free for c in board.columns(j)]
+            self._pupils += [int(i) for i in _tails(board.scores[open_][:, columns], open_, lacking, self._rng)]
+        return [
+            Purchase(i, j, math.inf)
+            for i in self._pupils if not board.pending[i]
+            for j in range(last + 1) if not board.closed[i, j]
+        ]  # fmt: skip
 
     def _decided(self, board: Board) -> NDArray[np.bool_]:
         """(n,) whether every aim is decided."""
@@ -97,11 +114,14 @@ class Priced:
         return found
 
     def _best(self, board: Board, left: float) -> list[Purchase]:
-        if not len(board.open) or not self._decided(board).any():
+        decided = int(self._decided(board).sum())
+        if not len(board.open) or not decided:
             return []
         if self._truths is None:
+            if decided < len(self._pupils):
+                return []  # most of those that are to be learned from are still at work
             self._truths = self.aims.truths(board.scores)
-        free = self._free(board)
+        free = self.free(board)
         paid = [j for j in range(board.costs.shape[1]) if j not in free]
         known = sum(int(board.answered(j).sum()) for j in paid)
         of = self._worth_a_look(board, self._stack.is_due(known))
@@ -112,7 +132,7 @@ class Priced:
         rung = self._price(board, of, self._stack.fit(questions, known), left)
         index = self.index[of]
         order = np.argsort(-index, kind="stable")
-        worth = max(BATCH * float(np.median(board.costs[:, -1])), BATCH_SHARE * board.spent)
+        worth = max(BATCH * float(np.median(board.costs[of, -1])), BATCH_SHARE * board.spent)
         count = int(np.searchsorted(board.costs[of[order], rung[order]].cumsum(), worth, side="right"))
         batch = [Purchase(int(of[i]), int(rung[i]), float(index[i])) for i in order[: max(1, count)]]
         return self._with_lessons(board, batch, paid[:-1])
@@ -121,6 +141,9 @@ class Priced:
         """Open candidates to forecast: all where the law is fitted anew; else, for the order changes slowly, those near
         its top and those that are new to it."""
         new = np.full(len(board.out) - len(self.index), np.nan)
+        self.purchases = np.concatenate(
+            [self.purchases.reshape(-1, board.costs.shape[1]), np.zeros((len(new), board.costs.shape[1]))]
+        )
         self.index, self.expected, self.value = (
             np.concatenate([known, new]) for known in (self.index, self.expected, self.value)
         )
@@ -131,6 +154,32 @@ class Priced:
             return of
         chosen: Places = np.sort(of[np.argpartition(-index, ahead)[:ahead]])
         return chosen
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether there is a law yet."""
+        return self._truths is not None
+
+    @property
+    def fits(self) -> int:
+        """How often hyper-parameters were looked for."""
+        return self._stack.fits
+
+    def state(self) -> dict[str, Any]:
+        """What was learnt, as JSON; with the evidence of the time it makes the same law again."""
+        truths = None if self._truths is None else [one.state() for one in self._truths]
+        return {"stack": self._stack.state(), "truths": truths, "lessons": self._lessons, "price": self.price}
+
+    def learn_from(self, state: Mapping[str, Any]) -> None:
+        """Begin with the hyper-parameters of another campaign's law, to be looked for again at the first fit."""
+        self._stack.restore(state["stack"] | {"fitted_at": 0})
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Begin where another left off."""
+        self._stack.restore(state["stack"])
+        self._lessons, self.price = float(state["lessons"]), float(state["price"])
+        if state["truths"] is not None:
+            self._truths = tuple(TruthTransform.restored(one) for one in state["truths"])
 
     def _with_lessons(self, board: Board, batch: list[Purchase], rungs: list[int]) -> list[Purchase]:
         """The batch, and for some that skip `rungs` on their way to the terminal one those too."""
@@ -173,6 +222,9 @@ class Priced:
             expected[places] += law.weight * group.expected
             value[places] += law.weight * group.programme.worth(group.u, price)
             if law is heaviest:
+                bought = np.zeros((len(places), last + 1))
+                bought[:, [*group.rungs, last]] = group.programme.purchases(group.u, price)
+                self.purchases[of[places]] = bought
                 action = group.programme.at_index(group.u)
                 if self.price > 0:
                     now = group.programme.action(group.u, price)

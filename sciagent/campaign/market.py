@@ -1,0 +1,160 @@
+"""The board of a campaign, kept in step with the ledger: who is open, what each rung said, what each job would take.
+
+A candidate's row is its sequence number in the campaign, after the rows of an earlier campaign that the law learns
+from. Rows are read again when something was written about them; nothing here is not in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.build import Built
+from sciagent.campaign.columns import KNOWN, Reading
+from sciagent.chemistry.fingerprint import morgan_counts
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.cost import Cost
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.states import Standing
+from sciagent.scheduling.board import Board
+from sciagent.scheduling.law.growing import GrowingTanimoto
+from sciagent.store import candidates, evidence, standings
+from sciagent.verification.cost import cost_or_none
+
+Array = NDArray[np.float64]
+
+CHUNK = 500
+SHARED = 2000  # candidates of an earlier campaign, at most
+WORKED = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
+
+
+class Market:
+    """Attributes: `board`; `ids`, (n,) ledger ids of its rows; `known`, rungs (places in `reading.paid`) whose answer
+    is there already, by row; `declared`, (n, k) by resource: what jobs are declared to take; `structures`."""
+
+    def __init__(self, built: Built, reading: Reading, connection: Connection, learn_from: int | None = None) -> None:
+        """learn_from: ledger id of a campaign whose candidates the law learns from, too."""
+        self._built, self.reading = built, reading
+        k, c = len(reading.paid), len(reading.columns)
+        self.board = Board(
+            np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), tuple(one.at for one in reading.columns)
+        )
+        self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.known: dict[int, int] = {}
+        self.declared: dict[str, Array] = {"core_seconds": np.empty((0, k))}
+        self.structures = GrowingTanimoto()
+        self._counted: NDArray[np.bool_] = np.empty((0, k), dtype=bool)
+        self._touched: set[int] = set()
+        self._first = 0
+        if learn_from is not None:
+            self._learn(connection, learn_from)
+        self._first = len(self.ids)
+        self.refresh(connection)
+
+    @property
+    def arrived(self) -> int:
+        """Candidates of this campaign."""
+        return len(self.ids) - self._first
+
+    def touch(self, candidate_ids: Iterable[int]) -> None:
+        """Something was written about these."""
+        self._touched.update(candidate_ids)
+
+    def refresh(self, connection: Connection) -> int:
+        """Take in who has arrived and what was written; returns how many rows were looked at."""
+        seen = 0
+        while rows := standings.arrivals(connection, self._built.row.id, self.arrived, CHUNK):
+            self._enter(connection, rows)
+            seen += len(rows)
+        touched, self._touched = sorted(self._touched), set()
+        for start in range(0, len(touched), CHUNK):
+            rows = standings.of(connection, self._built.row.id, touched[start : start + CHUNK])
+            self._place(connection, rows)
+            seen += len(rows)
+        return seen
+
+    def _enter(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
+        """New rows, in the order of their sequence numbers."""
+        going = [r.candidate_id for r in rows if r.standing not in WORKED or r.depth >= self.reading.paid[0]]
+        made = candidates.load(connection, going)
+        self._append([r.candidate_id for r in rows], [made.get(r.candidate_id) for r in rows])
+        self._place(connection, rows)
+
+    def _append(self, ids: Sequence[int], made: Sequence[Candidate | None]) -> None:
+        k = len(self.reading.paid)
+        first, last = len(self.ids), len(self.ids) + len(ids)
+        self.ids = np.concatenate([self.ids, np.array(ids, dtype=np.int64)])
+        self._counted = np.vstack([self._counted, np.zeros((len(ids), k), dtype=bool)])
+        self.board.add(np.zeros((len(ids), k)))
+        for resource, known in self.declared.items():
+            self.declared[resource] = np.vstack([known, np.zeros((len(ids), k))])
+        for place, position in enumerate(self.reading.paid):
+            verifier = self._built.rungs[position].verifier
+            for row, candidate in zip(range(first, last), made, strict=True):
+                cost = None if candidate is None else cost_or_none(verifier, candidate)
+                for resource, amount in (cost or Cost()).items():
+                    if resource not in self.declared:
+                        self.declared[resource] = np.zeros((last, k))
+                    self.declared[resource][row, place] = amount
+        if self._built.spec.subject == "molecule":
+            self.structures.add([(morgan_counts(one.text) or {}) if one else {} for one in made])
+
+    def _place(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
+        """Where candidates stand, and what was said of them so far."""
+        if not rows:
+            return
+        paid, board = self.reading.paid, self.board
+        at = {r.candidate_id: self._first + r.seq for r in rows}
+        for r in rows:
+            row = at[r.candidate_id]
+            board.out[row] = r.standing not in (Standing.OPEN, Standing.PENDING)
+            board.pending[row] = r.standing == Standing.PENDING
+            passed = r.position + (r.standing in (*WORKED, Standing.PENDING))
+            board.closed[row] = [position < passed for position in paid]
+            self.known.pop(row, None)
+        asked = [r for r in rows if r.standing != Standing.DROPPED or r.position >= paid[0]]
+        for place, position in enumerate(paid):
+            found = self._answers(connection, [r.candidate_id for r in asked], position)
+            for r in asked:
+                row, one = at[r.candidate_id], found.get(r.candidate_id)
+                answered = position < r.position or (position == r.position and r.standing in WORKED)
+                if answered:
+                    failed = one is None or one.outcome is not Outcome.OK
+                    skipped = one is None and position < r.position
+                    if not self._counted[row, place] and not skipped:
+                        self._counted[row, place] = True
+                        board.tried[place] += 1
+                        board.failed[place] += failed
+                    self._write(row, position, one)
+                elif one is not None and r.standing == Standing.OPEN and row not in self.known:
+                    self.known[row] = place
+        for position in {c.rung for c in self.reading.columns if c.at == KNOWN}:
+            found = self._answers(connection, [r.candidate_id for r in asked], position)
+            for r in asked:
+                self._write(at[r.candidate_id], position, found.get(r.candidate_id))
+
+    def _learn(self, connection: Connection, campaign_id: int) -> None:
+        """The candidates of an earlier campaign that a paid rung of this one has answered, the latest first."""
+        ids = standings.climbed(connection, campaign_id, SHARED)
+        found = {p: self._answers(connection, ids, p) for p in {c.rung for c in self.reading.columns}}
+        told = [i for i in ids if any(i in found[c.rung] for c in self.reading.columns if c.at != KNOWN)]
+        made = candidates.load(connection, told)
+        self._append(told, [made.get(i) for i in told])
+        for row, i in enumerate(told):
+            self.board.out[row] = True
+            for position, answers in found.items():
+                self._write(row, position, answers.get(i))
+
+    def _answers(self, connection: Connection, ids: Sequence[int], position: int) -> dict[int, evidence.Recorded]:
+        v = self._built.rungs[position].verifier
+        return evidence.find_reusable(connection, ids, v.name, v.version, v.settings_hash)
+
+    def _write(self, row: int, position: int, one: evidence.Recorded | None) -> None:
+        said = {} if one is None or one.outcome is not Outcome.OK else {m.property: m.quantity for m in one.measured}
+        for column, what in enumerate(self.reading.columns):
+            if what.rung == position:
+                quantity = said.get(what.property)
+                self.board.scores[row, column] = np.nan if quantity is None else quantity.value

@@ -1,0 +1,271 @@
+"""The priced ladder of a campaign: from the ledger to a board, from the law's purchases to choices, and back.
+
+What was learnt is written as a row of `law` each time hyper-parameters were looked for; a driver that takes over
+begins there. The budget is spent no faster than candidates come: with n of the N proposals made, n / N of it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.build import Built
+from sciagent.campaign.columns import Reading, read
+from sciagent.campaign.market import Market
+from sciagent.campaign.money import Purse
+from sciagent.campaign.numeraire import Allowance, Numeraire
+from sciagent.campaign.spec_sources import PricedSpec
+from sciagent.domain.ports import Choice
+from sciagent.domain.valuation import Valuation
+from sciagent.scheduling.board import Purchase
+from sciagent.scheduling.rules.priced import Priced
+from sciagent.store import campaigns, laws
+
+FIRST = 1e5  # index of what is bought unasked; below what a person promotes
+THOUGHT = 0.05  # of the time may go into looking at the candidates again
+SELECTIVE = 10  # without a limit on proposals so many times more are expected than could all be verified
+WORTH = 1e-4  # payoff that no candidate promises: there is nothing left to find
+
+
+class Pricing:
+    """Of one campaign, in its driver; `wants` and `choose` are asked again and again."""
+
+    def __init__(self, built: Built, reading: Reading, connection: Connection, purse: Purse) -> None:
+        self._built, self._reading = built, reading
+        learn_from = None
+        if isinstance(built.spec.scheduler, PricedSpec) and built.spec.scheduler.law is not None:
+            learn_from = campaigns.get(connection, built.spec.scheduler.law.source).id
+        self.market = Market(built, reading, connection, learn_from)
+        self._numeraire = Numeraire(_allowances(built, reading, purse))
+        similarity = self.market.structures if built.spec.subject == "molecule" else None
+        budget = 1.0 if self._numeraire.allowances else math.inf
+        self.priced = Priced(reading.aims, similarity, built.spec.seed, budget, reading.trusted)
+        self.law_version: str | None = None
+        self._written = 0
+        self._queue: deque[Purchase] = deque()
+        self._stale, self._asked_at, self._took = True, 0.0, 0.0
+        self.blocked = False  # something is worth buying, but not yet, or not any more, within the budget
+        if (row := laws.last(connection, built.row.id)) is not None:
+            self._restore(row)
+        elif learn_from is not None and (row := laws.last(connection, learn_from)) is not None:
+            self.priced.learn_from(row.state["priced"])
+        self._cost()
+
+    def touch(self, candidate_ids: Iterable[int]) -> None:
+        """Something was written about these candidates."""
+        self.market.touch(candidate_ids)
+
+    def choose(self, connection: Connection, purse: Purse, slots: int, features_only: bool) -> list[Choice]:
+        """At most `slots` choices, most urgent first. features_only: nothing that costs more than next to nothing."""
+        self._catch_up(connection)
+        found = self._known(slots)
+        taken = {one.id for one in found}
+        self.blocked = False
+        if not features_only and self._is_due():
+            self._look(connection, purse)
+        elif features_only:
+            self._queue = deque(self.priced.features(self.market.board, self._left(purse)))
+        waits: list[Purchase] = []
+        left = self._left(purse)
+        while self._queue and len(found) < slots:
+            one = self._queue.popleft()
+            board, position = self.market.board, self._reading.paid[one.rung]
+            id_ = int(self.market.ids[one.of])
+            if board.out[one.of] or board.closed[one.of, one.rung]:
+                continue
+            cost = float(board.costs[one.of, one.rung])
+            if cost > left or purse.remaining_jobs(position) == 0:
+                self.blocked = True
+                continue
+            if board.pending[one.of] or id_ in taken:
+                waits.append(one)
+                continue
+            left -= cost
+            taken.add(id_)
+            found.append(self._choice(one))
+        self._queue.extendleft(reversed(waits))
+        return found
+
+    def wants(self, connection: Connection, purse: Purse) -> int:
+        """How many open candidates are worth something now: while they are few, more are to be proposed."""
+        self._catch_up(connection)
+        board, priced = self.market.board, self.priced
+        of = board.open
+        if not len(of) or float(board.costs[of].min()) > self._left(purse):
+            return 0
+        looked = of[of < len(priced.index)]
+        index = priced.index[looked]
+        unknown = len(of) - len(looked) + int(np.isnan(index).sum())
+        return unknown + int((index >= max(priced.price, 1e-12)).sum())
+
+    def is_preparing(self, connection: Connection) -> bool:
+        """Whether a rung that everybody gets is still to answer for somebody."""
+        self._catch_up(connection)
+        board = self.market.board
+        free = self.priced.free(board)
+        if not free:
+            return False
+        at_work = board.pending & ~board.closed[:, -1]
+        return bool(self.priced.features(board, math.inf)) or bool(at_work.any())
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no open candidate promises anything any more: for `best`, none is expected to beat the best."""
+        priced, of = self.priced, self.market.board.open
+        if not priced.is_learnt or not len(of) or len(priced.index) < len(self.market.board.out):
+            return False
+        return bool(np.nanmax(priced.expected[of], initial=0.0) < WORTH and not np.isnan(priced.expected[of]).any())
+
+    def valuation(self, row: int) -> Valuation | None:
+        """Of a row of the market as of the last look; None before."""
+        if row >= len(self.priced.index) or math.isnan(self.priced.index[row]):
+            return None
+        p = self.priced
+        return Valuation(float(p.value[row]), float(p.expected[row]), float(p.index[row]))
+
+    def _catch_up(self, connection: Connection) -> None:
+        before = self.market.arrived
+        if self.market.refresh(connection):
+            self._stale = True
+        if self.market.arrived > before:
+            self._cost()
+            self._asked_at = -math.inf  # whoever is new is looked at
+
+    def _cost(self) -> None:
+        """Expected costs of all jobs in the one unit, by what was learnt of each rung's."""
+        factors = np.array([self._built.rungs[p].cost_model.factor for p in self._reading.paid])
+        self.market.board.costs = self._numeraire.costs(self.market.declared, factors)
+
+    def _is_due(self) -> bool:
+        if not self._queue:
+            return True
+        return self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT
+
+    def _look(self, connection: Connection, purse: Purse) -> None:
+        """Ask the law anew."""
+        began = time.monotonic()
+        self._cost()
+        self._queue = deque(self.priced.choose(self.market.board, self._left(purse)))
+        self._asked_at = time.monotonic()
+        self._took, self._stale = self._asked_at - began, False
+        if self.priced.fits > self._written:
+            self._written = self.priced.fits
+            self._rebalance(purse)
+            self.law_version = laws.write(connection, self._built.row.id, self._state())
+
+    def _rebalance(self, purse: Purse) -> None:
+        bought = self.priced.purchases
+        rows = self.market.board.open
+        rows = rows[rows < len(bought)]
+        factors = np.array([self._built.rungs[p].cost_model.factor for p in self._reading.paid])
+        left, drawn = self._left_by_name(purse), {}
+        for one in self._numeraire.allowances:
+            if one.rung is not None:
+                drawn[one.name] = float(bought[rows, one.rung].sum())
+            elif one.resource in self.market.declared:
+                drawn[one.name] = float((bought[rows] * self.market.declared[one.resource][rows] * factors).sum())
+            else:
+                drawn[one.name] = 0.0
+        self._numeraire.rebalance(drawn, left)
+
+    def _left_by_name(self, purse: Purse) -> dict[str, float]:
+        """Of each allowance what may be spent by now."""
+        used, share = purse.used(), self._share()
+        if "wall_seconds" in used:
+            used = used | {"wall_seconds": used["wall_seconds"] * self._built.spec.workers}
+        return {one.name: max(share * one.limit - used[one.name], 0.0) for one in self._numeraire.allowances}
+
+    def _left(self, purse: Purse) -> float:
+        return self._numeraire.share(self._left_by_name(purse)) if self._numeraire.allowances else math.inf
+
+    def _share(self) -> float:
+        """Of the budget that may be spent by now: as of the candidates that will come."""
+        spec, arrived = self._built.spec, self.market.arrived
+        if spec.proposer.kind == "screen":
+            return 1.0  # its file is read as fast as it can be
+        if (n := spec.budget.proposals) is not None:
+            return min(1.0, max(arrived, 1) / n)
+        board = self.market.board
+        if not arrived or not self._numeraire.allowances:
+            return 1.0
+        each = float(np.median(board.costs[board.open, -1])) if len(board.open) else float(board.costs[:, -1].max())
+        return min(1.0, arrived * each / SELECTIVE) if each > 0 else 1.0
+
+    def _known(self, slots: int) -> list[Choice]:
+        """What was answered elsewhere costs nothing."""
+        board = self.market.board
+        rows = [row for row in list(self.market.known)[:slots] if not board.out[row] and not board.pending[row]]
+        return [
+            Choice(int(self.market.ids[row]), self._reading.paid[self.market.known[row]], FIRST, why="priced: known")
+            for row in rows
+        ]
+
+    def _choice(self, one: Purchase) -> Choice:
+        position, label = self._reading.paid[one.rung], self._built.rungs[self._reading.paid[one.rung]].spec.rung
+        index = min(one.index, FIRST)
+        if math.isinf(one.index):
+            free = one.rung in self.priced.free(self.market.board) and not self.market.board.closed[one.of, -1]
+            why = f"priced: {label} costs so little that everyone gets it" if free else (
+                "priced: one of the first few, up the whole ladder, for the law to learn from"
+            )  # fmt: skip
+        else:
+            why = self._reason(one, label)
+        price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None
+        return Choice(int(self.market.ids[one.of]), position, index, why=why, law=self.law_version, price=price)
+
+    def _reason(self, one: Purchase, label: str) -> str:
+        found = self.valuation(one.of)
+        if found is None or found.p_hit is None:
+            return "priced"
+        what = "chance of a hit" if self._reading.aims.kind == "hits" else "expected payoff"
+        if self._numeraire.allowances:
+            share = 100 * float(self.market.board.costs[one.of, one.rung])
+            cost = f"{label} takes {share:.2g} % of the budget"
+        else:
+            cost = f"{label} takes {self.market.board.costs[one.of, one.rung]:.3g} core-seconds"
+        return (
+            f"priced: {what} {100 * found.p_hit:.3g} %, index {one.index:.3g} at price {self.priced.price:.3g}; {cost}"
+        )
+
+    def _state(self) -> dict[str, object]:
+        names = [one.name for one in self._numeraire.allowances]
+        return {
+            "columns": [[c.rung, c.property] for c in self._reading.columns],
+            "weights": dict(zip(names, map(float, self._numeraire.weights), strict=True)),
+            "failures": [round(float(p), 6) for p in self.market.board.failures()],
+            "priced": self.priced.state(),
+        }
+
+    def _restore(self, row: laws.LawRow) -> None:
+        weights: Mapping[str, float] = row.state["weights"]
+        names = [one.name for one in self._numeraire.allowances]
+        if set(names) == set(weights):  # else the budget was amended
+            self._numeraire.weights = np.array([weights[name] for name in names], dtype=float)
+        self.priced.restore(row.state["priced"])
+        self.law_version, self._written = row.version, self.priced.fits
+
+
+def pricing_of(built: Built, connection: Connection, purse: Purse) -> Pricing | None:
+    """None where another rule schedules, or where nothing is to be bought."""
+    if built.spec.scheduler.kind != "priced" or (reading := read(built)) is None:
+        return None
+    return Pricing(built, reading, connection, purse)
+
+
+def _allowances(built: Built, reading: Reading, purse: Purse) -> tuple[Allowance, ...]:
+    found = []
+    for name, limit in purse.limits().items():
+        if name == "wall_seconds":  # of all workers: engines run on one thread
+            found.append(Allowance(name, limit * built.spec.workers, "core_seconds"))
+        elif name.startswith("rung "):
+            position = int(name.split()[1])
+            if position in reading.paid:
+                found.append(Allowance(name, limit, rung=reading.paid.index(position)))
+        else:
+            found.append(Allowance(name, limit, name))
+    return tuple(found)
