@@ -13,7 +13,7 @@ from sciagent.scheduling.board import Board
 from sciagent.scheduling.law.chain import Chain
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.payoff import Payoff, to_u, told
-from sciagent.scheduling.value import FLOOR, PRICES, STOP, Programme, U, moves_of, solve_left, variances_left
+from sciagent.scheduling.value import FLOOR, NEVER, PRICES, STOP, Programme, U, moves_of, solve_left, variances_left
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -23,7 +23,6 @@ BANDS = (-2.5, -1.5, -0.5)  # of u: where several things decide, rungs tell of e
 TOLD = 48  # candidates that stand for those of their band
 PLANS = 8  # for candidates whose rungs differ in relative cost, at most
 ALIKE = 0.5  # factors of two between relative costs that one plan is made for
-DEAR = 2.0  # terminal verifications: a rung that is never bought
 SOME = 4096  # candidates whose costs the plans are made for
 BLOCK = 1 << 16  # candidates at a time
 MOST_RUNGS = 5  # that a programme weighs at once
@@ -203,9 +202,10 @@ def _left(payoff: Payoff, means: Array, variances: Array, u: Array, shares: Arra
 
 def _typical(costs: Array) -> list[list[float]]:
     """What the rungs cost in terminal verifications, as plans are made for; costs: (n, m + 1), the terminal rung last.
-    The candidates are halved where they differ most, again and again."""
+    The candidates are halved where they differ most, again and again; and there is a plan with each rung alone, and
+    with none."""
     costs = costs[:: max(1, len(costs) // SOME)]
-    logs = np.log2(np.clip(costs[:, :-1] / costs[:, -1:], 1e-12, DEAR))
+    logs = np.log2(np.clip(costs[:, :-1] / costs[:, -1:], 1e-12, NEVER))
     boxes = [logs]
     while logs.shape[1] and len(boxes) < PLANS:
         spreads = [np.ptp(box, axis=0).max() for box in boxes]
@@ -216,5 +216,8 @@ def _typical(costs: Array) -> list[list[float]]:
         column = box[:, int(np.argmax(np.ptp(box, axis=0)))]
         middle = (column.min() + column.max()) / 2
         boxes += [box[column <= middle], box[column > middle]]
-    found: list[list[float]] = [(2.0 ** np.median(box, axis=0)).tolist() for box in boxes]
-    return found if len(found) == 1 else [*found, [DEAR] * logs.shape[1]]
+    found = [2.0 ** np.median(box, axis=0) for box in boxes]
+    if len(boxes) > 1:
+        middle = 2.0 ** np.median(logs, axis=0)
+        found += [np.where(np.arange(len(middle)) == j, middle, NEVER) for j in range(-1, len(middle))]
+    return [one.tolist() for one in found]

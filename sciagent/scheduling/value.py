@@ -33,6 +33,7 @@ U = np.linspace(-8.0, 8.0, 321)
 PRICES = np.concatenate([np.logspace(-7, 0, 57)[:-1], [0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99, 0.999]])
 TERMINAL = -1
 STOP = -2
+NEVER = 2.0  # terminal verifications: a rung that costs as much as one is not bought before it
 FLOOR = 1e-6  # of the variance, that is always left
 _STEP = U[1] - U[0]
 
@@ -173,7 +174,8 @@ def solve_left(
         q = terminal.copy() if possible else np.full(terminal.shape, -np.inf)
         best = np.full(terminal.shape, TERMINAL if possible else STOP, dtype=np.int8)
         for j in range(m):
-            if (seen | gone) >> j & 1 or ((seen, j) not in moves and not needed >> j & 1):
+            tells = (seen, j) in moves and costs[j] < NEVER
+            if (seen | gone) >> j & 1 or not (tells or needed >> j & 1):
                 continue
             gain = state(seen | 1 << j, gone).value
             if (seen, j) in moves:

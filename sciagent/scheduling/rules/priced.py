@@ -22,7 +22,7 @@ from sciagent.scheduling.law.chain import Similarity
 from sciagent.scheduling.law.stack import Law, Question, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.outlook import groups
-from sciagent.scheduling.value import PRICES, STOP, solve_price
+from sciagent.scheduling.value import PRICES, solve_price
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -207,28 +207,21 @@ class Priced:
         ]
         heaviest = max(laws, key=lambda law: law.weight)
         if len(of) == len(board.open):
-            to_go = np.zeros(len(PRICES))
-            for law, group in found:
-                if law is heaviest:
-                    mine = group.programme.to_go(group.u, board.costs[of[group.places], -1])
-                    to_go += np.interp(np.log(PRICES * group.terminal / base), np.log(PRICES), mine)
+            to_go = sum((group.to_go(PRICES / base) for law, group in found if law is heaviest), np.zeros(len(PRICES)))
             self.price = solve_price(to_go, left) / base
         last = board.costs.shape[1] - 1
         rung = np.full(len(of), last)
         index, expected, value = np.zeros(len(of)), np.zeros(len(of)), np.zeros(len(of))
         for law, group in found:
-            places, price = group.places, self.price * group.terminal
-            index[places] += law.weight * group.programme.index(group.u) / board.costs[of[places], -1]
+            places = group.places
+            index[places] += law.weight * group.index
             expected[places] += law.weight * group.expected
-            value[places] += law.weight * group.programme.worth(group.u, price)
+            value[places] += law.weight * group.worth(self.price)
             if law is heaviest:
                 bought = np.zeros((len(places), last + 1))
-                bought[:, [*group.rungs, last]] = group.programme.purchases(group.u, price)
+                bought[:, [*group.rungs, last]] = group.purchases(self.price)
                 self.purchases[of[places]] = bought
-                action = group.programme.at_index(group.u)
-                if self.price > 0:
-                    now = group.programme.action(group.u, price)
-                    action = np.where(now == STOP, action, now)
+                action = group.action(self.price)
                 buys = np.array([*group.rungs, last])
                 rung[places] = buys[np.where(action < 0, len(buys) - 1, action)]
         self.index[of], self.expected[of], self.value[of] = index, expected, value
