@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,13 @@ from sciagent.domain.objectives import Objective
 if TYPE_CHECKING:
     from sciagent.campaign.build import Built, BuiltRung
     from sciagent.scheduling.aims import Aims
+    from sciagent.scheduling.law.hints import Hint
 
 Array = NDArray[np.float64]
 
 KNOWN = -1  # stands for the rungs that run at once: what they said is known of every candidate
 MOST = 3  # properties of one rung that tell of an objective which it does not measure itself
+GATE_SHARE = 0.25  # of a gate's one edge: how far off it is taken to lie
 TELLS_LITTLE = frozenset({"total_energy"})  # grows with the size of a molecule and with little else
 
 
@@ -62,9 +64,12 @@ def read(built: Built) -> Reading | None:
     columns = sorted({c for one in wanted for c in one}, key=lambda c: (c.rung, c.property))
     place = {c: i for i, c in enumerate(columns)}
     aims = tuple(
-        Aim((*sorted(place[c] for c in mine[:-1]), place[mine[-1]]), *_limits(o), _desirability(o), o.weight)
+        Aim(
+            (*sorted(place[c] for c in mine[:-1]), place[mine[-1]]), *_limits(o), _desirability(o), o.weight,
+            _hint(o, mine, built.rungs, place),
+        )
         for o, mine in zip(objectives, wanted, strict=True)
-    )
+    )  # fmt: skip
     goal = built.spec.goal
     kind = goal.kind if goal.kind != "hits" or any(o.accept for o in objectives) else "best"
     trusted = {c.at for c in columns if c.at != KNOWN and c.property in {o.property for o in objectives}}
@@ -89,6 +94,33 @@ def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[int]) -> l
             others = [p for p in _measured(rung) if p not in TELLS_LITTLE][:MOST]
             found += [Column(position, at, p) for p in sorted(gated or others)]
     return found
+
+
+def _hint(
+    objective: Objective, columns: Sequence[Column], rungs: Sequence[BuiltRung], place: Mapping[Column, int]
+) -> Hint | None:
+    """What the highest lower rung that measures the property is known to say of it: by its verifier's declared prior,
+    or by its gate, whose edges then stand for the objective's limits on the rung's own scale."""
+    from sciagent.scheduling.law.hints import Hint
+
+    lower = [c for c in columns[:-1] if c.property == objective.property and c.at != KNOWN]
+    if not lower:
+        return None
+    name, rung, decides = objective.property, rungs[lower[-1].rung], rungs[columns[-1].rung]
+    level = next(m.level.label for m in decides.verifier.measures if m.property.name == name).split("//")[0]
+    for prior in rung.verifier.priors:
+        told = (prior.slope, prior.intercept, prior.residual)
+        if (prior.property, prior.level) == (name, level) and None not in told:
+            return Hint(place[lower[-1]], place[columns[-1]], *map(float, told))  # type: ignore[arg-type]
+    gate, accept = rung.rules.gate.get(name), objective.accept
+    if gate is None or accept is None:
+        return None
+    edges = [(g, a) for g, a in ((gate.low, accept.low), (gate.high, accept.high)) if g is not None and a is not None]
+    if not edges:
+        return None
+    offset = float(np.mean([a - g for g, a in edges]))
+    width = abs(edges[-1][0] - edges[0][0]) / 3 if len(edges) == 2 else GATE_SHARE * abs(edges[0][0])
+    return Hint(place[lower[-1]], place[columns[-1]], 1.0, offset, max(width, objective.scale, 1e-6))
 
 
 def _measured(rung: BuiltRung) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.scheduling.law.hints import Hint
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.payoff import Graded, Hits, Payoff, utility_payoff
 
@@ -18,13 +19,15 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True)
 class Aim:
     """columns: of the board, ascending in rung, that tell of one objective's property; the last one decides. low,
-    high: limits of a hit in its unit. desirability: (n,) values to (n,) in [0, 1]; weight: in the utility."""
+    high: limits of a hit in its unit. desirability: (n,) values to (n,) in [0, 1]; weight: in the utility. hint: what
+    is known of a lower rung before any answer."""
 
     columns: tuple[int, ...]
     low: float = -math.inf
     high: float = math.inf
     desirability: Callable[[Array], Array] | None = None
     weight: float = 1.0
+    hint: Hint | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,12 @@ class Aims:
 
     def _limits(self, aim: Aim) -> tuple[float, float]:
         return (aim.low, aim.high) if self.kind == "hits" else (-math.inf, math.inf)
+
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        """Of every aim; empty where one has none, for the law needs to know something of all."""
+        found = tuple(aim.hint for aim in self.aims if aim.hint is not None)
+        return found if len(found) == len(self.aims) else ()
 
     def payoff(self, truths: Sequence[TruthTransform], scores: Array) -> Payoff:
         if self.kind == "hits":

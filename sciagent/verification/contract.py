@@ -64,7 +64,8 @@ class Prior:
     """What a rung is expected to tell about a named level before any data.
 
     spearman: rank correlation with `level`. residual: standard deviation after a linear fit, in the property's unit.
-    n: how many molecules this was measured on. source: where.
+    n: how many molecules this was measured on. source: where. slope, intercept: of that fit, the level's value over the
+    rung's: with them a scheduler knows where on the rung's own scale a limit lies before it has seen any answer.
     """
 
     property: str
@@ -73,6 +74,8 @@ class Prior:
     residual: float | None
     n: int
     source: str
+    slope: float | None = None
+    intercept: float | None = None
 
 
 class Verifier(ABC, Generic[C]):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.errors import UsageError
+from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.law.chain import Similarity
 from sciagent.scheduling.replay.families import family
 from sciagent.scheduling.replay.simulate import Truth
@@ -18,12 +19,17 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Case:
-    """threshold: of a hit, in the terminal rung's unit; sign: 1 where hits lie above it, -1 below."""
+    """threshold: of a hit, in the terminal rung's unit; sign: 1 where hits lie above it, -1 below.
+
+    wide, aims: the same candidates with all that each rung says, for a scheduler that reads more than one score.
+    """
 
     truth: Truth
     threshold: float
     sign: int
     similarity: Similarity | None = None
+    wide: Truth | None = None
+    aims: Aims | None = None
 
     @classmethod
     def of(cls, truth: Truth, sign: int = 1, similarity: Similarity | None = None) -> Case:
@@ -36,9 +42,13 @@ class Case:
 
     def arriving(self, order: Places) -> Case:
         """The same candidates in another order of arrival, (n,)."""
-        truth = Truth(self.truth.scores[order], self.truth.costs[order], self.truth.hit[order])
         similarity = None if self.similarity is None else Reordered(self.similarity, order)
-        return Case(truth, self.threshold, self.sign, similarity)
+        wide = None if self.wide is None else _ordered(self.wide, order)
+        return Case(_ordered(self.truth, order), self.threshold, self.sign, similarity, wide, self.aims)
+
+
+def _ordered(truth: Truth, order: Places) -> Truth:
+    return Truth(truth.scores[order], truth.costs[order], truth.hit[order], truth.rungs)
 
 
 @dataclass(frozen=True)

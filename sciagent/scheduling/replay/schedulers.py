@@ -24,7 +24,8 @@ from sciagent.scheduling.rules.thresholds_fitted import CampaignThresholds
 @dataclass(frozen=True)
 class Facts:
     """threshold: of a hit, in the terminal rung's unit; sign: 1 where hits lie above it, -1 below. similarity: of the
-    candidates by place. budget: in units of cost. rungs: how many, the terminal one included."""
+    candidates by place. budget: in units of cost. rungs: how many, the terminal one included. aims: where a hit is
+    more than one threshold; only `priced` reads them."""
 
     threshold: float
     sign: int
@@ -32,13 +33,15 @@ class Facts:
     seed: int
     budget: float
     rungs: int
+    aims: Aims | None = None
 
 
 Factory = Callable[[Facts], Buyer]
 
 
 def priced(facts: Facts) -> Buyer:
-    return Priced(Aims.one(facts.rungs, facts.threshold, facts.sign), facts.similarity, facts.seed, facts.budget)
+    aims = facts.aims or Aims.one(facts.rungs, facts.threshold, facts.sign)
+    return Priced(aims, facts.similarity, facts.seed, facts.budget)
 
 
 def with_extra(package: str, module: str, make: Factory) -> Factory:

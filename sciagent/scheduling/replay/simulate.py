@@ -20,12 +20,14 @@ class Buyer(Protocol):
 
 @dataclass(frozen=True)
 class Truth:
-    """A table with all its answers. scores: (n, k), the terminal rung last, NaN: an empty cell, which costs its price
-    and yields nothing. costs: (n, k). hit: (n,), False where the terminal cell is empty."""
+    """A table with all its answers. scores: (n, c), the terminal rung last, NaN: an empty cell, which costs its price
+    and yields nothing. costs: (n, k). hit: (n,), False where the terminal cell is empty. rungs: (c,) the rung of each
+    column, as on a board; default: one column a rung."""
 
     scores: Array
     costs: Array
     hit: NDArray[np.bool_]
+    rungs: tuple[int, ...] = ()
 
     @property
     def exhaustive(self) -> float:
@@ -57,11 +59,9 @@ def simulate(truth: Truth, buyer: Buyer, budget: float, stream: int = 0, enough:
     n, run = len(truth.scores), Run()
     found, wanted = 0, max(1, int(np.ceil(enough * truth.hit.sum())))
     size = stream or n
-    board = Board(
-        np.empty((0, truth.scores.shape[1])),
-        np.empty((0, truth.scores.shape[1]), dtype=bool),
-        np.empty((0, truth.scores.shape[1])),
-    )
+    c, k = truth.scores.shape[1], truth.costs.shape[1]
+    board = Board(np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), truth.rungs)
+    columns = [board.columns(j) for j in range(k)]
     for start in range(0, n, size):
         board.add(truth.costs[start : start + size])
         limit = budget * truth.exhaustive * min(start + size, n) / n
@@ -75,11 +75,11 @@ def simulate(truth: Truth, buyer: Buyer, budget: float, stream: int = 0, enough:
                 bought = True
                 spent += cost
                 board.closed[one.of, one.rung] = True
-                answer = truth.scores[one.of, one.rung]
-                board.scores[one.of, one.rung] = answer
+                answer = truth.scores[one.of, columns[one.rung]]
+                board.scores[one.of, columns[one.rung]] = answer
                 board.tried[one.rung] += 1
-                board.failed[one.rung] += bool(np.isnan(answer))
-                last = one.rung == truth.scores.shape[1] - 1
+                board.failed[one.rung] += bool(np.isnan(answer).all())
+                last = one.rung == k - 1
                 board.out[one.of] |= last
                 run.of.append(one.of)
                 run.rung.append(one.rung)

@@ -61,10 +61,11 @@ def trials(schedulers: Sequence[str], budgets: Sequence[float], seeds: int, stre
 def run(source: Source, trial: Trial) -> list[float | None]:
     """The recall, or the cost of each mark; a pool is left once the last mark is reached."""
     case, budget = source(trial.seed), 1.0 if trial.budget is None else trial.budget
-    truth = case.truth
+    truth = case.wide if case.wide is not None and trial.scheduler == "priced" else case.truth
     facts = Facts(
-        case.threshold, case.sign, case.similarity, trial.seed, budget * truth.exhaustive, truth.scores.shape[1]
-    )
+        case.threshold, case.sign, case.similarity, trial.seed, budget * truth.exhaustive, truth.costs.shape[1],
+        case.aims,
+    )  # fmt: skip
     buyer = SCHEDULERS[trial.scheduler](facts)
     if trial.budget is not None:
         return [recall(simulate(truth, buyer, budget, trial.stream), truth)]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.board import Board, Purchase
 from sciagent.scheduling.law.chain import Similarity
+from sciagent.scheduling.law.hints import UNTIL, Padded, made_up
 from sciagent.scheduling.law.stack import Law, Question, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.outlook import groups
@@ -27,9 +28,10 @@ from sciagent.scheduling.value import PRICES, solve_price
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
-FREE = 0.011  # of the terminal rung's cost: a rung up to here is a feature
-FREE_SHARE = 0.03  # of the budget: where a rung for all costs more, its worth is first learned
-TRUSTED_SHARE = 0.25  # the same for a rung that measures what is wanted, if at another level
+# a rung is a feature up to this share of the terminal one's cost and, for all candidates, this share of the budget;
+# where it costs more, its worth is first learned
+FREE = 0.011, 0.03
+TRUSTED = 0.05, 0.25  # the same for a rung that measures what is wanted, if at another level
 WARM_UP = 4  # terminal answers before there is a law
 WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learned
 WARM_UP_SHARE = 0.1  # of the budget, at most
@@ -57,7 +59,8 @@ class Priced:
         self.aims, self.budget, self._trusted = aims, budget, trusted
         self._rng = np.random.default_rng(seed)
         self._truths: tuple[TruthTransform, ...] | None = None
-        self._stack = Stack(similarity, self._rng)
+        self._padded = None if similarity is None else Padded(similarity)
+        self._stack = Stack(self._padded, self._rng)
         self._lessons = 0.0
         self._pupils: list[int] = []  # those that go up the whole ladder
         self.price = 0.0
@@ -82,13 +85,14 @@ class Priced:
         costs = board.costs[board.in_play]
         if not len(costs):
             return []
-        cheap = np.median(costs / costs[:, -1:], axis=0) <= FREE
-        share = np.array([TRUSTED_SHARE if j in self._trusted else FREE_SHARE for j in range(len(cheap))])
-        return [int(j) for j in np.flatnonzero(cheap & (costs.sum(0) <= share * self.budget))]
+        trusted = self._trusted | {board.rungs[hint.column] for hint in self.aims.hints}
+        limits = np.array([TRUSTED if j in trusted else FREE for j in range(costs.shape[1])])
+        cheap = np.median(costs / costs[:, -1:], axis=0) <= limits[:, 0]
+        return [int(j) for j in np.flatnonzero(cheap & (costs.sum(0) <= limits[:, 1] * self.budget))]
 
     def _first(self, board: Board, left: float) -> list[Purchase]:
         """Whole ladders for some, until there are enough terminal answers to learn from."""
-        if self._truths is not None:
+        if self._truths is not None or len(made_up(self.aims.hints, board.scores)):
             return []
         free, last = self.free(board), board.costs.shape[1] - 1
         paid = [j for j in range(last) if j not in free]
@@ -115,19 +119,23 @@ class Priced:
 
     def _best(self, board: Board, left: float) -> list[Purchase]:
         decided = int(self._decided(board).sum())
-        if not len(board.open) or not decided:
+        scores = board.scores
+        if self.aims.hints and decided < UNTIL:
+            scores = np.vstack([scores, made_up(self.aims.hints, scores)])
+        if not len(board.open) or not (decided or len(scores) > len(board.scores)):
             return []
         if self._truths is None:
             if decided < len(self._pupils):
                 return []  # most of those that are to be learned from are still at work
-            self._truths = self.aims.truths(board.scores)
+            self._truths = self.aims.truths(scores)
+        if self._padded is not None:
+            self._padded.n = len(board.scores)
         free = self.free(board)
         paid = [j for j in range(board.costs.shape[1]) if j not in free]
         known = sum(int(board.answered(j).sum()) for j in paid)
         of = self._worth_a_look(board, self._stack.is_due(known))
         questions = [
-            Question(board.scores[:, aim.columns], truth)
-            for aim, truth in zip(self.aims.aims, self._truths, strict=True)
+            Question(scores[:, aim.columns], truth) for aim, truth in zip(self.aims.aims, self._truths, strict=True)
         ]
         rung = self._price(board, of, self._stack.fit(questions, known), left)
         index = self.index[of]

@@ -1,0 +1,161 @@
+"""About 200 molecules of the quickstart's space, taken once through every rung with real xTB and DFT; and every
+scheduler replayed on what they said and what they took.
+
+    sciagent run benchmarks/scheduling/live.yaml            hours of CPU; in a folder of its own
+    python -m benchmarks.scheduling.live table sciagent.db  the table, from the ledger
+    python -m benchmarks.scheduling.live replay             the schedulers, from the table
+
+A hit meets both objectives of the quickstart at PBE0/def2-SVP. `priced` reads gap and dipole of both rungs, as it does
+in a campaign; the others, which rank by one score, are given the quickstart's own gates: how far inside them GFN2's gap
+and dipole lie. They know from its hand-made windows what `priced` has to learn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+TABLE, RESULT = HERE / "live.csv.gz", HERE / "live.json"
+COLUMNS = (
+    "smiles", "xtb_gap_eV", "xtb_dipole_D", "dft_gap_eV", "dft_dipole_D", "xtb_core_seconds", "dft_core_seconds",
+)  # fmt: skip
+GATES = {"gap_eV": (1.3, 2.8), "dipole_D": (None, 3.0)}
+OBJECTIVES = {"gap_eV": (4.0, 4.6), "dipole_D": (None, 2.5)}
+SCHEDULERS = (
+    "priced", "thresholds", "halving", "best_rung", "greedy", "one_step", "ei_per_cost", "mfkg", "random", "exhaustive",
+)  # fmt: skip
+BUDGETS = (0.1, 0.2, 0.4)
+
+
+def table(ledger: Path) -> None:
+    """Written from the ledger of the run."""
+    import sqlalchemy as sa
+
+    from sciagent.store import campaigns, evidence, standings
+    from sciagent.store import tables as t
+    from sciagent.store.ledger import Ledger
+
+    rows: list[list[Any]] = []
+    with Ledger(f"sqlite:///{ledger}").read() as connection:
+        campaign = campaigns.get(connection, "live")
+        rungs = {r.name: r for r in campaigns.rungs(connection, campaign.id)}
+        stands = standings.arrivals(connection, campaign.id, 0, 10_000)
+        ids = [s.candidate_id for s in stands]
+        texts = dict(connection.execute(sa.select(t.candidate.c.id, t.candidate.c.text)).all())
+        said, took = {}, {}
+        for name in ("xtb", "dft"):
+            r = rungs[name]
+            said[name] = evidence.find_reusable(connection, ids, r.verifier, r.verifier_version, r.settings_hash)
+            j, a = t.job.c, t.attempt.c
+            query = sa.select(j.candidate_id, a.cost).join(t.attempt, a.job_id == j.id).where(j.rung_id == r.id)
+            took[name] = {i: dict(cost).get("core_seconds") for i, cost in connection.execute(query)}
+        for i in ids:
+            if took["dft"].get(i) is None:
+                continue
+            values = {
+                (name, m.property): m.quantity.value for name in said if i in said[name] for m in said[name][i].measured
+            }
+            cells = [values.get((name, p)) for name in ("xtb", "dft") for p in ("homo_lumo_gap", "dipole")]
+            rows.append(
+                [texts[i], *("" if v is None else f"{v:.6g}" for v in cells)]
+                + [f"{took[name][i]:.4g}" for name in ("xtb", "dft")]
+            )
+    with gzip.GzipFile(TABLE, "wb", mtime=0) as file:
+        lines = [",".join(COLUMNS), *(",".join(map(str, row)) for row in rows)]
+        file.write(("\n".join(lines) + "\n").encode())
+    print(f"{len(rows)} molecules in {TABLE.name}")
+
+
+def case(path: Path = TABLE) -> Any:
+    """A `Case` of the replay."""
+    import numpy as np
+
+    from sciagent.scheduling.aims import Aim, Aims
+    from sciagent.scheduling.law.hints import Hint
+    from sciagent.scheduling.replay.case import Case
+    from sciagent.scheduling.replay.simulate import Truth
+    from sciagent.scheduling.replay.structure import of_identifiers
+
+    with gzip.open(path, "rt") as file:
+        rows = list(csv.DictReader(file))
+    column = {c: np.array([float(r[c]) if r[c] else np.nan for r in rows]) for c in COLUMNS[1:]}
+    margins = [_margin(column, "xtb", GATES), _margin(column, "dft", OBJECTIVES)]
+    costs = np.column_stack([column["xtb_core_seconds"], column["dft_core_seconds"]])
+    scores = np.column_stack([column[c] for c in COLUMNS[1:5]])
+    with np.errstate(invalid="ignore"):
+        hit = margins[1] >= 0
+    gap = Aim((0, 2), *OBJECTIVES["gap_eV"], hint=Hint(0, 2, 1.0, 4.3 - 2.05, 0.5))
+    dipole = Aim((1, 3), -np.inf, OBJECTIVES["dipole_D"][1], hint=Hint(1, 3, 1.0, -0.5, 0.75))
+    return Case(
+        Truth(np.column_stack(margins), costs, hit), 0.0, 1, of_identifiers([r["smiles"] for r in rows]),
+        Truth(scores, costs, hit, (0, 0, 1, 1)), Aims((gap, dipole)),
+    )  # fmt: skip
+
+
+def _margin(column: Any, rung: str, windows: dict[str, tuple[float | None, float]]) -> Any:
+    """How far inside all windows, the nearest edge, in half widths (of an open one: in the limit); below 0 outside."""
+    import numpy as np
+
+    found = []
+    for name, (low, high) in windows.items():
+        value = column[f"{rung}_{name}"]
+        inside = 1 - np.abs(value - (low + high) / 2) / ((high - low) / 2) if low is not None else 1 - value / high
+        found.append(inside)
+    return np.min(found, axis=0)
+
+
+def replay(seeds: int, workers: int) -> None:
+    from rich.progress import track
+
+    from sciagent.scheduling.replay.case import OfTable
+    from sciagent.scheduling.replay.score import summarised
+    from sciagent.scheduling.replay.trial import Outcome, run_all, trials
+
+    found = case()
+    hits, total = int(found.truth.hit.sum()), float(found.truth.costs[:, -1].sum())
+    wanted = trials(SCHEDULERS, BUDGETS, seeds)
+    outcomes = {name: Outcome() for name in SCHEDULERS}
+    for trial, values in track(run_all(OfTable(found), wanted, workers), "runs", len(wanted)):
+        outcomes[trial.scheduler].add(trial, values)
+    per_hour = {
+        name: {
+            f"{at:g}": summarised([v * hits / (at * total / 3600) for v in values])
+            for at, values in sorted(one.recall.items())
+        }
+        for name, one in outcomes.items()
+    }
+    result = {
+        "command": f"python -m benchmarks.scheduling.live replay --seeds {seeds}",
+        "molecules": len(found.truth.hit), "hits": hits, "dft_core_seconds": round(total, 1),
+        "hits_per_core_hour": per_hour, "schedulers": {name: one.summary() for name, one in outcomes.items()},
+    }  # fmt: skip
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    for name, one in per_hour.items():
+        print(f"{name:12}", *(_shown(v) for v in one.values()), sep="  ")
+
+
+def _shown(interval: Any) -> str:
+    mean, low, _ = interval
+    return f"{mean:6.2f} ± {mean - low:.2f}" if low is not None else f"{mean:6.2f}"
+
+
+def main() -> None:
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = parser.add_subparsers(dest="what", required=True)
+    parts.add_parser("table").add_argument("ledger", type=Path)
+    again = parts.add_parser("replay")
+    again.add_argument("--seeds", type=int, default=20)
+    again.add_argument("--workers", type=int, default=1)
+    chosen = parser.parse_args()
+    table(chosen.ledger) if chosen.what == "table" else replay(chosen.seeds, chosen.workers)
+
+
+if __name__ == "__main__":
+    main()
