@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,20 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from sciagent.scheduling.board import Board
-from sciagent.scheduling.value import PRICES, STOP, TERMINAL, Programme, U, _move, nearest, solve, solve_price
+from sciagent.scheduling.value import (
+    NEVER,
+    PRICES,
+    STOP,
+    TERMINAL,
+    Programme,
+    U,
+    _move,
+    nearest,
+    solve,
+    solve_left,
+    solve_price,
+    variances_left,
+)
 
 Array = NDArray[np.float64]
 
@@ -189,6 +203,158 @@ def test_where_the_terminal_rung_always_fails_nothing_is_bought() -> None:
     programme = solve(one(0.8), [0.1], [0.0, 1.0])
     assert (programme.best == STOP).all()
     assert programme.value.max() == 0
+
+
+# Played out
+
+
+@dataclass(frozen=True)
+class Played:
+    """n candidates that followed a programme. hits, bought: (n,), (n, m + 1)."""
+
+    hits: Array
+    bought: Array
+
+    def check(self, programme: Programme, start: float, place: int, costs: Array) -> None:
+        """Value, spend and purchases agree with what happened, within four standard errors and 1 % or, where the grid
+        of u is what limits it, 0.002."""
+        price, u = float(PRICES[place]), np.array([start])
+        spent = self.bought @ np.append(costs, 1.0)
+        for foretold, found in [
+            (programme.worth(u, price)[0], self.hits - price * spent),
+            (programme.spend[nearest(u)[0], place], spent),
+            *zip(programme.purchases(u, price)[0], self.bought.T, strict=True),
+        ]:
+            allowed = 4 * found.std() / np.sqrt(len(found)) + 0.01 * abs(foretold) + 0.002
+            assert abs(foretold - found.mean()) < allowed
+
+
+def play(
+    programme: Programme, law: Array, fails: list[float], start: float, place: int, n: int = 60_000, needed: int = 0
+) -> Played:
+    """Candidates whose rungs and, last, terminal answer are N((0, ..., 0, start), law) with law[-1, -1] = 1."""
+    rng = np.random.default_rng(0)
+    m = len(law) - 1
+    said = rng.multivariate_normal(np.append(np.zeros(m), start), law, n)
+    answers = rng.random((n, m + 1)) >= np.array(fails)
+    hits, bought = np.zeros(n), np.zeros((n, m + 1))
+    waiting = {(0, 0): np.arange(n)}
+    while waiting:
+        (seen, gone), of = waiting.popitem()
+        places = [j for j in range(m) if seen >> j & 1]
+        weights = np.linalg.solve(law[np.ix_(places, places)], law[places, -1])
+        left = 1 - law[-1, places] @ weights
+        u = (start + said[np.ix_(of, places)] @ weights) / np.sqrt(left)
+        action = programme.policy.solved[seen, gone].best[nearest(u), place]
+        last = of[action == TERMINAL]
+        assert not len(last) or not needed & ~seen
+        bought[last, -1] += 1
+        hits[last] = answers[last, -1] & (said[last, -1] > 0)
+        for j in range(m):
+            mine = of[action == j]
+            bought[mine, j] += 1
+            if len(told := mine[answers[mine, j] | (gone > 0)]):  # after one failure there is no other
+                waiting[seen | 1 << j, gone] = np.append(waiting.get((seen | 1 << j, gone), np.array([], int)), told)
+            if len(silent := mine[~answers[mine, j] & (gone == 0)]):
+                waiting[seen, 1 << j] = silent
+    return Played(hits, bought)
+
+
+THREE = np.array([[1.0, 0.4, 0.5, 0.5], [0.4, 1.0, 0.6, 0.7], [0.5, 0.6, 1.0, 0.9], [0.5, 0.7, 0.9, 1.0]])
+
+
+@pytest.mark.parametrize("fails", [[0.0] * 4, [0.1, 0.3, 0.2, 0.15]])
+@pytest.mark.parametrize(("start", "place"), [(-2.0, 36), (-1.5, 42), (-0.5, 48), (0.7, 54)])
+def test_value_spend_and_purchases_are_those_of_candidates_that_follow_the_programme(
+    fails: list[float], start: float, place: int
+) -> None:
+    costs = [0.01, 0.05, 0.2]
+    programme = solve(THREE, costs, fails)
+    played = play(programme, THREE, fails, start, place)
+    assert played.bought[:, :-1].sum() > 0
+    played.check(programme, start, place, np.array(costs))
+
+
+@pytest.mark.parametrize("needed", [0b001, 0b100, 0b011])
+def test_a_needed_rung_is_bought_before_the_terminal_one_and_its_price_is_in_the_value(needed: int) -> None:
+    """Even where it tells nothing of the terminal answer."""
+    law = THREE.copy()
+    law[0, 1:] = law[1:, 0] = 0.0
+    costs, fails, start, place = [0.1, 0.05, 0.2], [0.1, 0.05, 0.2, 0.1], -0.3, 46
+    programme = solve_left(variances_left(law, [[0], [1], [2]]), costs, fails, needed)
+    played = play(programme, law, fails, start, place, needed=needed)
+    assert played.bought[:, -1].sum() > 0
+    played.check(programme, start, place, np.array(costs))
+    assert programme.worth(np.array([start]), float(PRICES[place])) < solve(law, costs, fails).worth(
+        np.array([start]), float(PRICES[place])
+    )
+
+
+def test_with_a_needed_rung_nothing_but_rungs_is_bought_first_whatever_the_price() -> None:
+    left = variances_left(TWO, [[0], [1]])
+    programme = solve_left(left, [0.3, 0.1], [0.1, 0.1, 0.1], needed=0b10)
+    u = np.linspace(-8, 8, 50)
+    assert (programme.at_index(u) >= 0).all()
+    assert not any((programme.action(u, price) == TERMINAL).any() for price in (0.0, 0.01, 0.5, 0.99))
+
+
+def test_a_needed_rung_that_always_fails_leaves_nothing_to_gain() -> None:
+    programme = solve_left(variances_left(TWO, [[0], [1]]), [0.1, 0.1], [0.0, 1.0, 0.0], needed=0b10)
+    assert programme.value.max() == 0
+    assert programme.index(np.array([3.0]))[0] < 1e-6
+
+
+@pytest.mark.parametrize("fails", [None, [0.1, 0.05, 0.2, 0.1]])
+def test_purchases_at_their_costs_are_the_spend(fails: list[float] | None) -> None:
+    costs = np.array([0.01, 0.05, 0.2])
+    programme = solve(THREE, costs.tolist(), fails)
+    for place in (0, 30, 45, 60):
+        bought = programme.purchases(U, float(PRICES[place]))
+        assert bought @ np.append(costs, 1.0) == pytest.approx(programme.spend[:, place], abs=1e-9)
+        assert (bought[:, -1] <= 1 + 1e-9).all()
+        assert (bought.sum(1) > 0).tolist() == (programme.best[:, place] != STOP).tolist()
+
+
+def test_each_candidate_may_have_its_own_price() -> None:
+    programme = solve(TWO, [0.02, 0.2], [0.1, 0.1, 0.1])
+    u, prices = np.repeat(STARTS, 3), np.tile([0.001, 0.05, 0.5], len(STARTS))
+    for name in ("action", "worth", "purchases"):
+        whole = getattr(programme, name)(u, prices)
+        alone = np.array([getattr(programme, name)(u[i : i + 1], float(prices[i]))[0] for i in range(len(u))])
+        assert whole == pytest.approx(alone)
+
+
+# At other costs
+
+
+@pytest.mark.parametrize(("factors", "least"), [((1.3, 0.8), 0.97), ((0.6, 1.5), 0.9)])
+def test_a_plan_at_other_costs_is_worth_almost_what_a_plan_of_their_own_is_and_no_more(
+    factors: tuple[float, float], least: float
+) -> None:
+    """Above by no more than the grids make of it: 1 % of the index."""
+    costs = np.array([0.02, 0.2])
+    u, own = np.linspace(-3, 1.5, 40), costs * factors
+    plan, best = solve(TWO, costs.tolist(), [0.1] * 3), solve(TWO, own.tolist(), [0.1] * 3)
+    ratio = plan.index(u, np.tile(own, (len(u), 1))) / best.index(u)
+    assert least < ratio.min() <= ratio.max() < 1.01
+    price = float(PRICES[40])
+    found, whole = plan.worth(u, price, np.tile(own, (len(u), 1))), best.worth(u, price)
+    assert (found <= whole + 1e-9).all()
+    assert found == pytest.approx(whole, rel=1 - least, abs=0.02 * price)
+
+
+def test_a_plan_at_its_own_costs_is_what_it_is() -> None:
+    programme = solve(TWO, [0.02, 0.2])
+    own = np.tile([0.02, 0.2], (len(STARTS), 1))
+    assert programme.index(STARTS, own) == pytest.approx(programme.index(STARTS), rel=1e-9)
+    assert programme.worth(STARTS, 0.1, own) == pytest.approx(programme.worth(STARTS, 0.1), rel=1e-9)
+
+
+def test_a_rung_dearer_than_the_terminal_one_is_never_bought_and_changes_nothing() -> None:
+    without, programme = solve(one(0.8), [0.05]), solve(TWO[[1, 0, 2]][:, [1, 0, 2]], [0.05, NEVER])
+    assert programme.value == pytest.approx(without.value, abs=1e-12)
+    almost = solve(TWO[[1, 0, 2]][:, [1, 0, 2]], [0.05, 0.99 * NEVER])
+    assert not (almost.best == 1)[:, PRICES > 1e-4].any(), "what is not weighed at all would not have been bought"
 
 
 # Order
