@@ -1,7 +1,8 @@
 """What is known of one candidate, and why it stands where it stands: from the ledger alone.
 
 Verdicts are worked out again from gates and evidence, with the campaign's own rules as they are stored, so a verifier
-whose package is gone or has changed since does not stand in the way.
+whose package is gone or has changed since does not stand in the way. Only what an open candidate of a priced campaign
+promises needs them; see `outlooks`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.judge import RungRules, judge, show_window
@@ -19,15 +21,22 @@ from sciagent.domain.states import Standing
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError
 from sciagent.store import campaigns, directives, history, queries, standings
+from sciagent.store import tables as t
 from sciagent.store.campaigns import CampaignRow, RungRow
+from sciagent.store.ledger import Ledger
+
+MAX_TEXT = 4000  # of a proposal, as the workbench keeps it
 
 
-def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRow]) -> dict[str, Any]:
-    """The JSON of `sciagent explain`. rows: the campaigns to tell of."""
+def explain(
+    connection: Connection, candidate_id: int, rows: Sequence[CampaignRow], ledger: Ledger | None = None
+) -> dict[str, Any]:
+    """The JSON of `sciagent explain`. rows: the campaigns to tell of. ledger: where an open candidate's outlook is to
+    be worked out, too; it is only read."""
     one = history.candidate(connection, candidate_id)
     found = history.evidence(connection, candidate_id)
     n, first = history.children(connection, candidate_id)
-    told = [_campaign(connection, row, candidate_id, found) for row in rows]
+    told = [_campaign(connection, row, candidate_id, found, ledger) for row in rows]
     used = {r["evidence"]["key"] for c in told for r in c["rungs"] if r["evidence"]}
     return {
         "key": one["key"], "smiles": one["text"], "kind": one["kind"], "inchikey": one["inchikey"],
@@ -42,11 +51,12 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
 
 
 def _campaign(
-    connection: Connection, row: CampaignRow, candidate_id: int, found: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+    connection: Connection, row: CampaignRow, candidate_id: int, found: Sequence[Mapping[str, Any]],
+    ledger: Ledger | None,
+) -> dict[str, Any]:  # fmt: skip
     stands = standings.get(connection, row.id, candidate_id)
     ladder = campaigns.rungs(connection, row.id)
-    decided = history.decisions(connection, row, candidate_id)
+    decided = _decisions(connection, row, candidate_id)
     tried = history.attempts(connection, row, candidate_id, [r.id for r in ladder])
     said = directives.on(connection, row.id, candidate_id)
     rules = _rules(row, ladder, found)
@@ -56,7 +66,8 @@ def _campaign(
         for rung, rule in zip(ladder, rules, strict=True)
     ]  # fmt: skip
     told = {
-        "campaign": row.name, "state": str(row.state), "standing": stands["standing"],
+        "campaign": row.name, "state": str(row.state), "scheduler": row.spec["scheduler"]["kind"],
+        "standing": stands["standing"],
         "rung": ladder[min(stands["position"], len(ladder) - 1)].name, "verdict": stands["verdict"],
         "reason": stands["reason"], "detail": stands["detail"] or "", "score": stands["score"],
         "utility": stands["utility"], "hit": bool(stands["is_hit"]), "in_seeds": bool(stands["in_seeds"]),
@@ -66,7 +77,26 @@ def _campaign(
         ],
         "core_seconds": round(sum(r["core_seconds"] for r in rungs), 3),
     }  # fmt: skip
+    told["outlook"] = None
+    if ledger is not None:
+        from sciagent.campaign.outlooks import outlook  # takes a second to import
+
+        told["outlook"] = outlook(ledger, connection, row, candidate_id)
     return told | {"why": _why(connection, row, ladder, stands, told)}
+
+
+def _decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> list[dict[str, Any]]:
+    """With the law and the price that each was made by."""
+    d = t.decision.c
+    query = (
+        sa.select(d.law_version, d.price)
+        .where(d.campaign_id == row.id, d.candidate_id == candidate_id)
+        .order_by(d.id)
+        .limit(history.MANY)
+    )
+    made = history.decisions(connection, row, candidate_id)
+    by = connection.execute(query).all()
+    return [{**one, "law_version": law, "price": price} for one, (law, price) in zip(made, by, strict=True)]
 
 
 def _rules(row: CampaignRow, ladder: Sequence[RungRow], found: Sequence[Mapping[str, Any]]) -> list[RungRules]:
@@ -148,8 +178,11 @@ def _rung(
             }
             for a in tried if a["state"]
         ],
-        "decisions": [{k: d[k] for k in ("action", "chooser", "why", "index", "propensity", "watermark", "at")}
-                      for d in decided],
+        "decisions": [
+            {k: d[k] for k in ("action", "chooser", "why", "index", "price", "law_version", "propensity", "watermark",
+                               "at")}
+            for d in decided
+        ],
         "evidence": _evidence(current) if current is not None else None,
     }  # fmt: skip
 
@@ -226,6 +259,9 @@ def _why(
     if standing is Standing.DROPPED:
         how = "could not decide" if told["verdict"] in ("inconclusive", "error") else "said no"
         return f"Dropped: {rung} {how}: {told['reason'] or told['verdict']}. {detail}".strip()
+    if told["outlook"] is not None:
+        text = f"Open: it waits. {told['outlook']['text']}"
+        return text if row.state in ("running", "paused") else f"{text} The campaign is not running ({row.state})."
     n = history.ahead(connection, row, int(stands["position"]), stands["score"], int(stands["seq"]))
     better = "with a better score" if stands["score"] is not None else "that came earlier"
     many = "1000 or more wait" if n >= 1000 else "one waits" if n == 1 else f"{n or 'none'} wait"
@@ -248,3 +284,28 @@ def campaigns_to_tell(connection: Connection, candidate_id: int, name: str | Non
         campaigns.get(connection, name)
         raise UnknownNameError("campaign of this candidate", name, names)
     return [campaigns.get(connection, name)]
+
+
+def refused(connection: Connection, text: str, name: str | None) -> list[dict[str, Any]]:
+    """Proposals of this very text that did not become a candidate, oldest first. name: of one campaign, or all."""
+    p, c, turn, trajectory = t.proposal.c, t.campaign.c, t.turn.c, t.trajectory.c
+    kept = [text[:MAX_TEXT], text.strip()[:MAX_TEXT]]
+    query = (
+        sa.select(c.name, p.text, p.reason, p.detail, p.operation, p.rationale, p.at, trajectory.proposer, turn.number)
+        .select_from(
+            t.proposal.join(t.campaign, c.id == p.campaign_id)
+            .outerjoin(t.turn, turn.id == p.turn_id)
+            .outerjoin(t.trajectory, trajectory.id == turn.trajectory_id)
+        )
+        .where(p.text.in_(kept), p.candidate_id.is_(None), *([] if name is None else [c.name == name]))
+        .order_by(p.id)
+        .limit(history.MANY)
+    )
+    return [
+        {
+            "campaign": one.name, "text": one.text, "reason": one.reason, "detail": one.detail or "",
+            "operation": one.operation, "rationale": one.rationale, "by": one.proposer or "a person",
+            "turn": one.number, "at": one.at,
+        }
+        for one in connection.execute(query)
+    ]  # fmt: skip

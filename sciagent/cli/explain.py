@@ -26,24 +26,48 @@ def explain(
     ledger: LedgerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """What a candidate is, who proposed it, what each rung said, why it stands where it stands, and what it cost."""
+    """What a candidate is, who proposed it, what each rung said, why it stands where it stands, and what it cost.
+
+    For one that waits in a priced campaign: its value, its chance of a hit, its index against the price, and what
+    would be bought next. A text that was proposed and refused is found, too, with the reason.
+    """
     from sciagent.campaign import explaining
     from sciagent.campaign.resolving import resolve
+    from sciagent.errors import UsageError
     from sciagent.store import campaigns
 
-    with open_ledger(ledger).read() as connection:
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
         row = campaigns.get(connection, campaign) if campaign is not None else None
-        named = resolve(connection, row, candidate)
-        rows = explaining.campaigns_to_tell(connection, named.id, campaign)
-        found = explaining.explain(connection, named.id, rows)
+        try:
+            named = resolve(connection, row, candidate)
+        except UsageError:
+            if not (refused := explaining.refused(connection, candidate, campaign)):
+                raise
+            found = {"key": None, "text": candidate, "refused": refused}
+        else:
+            rows = explaining.campaigns_to_tell(connection, named.id, campaign)
+            found = explaining.explain(connection, named.id, rows, opened)
     if json:
         put_json(found)
         return
     from rich.console import Console
 
     console = Console()
-    for text, depth in _lines(found, full):
+    for text, depth in _lines(found, full) if found["key"] else _refused(found):
         _print(console, text, depth)
+
+
+def _refused(found: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    yield found["text"], 0
+    yield "It was proposed and refused: it did not become a candidate.", 1
+    for one in found["refused"]:
+        by = "a person" if one["turn"] is None else f"the proposer {one['by']} in turn {one['turn']}"
+        why = ": ".join(x for x in (one["reason"], one["detail"]) if x) or "no reason was kept"
+        yield f"Campaign {one['campaign']}: proposed by {by}, {_when(one['at'])}", 1
+        yield f"refused: {why}", 2
+        if one["rationale"]:
+            yield f"“{one['rationale']}”", 2
 
 
 def _print(console: Any, text: str, depth: int) -> None:
@@ -74,9 +98,9 @@ def _lines(found: Mapping[str, Any], full: bool) -> Iterator[tuple[str, int]]:
         yield one["why"], 1
         yield from _numbers(one)
         yield from _origin(one)
-        waived = _waivers(one)
+        waived, labels = _waivers(one), [rung["rung"] for rung in one["rungs"]]
         for rung in one["rungs"]:
-            yield from _rung(rung, full, waived.get(rung["rung"]))
+            yield from _rung(rung, full, waived.get(rung["rung"]), labels)
         for said in one["people"]:
             to = f" to {said['rung']}" if said["rung"] else ""
             yield f"{_when(said['at'])}  {said['who']}: {said['verb']}{to}: {said['why']}", 1
@@ -117,7 +141,8 @@ def _numbers(one: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     if one["utility"] is not None:
         parts.append(f"utility {one['utility']:.3f} (1: every objective fully met)")
     elif one["score"] is not None:
-        parts.append(f"score {one['score']:.3f} (orders what waits; no probability)")
+        what = "how near the gates and objectives" if one["scheduler"] == "priced" else "orders what waits"
+        parts.append(f"score {one['score']:.3f} ({what}; no probability)")
     spent = f"{one['core_seconds']:.3g} core-seconds" if one["core_seconds"] else "nothing"
     text = "; ".join([*parts, f"it cost this campaign {spent}"])
     yield text[0].upper() + text[1:], 1
@@ -153,7 +178,9 @@ def _waivers(one: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _rung(rung: Mapping[str, Any], full: bool, waived_by: str | None) -> Iterator[tuple[str, int]]:
+def _rung(
+    rung: Mapping[str, Any], full: bool, waived_by: str | None, labels: Sequence[str]
+) -> Iterator[tuple[str, int]]:
     evidence = rung["evidence"]
     decides = ", decides" if rung["is_terminal"] else ""
     said = _verdict(rung)
@@ -174,6 +201,8 @@ def _rung(rung: Mapping[str, Any], full: bool, waived_by: str | None) -> Iterato
         yield f"computed {_when(evidence['at'])}, {rung['core_seconds']:.3g} core-seconds", 2
     for decision in rung["decisions"]:
         yield f"{_decision(decision, full)}, {_when(decision['at'])}", 2
+        if by := _by_law(decision, full, labels):
+            yield by, 3
     for attempt in rung["attempts"] if full or len(rung["attempts"]) > 1 or not evidence else ():
         ended = attempt["outcome"] or attempt["state"]
         why = f" ({attempt['reason']})" if attempt["reason"] else ""
@@ -226,6 +255,24 @@ def _decision(one: Mapping[str, Any], full: bool) -> str:
     by = "" if one["chooser"] == "reuse" else f" by {person or one['chooser']}"
     more = f" (index {one['index']:.3g}, propensity {one['propensity']:g})" if full and one["index"] is not None else ""
     return f"{verb}{by}{more}{why}"
+
+
+def _by_law(one: Mapping[str, Any], full: bool, labels: Sequence[str]) -> str:
+    """The law and the price that a purchase was chosen by."""
+    law = one["law_version"]
+    parts = [] if law is None else [f"by law {law if full else law[:8]}"]
+    if one["price"]:
+        prices = (f"{amount:.3g} for one {_resource(name, labels)}" for name, amount in one["price"].items())
+        parts.append(f"price {', '.join(prices)}, in hits or utility")
+    return ", ".join(parts)
+
+
+def _resource(name: str, labels: Sequence[str]) -> str:
+    """In the singular; `rung 3` is one run of the rung at position 3."""
+    if name.startswith("rung "):
+        return labels[int(name.split()[1])]
+    words = {"core_seconds": "core-second", "wall_seconds": "core-second (by the clock)", "gpu_seconds": "GPU-second"}
+    return words.get(name) or name.removesuffix("s").replace("_", " ")
 
 
 def _value(v: Mapping[str, Any], level: bool = True) -> str:
