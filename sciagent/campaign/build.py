@@ -16,7 +16,7 @@ from sciagent.campaign.judge import RungRules
 from sciagent.campaign.load import parse_spec
 from sciagent.campaign.spec import CampaignSpec, EvolveSpec
 from sciagent.campaign.spec_rungs import RungSpec
-from sciagent.campaign.spec_sources import BestRungSpec, HalvingSpec
+from sciagent.campaign.spec_sources import BestRungSpec, HalvingSpec, PricedSpec, ThresholdsSpec
 from sciagent.chemistry.edits import EditLimits
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -186,6 +186,8 @@ def create_or_open(
             spec = as_begun(row, spec)
             canonical = spec.canonical()
         if row is None:
+            if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
+                campaigns.get(connection, spec.scheduler.law.source)  # it must be there
             row = campaigns.create(
                 connection, name=spec.campaign, spec=canonical, spec_hash=spec.hash, identity_hash=spec.identity_hash,
                 base=str(spec.base.resolve()), source=source, rungs=_rung_rows(spec),
@@ -220,7 +222,10 @@ def create_or_open(
 
 
 def as_begun(row: CampaignRow, spec: CampaignSpec) -> CampaignSpec:
-    """A campaign that began before the safety screen keeps its ladder; a file that speaks of the screen is another."""
+    """A campaign that began before the safety screen keeps its ladder, one that began when `thresholds` was the default
+    keeps that; a file that speaks of the screen, or of a scheduler, is another."""
+    if "scheduler" not in spec.model_fields_set and row.spec["scheduler"]["kind"] == "thresholds":
+        spec = spec.model_copy(update={"scheduler": ThresholdsSpec(kind="thresholds")})
     began_before = spec.subject == "molecule" and "safety" not in row.spec
     return spec.before_the_screen() if began_before and "safety" not in spec.model_fields_set else spec
 

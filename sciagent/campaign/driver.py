@@ -351,9 +351,12 @@ class Driver:
         if built.spec.budget.proposals is not None:
             limit = min(limit, built.spec.budget.proposals - self._proposals)
         if self._exhausted or limit <= 0:
+            if self._pricing is not None:
+                self._pricing.come = 1.0
             return False
         with built.ledger.read() as connection:
             if self._pricing is not None:
+                self._pricing.come = self._come()
                 if self._pricing.wants(connection, self._purse) >= built.ahead:
                     return False
                 self._holding = built.waits and self._pricing.is_preparing(connection)
@@ -368,6 +371,12 @@ class Driver:
                 if self._holding:
                     return False
         return self._turn(limit)
+
+    def _come(self) -> float | None:
+        """The share of the proposals that were made; None where nobody knows how many there will be."""
+        totals = (self.built.spec.budget.proposals, self._proposer.total)
+        known = [one for one in totals if one is not None]
+        return min(1.0, max(self._proposals, 1) / max(min(known), 1)) if known else None
 
     def _turn(self, limit: int) -> bool:
         """The proposer's next turn, written down; True unless it has nothing left."""

@@ -74,6 +74,10 @@ class Proposer(Protocol):
 
     name: str
 
+    @property
+    def total(self) -> int | None:
+        """How many it will propose in all; None if it cannot say."""
+
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> dict[str, Any] | None:
         """Propose at most `limit` candidates; return the new cursor, or None when there is nothing left."""
 

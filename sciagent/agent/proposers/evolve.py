@@ -25,6 +25,7 @@ class Evolve:
     """limits: what a child may be; what the ladder's checks would refuse is not worth a proposal."""
 
     name = "evolve"
+    total: int | None = None  # it goes on as long as it is asked
 
     def __init__(self, seeds: Path, *, column: str = "smiles", limits: EditLimits = ANY) -> None:
         self._seeds = [r.text for r in read_structures(seeds, column)]

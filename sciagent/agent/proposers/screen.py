@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ class Screen:
         self._column = column
         self._records: Iterator[Record] | None = None
         self._next = -1
+
+    @cached_property
+    def total(self) -> int:
+        """Records in the file: it is read once to its end."""
+        return sum(1 for _ in read_structures(self._file, self._column))
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> dict[str, Any] | None:
         """The next `limit` records; the cursor is the number of the next one, so a resumed run goes on there."""
