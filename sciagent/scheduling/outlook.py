@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
@@ -19,9 +20,10 @@ Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 SAMPLE = 256  # candidates whose covariance stands for those of their group
-BANDS = (-2.5, -1.5, -0.5)  # of u: where several things decide, rungs tell of each band in their own way
-TOLD = 48  # candidates that stand for those of their band
-PLANS = 8  # for candidates whose rungs differ in relative cost, at most
+# where several things decide, rungs tell more of some candidates than of others: programmes for so many u, so far apart
+LEVELS, APART = 5, 0.5
+TOLD, FEWEST = 48, 8  # candidates that stand for those at a level, at most and at least
+PLANS = 16  # for candidates whose rungs differ in relative cost, at most; at all levels together
 ALIKE = 0.5  # factors of two between relative costs that one plan is made for
 SOME = 4096  # candidates whose costs the plans are made for
 BLOCK = 1 << 16  # candidates at a time
@@ -95,37 +97,43 @@ def groups(
         expected, u = np.where(lost, 0.0, expected), np.where(lost, U[0], u)
         needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
         fails = failures[[*rungs, last]].tolist()
-        bands = [np.arange(len(u))] if simple else _bands(u)
-        for band in bands:
-            left = 1 - shares[0] if simple else _left(payoff, means[:, band], variances[:, band], u[band], shares)
+        levels = U[:1] if simple else _levels(u)
+        costs = _typical(board.costs[some][:, [*rungs, last]], PLANS // len(levels))
+        plans: list[list[Programme]] = []
+        for level in levels:
+            left = 1 - shares[0] if simple else _left(payoff, means, variances, shares, _near(u, level))
             moves = moves_of(left)
-            plans = [
-                solve_left(left, costs, fails, needed, moves)
-                for costs in _typical(board.costs[some[band]][:, [*rungs, last]])
-            ]
-            for start in range(0, len(band), BLOCK):
-                mine = band[start : start + BLOCK]
-                yield from _assigned(board, places[mine], some[mine], rungs, u[mine], expected[mine], plans)
+            plans.append([solve_left(left, one, fails, needed, moves) for one in costs])
+        for start in range(0, len(some), BLOCK):
+            mine = slice(start, start + BLOCK)
+            yield from _assigned(board, places[mine], some[mine], rungs, u[mine], expected[mine], levels, plans)
 
 
 def _assigned(
-    board: Board, places: Places, of: Places, rungs: tuple[int, ...], u: Array, expected: Array,
-    plans: Sequence[Programme],
+    board: Board, places: Places, of: Places, rungs: tuple[int, ...], u: Array, expected: Array, levels: Array,
+    plans: Sequence[Sequence[Programme]],
 ) -> Iterator[Group]:  # fmt: skip
-    """Each candidate with the plan by which it is worth most."""
+    """Each candidate with the plan by which it is worth most, of those of the level next to it; the index between
+    levels is a mean of both. plans: by level."""
     terminal = board.costs[of, -1]
     own = board.costs[of[:, None], np.array(rungs, dtype=np.intp)] / terminal[:, None]
-    if len(plans) == 1 and np.allclose(own, plans[0].costs, rtol=1e-6, atol=1e-9):
-        yield Group(places, rungs, u, expected, terminal, None, plans[0].index(u) / terminal, plans[0])
-        return
-    indices = np.array([plan.index(u, own) for plan in plans]) / terminal
-    chosen = indices.argmax(0)
-    for number, plan in enumerate(plans):
-        mine = np.flatnonzero(chosen == number)
-        if len(mine):
-            yield Group(
-                places[mine], rungs, u[mine], expected[mine], terminal[mine], own[mine], indices[number, mine], plan
-            )
+    alike = len(plans[0]) == 1 and np.allclose(own, plans[0][0].costs, rtol=1e-6, atol=1e-9)
+    weights = np.array([np.interp(u, levels, one) for one in np.eye(len(levels))])
+    logs, chosen, most = np.zeros(len(u)), np.zeros((2, len(u)), dtype=np.intp), np.zeros(len(u))
+    for number, level in enumerate(plans):
+        mine = np.flatnonzero(weights[number] > 0)
+        indices = np.array([plan.index(u[mine], None if alike else own[mine]) for plan in level])
+        logs[mine] += weights[number, mine] * np.log(indices.max(0))
+        nearer = mine[weights[number, mine] > most[mine]]
+        most[nearer] = weights[number, nearer]
+        chosen[:, nearer] = np.array([np.full(len(nearer), number), indices.argmax(0)[np.searchsorted(mine, nearer)]])
+    index = np.exp(logs) / terminal
+    for number, plan in np.unique(chosen, axis=1).T:
+        mine = np.flatnonzero((chosen[0] == number) & (chosen[1] == plan))
+        yield Group(
+            places[mine], rungs, u[mine], expected[mine], terminal[mine], None if alike else own[mine], index[mine],
+            plans[number][plan],
+        )  # fmt: skip
 
 
 def _situations(board: Board, of: Places, deciding: Set[int]) -> Iterator[tuple[Places, tuple[int, ...]]]:
@@ -184,15 +192,24 @@ def _lost(board: Board, of: Places, rungs: Sequence[int], aims: Aims) -> NDArray
     return lost
 
 
-def _bands(u: Array) -> list[Places]:
-    at = np.searchsorted(BANDS, u)
-    return [mine for band in range(len(BANDS) + 1) if len(mine := np.flatnonzero(at == band))]
+def _levels(u: Array) -> Array:
+    """From the most promising candidate down; ascending."""
+    levels = u.max() - APART * np.arange(LEVELS)[::-1]
+    found: Array = levels[levels >= u.min()]
+    return found
 
 
-def _left(payoff: Payoff, means: Array, variances: Array, u: Array, shares: Array) -> Array:
-    """(2**m,) share of the variance left, by some of the candidates, n each, from the most to the least promising."""
-    order = np.argsort(-u, kind="stable")
-    some = order[np.unique(np.linspace(0, len(order) - 1, TOLD).round().astype(np.intp))]
+def _near(u: Array, level: float) -> Places:
+    """Candidates that stand for those at a level of u."""
+    away = np.abs(u - level)
+    near = np.flatnonzero(away <= APART / 2)
+    if len(near) < FEWEST:
+        return np.argsort(away, kind="stable")[:FEWEST]
+    return near[:: math.ceil(len(near) / TOLD)]
+
+
+def _left(payoff: Payoff, means: Array, variances: Array, shares: Array, some: Places) -> Array:
+    """(2**m,) share of the variance left, by some of the candidates."""
     left: Array = np.ones(shares.shape[1])
     for seen in range(1, shares.shape[1]):
         expected, second = payoff.moments(means[:, some], variances[:, some], shares[:, seen])
@@ -200,14 +217,14 @@ def _left(payoff: Payoff, means: Array, variances: Array, u: Array, shares: Arra
     return np.maximum(left, FLOOR)
 
 
-def _typical(costs: Array) -> list[list[float]]:
-    """What the rungs cost in terminal verifications, as plans are made for; costs: (n, m + 1), the terminal rung last.
-    The candidates are halved where they differ most, again and again; and there is a plan with each rung alone, and
-    with none."""
+def _typical(costs: Array, most: int) -> list[list[float]]:
+    """What the rungs cost in terminal verifications, as plans are made for, about `most`; costs: (n, m + 1), the
+    terminal rung last. The candidates are halved where they differ most, again and again; and there is a plan with each
+    rung alone, and with none."""
     costs = costs[:: max(1, len(costs) // SOME)]
     logs = np.log2(np.clip(costs[:, :-1] / costs[:, -1:], 1e-12, NEVER))
     boxes = [logs]
-    while logs.shape[1] and len(boxes) < PLANS:
+    while logs.shape[1] and len(boxes) < most:
         spreads = [np.ptp(box, axis=0).max() for box in boxes]
         widest = int(np.argmax(spreads))
         if spreads[widest] < ALIKE:
