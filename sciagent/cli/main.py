@@ -21,6 +21,7 @@ from sciagent.cli import (
     gc,
     importer,
     init,
+    plan,
     report,
     run,
     schema,
@@ -43,6 +44,7 @@ app = typer.Typer(
 )
 for module in (
     init,
+    plan,
     run,
     control,
     amend,
