@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import BuiltRung, open_for_people
-from sciagent.campaign.columns import Reading
+from sciagent.campaign.columns import KNOWN, Reading
 from sciagent.campaign.judge import judge
 from sciagent.campaign.outlooks import fitted, remake
 from sciagent.campaign.spec import CampaignSpec, ScreenSpec
@@ -161,9 +161,16 @@ def step_of(
     declared = [c for m in taken or sample.molecules if (c := cost_or_none(rung.verifier, m)) is not None]
     names = sorted({name for cost in declared for name in cost})
     costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * model.factor for name in names}
-    tells = tuple(learnt.get((at, i)) or _tells(rungs, reading, at, i) for i in range(len(reading.aims.aims)))
+    tells = tuple(learnt.get((at, i)) or _tells(rungs, reading, at, i) for i in asked(reading))
     refuses = len(sample.molecules) - len(taken)
     return Step(rung, costs, refuses, model.factor if model.learnt else None, tells)
+
+
+def asked(reading: Reading) -> list[int]:
+    """The objectives that a paid rung decides; what a fast rung decides is known before anything is bought."""
+    aims = reading.aims.aims
+    found = [i for i, aim in enumerate(aims) if reading.columns[aim.columns[-1]].at != KNOWN]
+    return found or list(range(len(aims)))
 
 
 def _accepts(rung: BuiltRung, molecule: Candidate) -> bool:
@@ -256,7 +263,8 @@ def _learnt(
     [law] = fitted(remade.row, theirs, fresh, remade.truths, None, 0)
     told_: dict[tuple[int, int], Tells] = {}
     chance: float | None = 1.0
-    for number, mine in enumerate(reading.aims.aims):
+    for number in asked(reading):
+        mine = reading.aims.aims[number]
         wanted = reading.columns[mine.columns[-1]].property
         same = [i for i, a in enumerate(theirs.aims.aims) if theirs.columns[a.columns[-1]].property == wanted]
         if not same:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sciagent.campaign.columns import KNOWN, Reading
 from sciagent.campaign.numeraire import Allowance
-from sciagent.campaign.plan_inputs import OTHER, SURE, UNKNOWN, Step
+from sciagent.campaign.plan_inputs import OTHER, SURE, UNKNOWN, Step, asked
 from sciagent.campaign.spec import CampaignSpec
 from sciagent.domain.cost import RESOURCE_UNITS
 
@@ -86,12 +86,12 @@ def assumptions(found: Mapping[str, Any], spec: CampaignSpec, reading: Reading, 
             f"Where no correlation is declared, {UNKNOWN[0]:g} to {UNKNOWN[1]:g} is taken for a rung that measures the "
             f"same property, {OTHER[0]:g} to {OTHER[1]:g} for another."
         )
-    if len(reading.aims.aims) > 1:
+    if len(asked(reading)) > 1:
         said.append("The objectives are independent of each other and equally hard to meet.")
     if reading.aims.kind != "hits":
         said.append("The goal is not a number of hits: a hit stands for a candidate of the best so many per cent.")
     if any(c.at == KNOWN for c in reading.columns):
-        said.append("What fast rungs say of the objectives is not counted.")
+        said.append("What fast rungs say of the objectives, or decide, is not counted.")
     if any(r.window_gates() for i, r in enumerate(spec.ladder[: spec.terminal_position]) if i in reading.paid):
         said.append("Gates of paid rungs are not counted: they spare what they drop, and may drop a hit.")
     if spec.scheduler.kind != "priced":

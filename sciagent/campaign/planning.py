@@ -24,7 +24,7 @@ from sciagent.campaign.columns import read
 from sciagent.campaign.numeraire import FLOOR as LEAST_COST
 from sciagent.campaign.numeraire import Allowance, Numeraire
 from sciagent.campaign.outlooks import allowances
-from sciagent.campaign.plan_inputs import SURE, Step, Tells, from_ledger, paid_of, sample_of, step_of
+from sciagent.campaign.plan_inputs import SURE, Step, Tells, asked, from_ledger, paid_of, sample_of, step_of
 from sciagent.campaign.plan_words import assumptions, case_row, limit_row, rung_row, sentences
 from sciagent.campaign.spec import CampaignSpec
 from sciagent.errors import UsageError
@@ -95,7 +95,7 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> dict[str, Any]:
     rates = [(r, "assumed") for r in RATES] + ([(rate, "learnt")] if rate is not None else [])
     cases = [_case(made, r) | {"hit_rate_is": kind} for r, kind in rates]
     deltas = {s.label: [_delta(made, s, c) for c in cases] for s in kept[:-1]}
-    wanted = [reading.columns[aim.columns[-1]].property for aim in reading.aims.aims]
+    wanted = [reading.columns[reading.aims.aims[i].columns[-1]].property for i in asked(reading)]
     found: dict[str, Any] = {
         "campaign": spec.campaign,
         "scheduler": spec.scheduler.kind,

@@ -69,10 +69,18 @@ def _table(title: str, *columns: str) -> Any:
 
 
 def _rungs(console: Any, found: Mapping[str, Any]) -> None:
-    made = _table("the rungs", "rung", "core s (90 %)", "correlation", "from", "hits it brings", "verdict")
+    made = _table(
+        "the rungs (core seconds: median and 90 % of the sample)",
+        "rung",
+        "core s",
+        "correlation",
+        "from",
+        "hits it brings",
+        "verdict",
+    )
     for rung in found["rungs"]:
         cost = rung["costs"].get("core_seconds")
-        amount = "–" if cost is None else f"{cost['median']:.3g} ({cost['p90']:.3g})"
+        amount = "–" if cost is None else f"{cost['median']:.3g}–{cost['p90']:.3g}"
         if rung["is_terminal"]:
             made.add_row(rung["rung"], amount, "", "", "", "decides")
             continue
