@@ -20,6 +20,7 @@ from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
 from sciagent.domain.states import AttemptState, Standing
 from sciagent.store import candidates, directives, evidence, jobs, standings
 from sciagent.store import tables as t
+from sciagent.store.audits import AUDIT
 from sciagent.store.clock import db_now
 from sciagent.store.jobs import Claim, NewJob
 from sciagent.verification.host import Request
@@ -203,11 +204,17 @@ def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -
     rows = [
         {
             "campaign_id": built.row.id, "candidate_id": choice.id, "rung_id": built.rungs[choice.position].id,
-            "action": action, "chooser": built.rule.name, "why": why, "watermark": watermark, "index": choice.index,
-            "propensity": choice.propensity, "evidence_id": evidence_id, "at": now, "law_version": choice.law,
+            "action": action, "chooser": _chooser(built, choice), "why": why, "watermark": watermark,
+            "index": choice.index, "propensity": choice.propensity, "evidence_id": evidence_id, "at": now,
+            "law_version": choice.law,
             "price": None if choice.price is None else dict(choice.price),
         }
         for choice, action, why, evidence_id in decided
     ]  # fmt: skip
     if rows:
         connection.execute(t.decision.insert(), rows)
+
+
+def _chooser(built: Built, choice: Choice) -> str:
+    """The rule, or the audit of it, whose reasons begin with its name."""
+    return AUDIT if choice.why.startswith(f"{AUDIT}: ") else built.rule.name

@@ -1,7 +1,8 @@
 """The priced ladder of a campaign: from the ledger to a board, from the law's purchases to choices, and back.
 
-What was learnt is written as a row of `law` each time hyper-parameters were looked for; a driver that takes over
-begins there. The budget is spent no faster than candidates come: with n of the N proposals made, n / N of it.
+What was learnt is written as a row of `law` each time hyper-parameters were looked for or the audit has news; a driver
+that takes over begins there. The budget is spent no faster than candidates come: with n of the N proposals made, n / N
+of it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign.auditing import Audit, Auditing
 from sciagent.campaign.build import Built
 from sciagent.campaign.columns import Reading, read
 from sciagent.campaign.market import Market
@@ -25,6 +27,7 @@ from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.board import Purchase
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.store import campaigns, laws
+from sciagent.store.audits import AUDIT
 
 FIRST = 1e5  # index of what is bought unasked; below what a person promotes
 THOUGHT = 0.05  # of the time may go into looking at the candidates again
@@ -49,11 +52,13 @@ class Pricing:
         self._written = 0
         self._queue: deque[Purchase] = deque()
         self._stale, self._asked_at, self._took = True, 0.0, 0.0
+        self.come: float | None = None  # share of the candidates that are to come; None where nobody knows
         self.blocked = False  # something is worth buying, but not yet, or not any more, within the budget
         if (row := laws.last(connection, built.row.id)) is not None:
             self._restore(row)
         elif learn_from is not None and (row := laws.last(connection, learn_from)) is not None:
             self.priced.learn_from(row.state["priced"])
+        self._audit = Auditing(built, reading, self.market, connection)
         self._cost()
 
     def touch(self, candidate_ids: Iterable[int]) -> None:
@@ -72,6 +77,14 @@ class Pricing:
             self._queue = deque(self.priced.features(self.market.board, self._left(purse)))
         waits: list[Purchase] = []
         left = self._left(purse)
+        for audit in () if features_only else self._audit.due(connection, self._spent(purse)):
+            one = audit.purchase
+            cost = float(self.market.board.costs[one.of, one.rung])
+            room = cost <= left and purse.remaining_jobs(self._reading.paid[one.rung]) != 0
+            if room and len(found) < slots and (id_ := int(self.market.ids[one.of])) not in taken:
+                left -= cost
+                taken.add(id_)
+                found.append(self._audited(audit))
         while self._queue and len(found) < slots:
             one = self._queue.popleft()
             board, position = self.market.board, self._reading.paid[one.rung]
@@ -92,16 +105,19 @@ class Pricing:
         return found
 
     def wants(self, connection: Connection, purse: Purse) -> int:
-        """How many open candidates are worth something now: while they are few, more are to be proposed."""
+        """How many open candidates something can be bought for now, and is worth it: while they are few, more are to
+        be proposed."""
         self._catch_up(connection)
-        board, priced = self.market.board, self.priced
-        of = board.open
-        if not len(of) or float(board.costs[of].min()) > self._left(purse):
-            return 0
-        looked = of[of < len(priced.index)]
-        index = priced.index[looked]
-        unknown = len(of) - len(looked) + int(np.isnan(index).sum())
-        return unknown + int((index >= max(priced.price, 1e-12)).sum())
+        board, priced, left = self.market.board, self.priced, self._left(purse)
+        of, free = board.open, self.priced.free(self.market.board)
+        lacking = np.any(~board.closed[of][:, free], axis=1)
+        paid = [j for j in range(board.costs.shape[1]) if j not in free]
+        cost = np.where(board.closed[of][:, paid], np.inf, board.costs[of][:, paid])
+        rest = of[~lacking & (cost.min(axis=1, initial=np.inf) <= left)]
+        index = np.full(len(rest), np.inf)  # of whom nobody has looked at
+        looked = rest < len(priced.index)
+        index[looked] = np.nan_to_num(priced.index[rest[looked]], nan=np.inf)
+        return int(lacking.sum()) + int((index >= max(priced.price, 1e-12)).sum())
 
     def is_preparing(self, connection: Connection) -> bool:
         """Whether a rung that everybody gets is still to answer for somebody."""
@@ -153,10 +169,14 @@ class Pricing:
         self._queue = deque(self.priced.choose(self.market.board, self._left(purse)))
         self._asked_at = time.monotonic()
         self._took, self._stale = self._asked_at - began, False
-        if self.priced.fits > self._written:
+        news = self._audit.look(connection, self.priced, self._queue, self._spent(purse))
+        fitted = self.priced.fits > self._written
+        if fitted:
             self._written = self.priced.fits
             self._rebalance(purse)
-            self.law_version = laws.write(connection, self._built.row.id, self._state())
+        if fitted or news:
+            state = self._state() | ({"audit": news} if news else {})
+            self.law_version = laws.write(connection, self._built.row.id, state)
 
     def _rebalance(self, purse: Purse) -> None:
         bought = self.priced.purchases
@@ -175,21 +195,28 @@ class Pricing:
 
     def _left_by_name(self, purse: Purse) -> dict[str, float]:
         """Of each allowance what may be spent by now."""
-        used, share = purse.used(), self._share()
-        if "wall_seconds" in used:
-            used = used | {"wall_seconds": used["wall_seconds"] * self._built.spec.workers}
+        used, share = self._used(purse), self._share()
         return {one.name: max(share * one.limit - used[one.name], 0.0) for one in self._numeraire.allowances}
+
+    def _used(self, purse: Purse) -> dict[str, float]:
+        """Of each allowance what was spent or is spoken for."""
+        used = purse.used()
+        if "wall_seconds" in used:
+            used["wall_seconds"] *= self._built.spec.workers
+        return used
+
+    def _spent(self, purse: Purse) -> float:
+        """In shares of the whole budget; 0 without one: then nobody is passed over."""
+        return self._numeraire.share(self._used(purse))
 
     def _left(self, purse: Purse) -> float:
         return self._numeraire.share(self._left_by_name(purse)) if self._numeraire.allowances else math.inf
 
     def _share(self) -> float:
         """Of the budget that may be spent by now: as of the candidates that will come."""
-        spec, arrived = self._built.spec, self.market.arrived
-        if spec.proposer.kind == "screen":
-            return 1.0  # its file is read as fast as it can be
-        if (n := spec.budget.proposals) is not None:
-            return min(1.0, max(arrived, 1) / n)
+        if self.come is not None:
+            return self.come
+        arrived = self.market.arrived
         board = self.market.board
         if not arrived or not self._numeraire.allowances:
             return 1.0
@@ -217,6 +244,15 @@ class Pricing:
             why = self._reason(one, label)
         price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None
         return Choice(int(self.market.ids[one.of]), position, index, why=why, law=self.law_version, price=price)
+
+    def _audited(self, one: Audit) -> Choice:
+        position, index = self._reading.paid[one.purchase.rung], min(one.purchase.index, FIRST)
+        why = f"{AUDIT}: the law passed it over; drawn with propensity {one.propensity:.3g}"
+        if one.purchase.rung < len(self._reading.paid) - 1:
+            why += ", and an objective rests on this rung"
+        price = self._numeraire.price(self.priced.price)
+        id_ = int(self.market.ids[one.purchase.of])
+        return Choice(id_, position, index, one.propensity, why, self.law_version, price)
 
     def _reason(self, one: Purchase, label: str) -> str:
         found = self.valuation(one.of)

@@ -106,6 +106,16 @@ class PricedSpec(Part):
 
     kind: Literal["priced"] = Field(description="Where evidence is worth most; the default.")
     law: LawSpec | None = Field(None, description="Where the law begins; default: from nothing.")
+    audit: Annotated[
+        float,
+        Field(
+            strict=True,
+            ge=0,
+            le=0.5,
+            description="Share of the spend that verifies candidates which were passed over, drawn with known "
+            "propensities: what was missed is known from them alone. 0: none.",
+        ),
+    ] = 0.05
 
 
 class ThresholdsSpec(Part):

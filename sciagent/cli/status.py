@@ -19,10 +19,10 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """How a campaign stands: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
-    from sciagent.store import queries
+    from sciagent.report import audit
 
     with open_ledger(ledger).read() as connection:
-        found = queries.status(connection, pick_campaign(connection, name))
+        found = audit.status(connection, pick_campaign(connection, name))
     if json:
         put_json(found)
         return
@@ -33,6 +33,9 @@ def status(
     console = Console()
     console.print(table(found))
     console.print(budget_line(found))
+    if found["audit"]:
+        console.print(f"audit: {found['audit']['words']}", highlight=False, markup=False)
+        console.print(f"conformal guard {found['audit']['guard']['words']}", highlight=False, markup=False)
     if found["stop_reason"]:
         console.print(found["stop_reason"], highlight=False, markup=False)
     console.print(_driver(found), highlight=False, markup=False, soft_wrap=True)

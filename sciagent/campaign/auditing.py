@@ -1,0 +1,163 @@
+"""The audit of a campaign: of the candidates that the law passes over, some are drawn and verified all the same.
+
+Whoever is open, was looked at and promises less than the price when the law looks is passed over, and takes part in
+the audit from then on with the chance and the cost believed at that time; `scheduling.audit.draw` says with what
+propensity. The lot of a candidate hangs on the campaign's seed and its key alone. If the law turns back to it, it is
+found by choice and costs the audit nothing; it keeps its lot, for so the share that was drawn before says how many of
+those who turned out well in the end were drawn (see `report.audit`).
+
+What is new at a look is written into a row of `law` in the transaction of the decisions that follow from it. So a
+driver that takes over has the very propensities of the last one. The outlay is counted in jobs that were decided on:
+no more is begun while it is above the share of the spend, and those who wait do so in the order of lot over propensity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.build import Built
+from sciagent.campaign.columns import KNOWN, Reading
+from sciagent.campaign.market import Market
+from sciagent.campaign.spec_sources import PricedSpec
+from sciagent.scheduling.audit.draw import lots, propensities
+from sciagent.scheduling.board import Purchase
+from sciagent.scheduling.rules.priced import Priced
+from sciagent.store import audits
+
+Array = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+STEP = 1.05  # a propensity that would rise by less stays as it is: each rise is written
+DIGITS = 6  # of what is written, and believed
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A purchase for somebody who was drawn, with the propensity."""
+
+    purchase: Purchase
+    propensity: float
+
+
+class Auditing:
+    """Of one campaign, in its driver. `log`: as in the ledger."""
+
+    def __init__(self, built: Built, reading: Reading, market: Market, connection: Connection) -> None:
+        spec = built.spec.scheduler
+        # without limits there are no hits, so nothing that could be missed
+        wanted = isinstance(spec, PricedSpec) and any(o.accept is not None for o in built.objectives)
+        self.share = spec.audit if isinstance(spec, PricedSpec) and wanted else 0.0
+        self._built, self._market = built, market
+        self._last = len(reading.paid) - 1
+        at = {reading.columns[aim.columns[-1]].at for aim in reading.aims.aims}
+        self._path = [*sorted(at - {KNOWN, self._last}), self._last]  # rungs without which nobody is a hit
+        self._place_of_rung = {built.rungs[position].id: place for place, position in enumerate(reading.paid)}
+        self.log = audits.read(connection, built.row.id)
+        self._members = set(self.log.ids)
+        self._rows: dict[int, int] = {}
+        self._entered = 0
+        self._begun: list[tuple[int, int]] = []  # candidate, rung: jobs of the audit
+        self._read_to = 0
+
+    def look(self, connection: Connection, priced: Priced, batch: Iterable[Purchase], spent: float) -> dict[str, Any]:
+        """Take in whom the law has just passed over, and draw; returns what is to be written, empty if nothing. batch:
+        what it wants now. spent: in the unit of the board's costs."""
+        if not self.share or not priced.is_learnt or not spent > 0:
+            return {}
+        batch, ids = list(batch), self._market.ids
+        picked = {
+            int(ids[one.of]): _rounded(_chance(priced.expected[one.of]))
+            for one in batch
+            if one.rung == self._last and np.isfinite(one.index) and int(ids[one.of]) not in self.log.chosen
+        }
+        news: dict[str, Any] = {"passed": [], "raised": [], "chosen": [list(one) for one in picked.items()]}
+        rows = self._passed_over(priced, {one.of for one in batch})
+        cost = self._cost(rows)
+        named = audits.keys(connection, [int(ids[row]) for row in rows])
+        drawn = lots(self._built.spec.seed, [named[int(ids[row])] for row in rows])
+        for row, c, lot in zip(rows, cost, drawn, strict=True):
+            news["passed"].append([int(ids[row]), _rounded(_chance(priced.expected[row])), _rounded(c), float(lot)])
+        before = len(self.log.ids)
+        self.log.add(news)
+        self._members.update(self.log.ids[before:])
+        news["raised"] = self._raise(spent)
+        self.log.add({"passed": [], "chosen": [], "raised": news["raised"]})
+        return news if any(news.values()) else {}
+
+    def due(self, connection: Connection, spent: float) -> list[Audit]:
+        """What to buy for those who were drawn, the surest to be drawn first, as far as the share of the spend goes."""
+        log, board = self.log, self._market.board
+        if not self.share or not log.ids:
+            return []
+        lot, pi = np.array(log.lot), np.array(log.pi)
+        places = np.flatnonzero(lot < pi)
+        rows = self._row_of([log.ids[place] for place in places])
+        waits = ~(board.out | board.pending | board.closed[:, self._last])[rows]
+        places, rows = places[waits], rows[waits]
+        outlay, found = self._outlay(connection), []
+        for at in np.argsort(lot[places] / pi[places], kind="stable"):
+            row = int(rows[at])
+            rung = next(j for j in self._path if not board.closed[row, j])
+            if outlay >= self.share * spent:
+                break
+            outlay += float(board.costs[row, rung])
+            found.append(Audit(Purchase(row, rung, log.p[places[at]] / log.cost[places[at]]), float(pi[places[at]])))
+        return found
+
+    def _passed_over(self, priced: Priced, wanted: set[int]) -> list[int]:
+        board = self._market.board
+        rows = board.open[board.open < len(priced.index)]
+        rows = rows[(priced.index[rows] < priced.price) & ~board.closed[rows, self._last]]
+        for j in self._path[:-1]:  # without its answer nobody is a hit, and where it was passed over none comes
+            rows = rows[~board.closed[rows, j] | board.answered(j)[rows]]
+        ids, known = self._market.ids, self._market.known
+        return [
+            int(row) for row in rows if row not in wanted and row not in known and int(ids[row]) not in self._members
+        ]
+
+    def _cost(self, rows: list[int]) -> Array:
+        """Of the way to the end."""
+        board = self._market.board
+        costs: Array = np.where(board.closed[rows][:, self._path], 0.0, board.costs[rows][:, self._path]).sum(1)
+        return costs
+
+    def _raise(self, spent: float) -> list[list[float]]:
+        """[place, propensity] of those who have a new one."""
+        was = np.array(self.log.pi)
+        if not len(was):
+            return []
+        budget = self.share * spent
+        now = np.minimum(propensities(np.array(self.log.p), np.array(self.log.cost), budget, was), 1.0)
+        rises = (now > STEP * was) | ((now == 1) & (was < 1))
+        return [[int(place), max(_rounded(now[place]), float(was[place]))] for place in np.flatnonzero(rises)]
+
+    def _outlay(self, connection: Connection) -> float:
+        """Cost of the jobs of the audit."""
+        for one in audits.decided(connection, self._built.row.id, self._read_to):
+            self._read_to = one.id
+            if one.action == "run":
+                self._begun.append((one.candidate_id, self._place_of_rung[one.rung_id]))
+        rows = self._row_of([candidate_id for candidate_id, _ in self._begun])
+        return float(self._market.board.costs[rows, [rung for _, rung in self._begun]].sum()) if self._begun else 0.0
+
+    def _row_of(self, ids: list[int]) -> Places:
+        """(n,) rows on the board."""
+        for row in range(self._entered, len(self._market.ids)):
+            self._rows[int(self._market.ids[row])] = row  # after the row it has in an earlier campaign
+        self._entered = len(self._market.ids)
+        return np.array([self._rows[id_] for id_ in ids], dtype=np.intp)
+
+
+def _chance(expected: float) -> float:
+    """The payoff of a verification as a chance: what it is where hits are counted."""
+    return min(max(float(expected), 0.0), 1.0)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{float(value):.{DIGITS}g}")
