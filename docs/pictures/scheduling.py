@@ -335,8 +335,8 @@ def draw_recall(path: Path) -> None:
             line, marker = styles[place]
             colour = C[shades[place]]
             ax.step(
-                100 * runs[one].spent[: ends[one]], 100 * runs[one].recall[: ends[one]], line, where="post", color=colour,
-                linewidth=2.6 if one == "priced" else 1.8, zorder=3 if one == "priced" else 2,
+                100 * runs[one].spent[: ends[one]], 100 * runs[one].recall[: ends[one]], line, where="post",
+                color=colour, linewidth=2.6 if one == "priced" else 1.8, zorder=3 if one == "priced" else 2,
             )  # fmt: skip
             ax.plot(
                 [100 * cost for cost in marks[one].values()], [100 * at for at in marks[one]], marker, color=colour,
