@@ -39,7 +39,7 @@ from sciagent.store.ledger import Ledger
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
-MANY = 30_000  # candidates of a campaign beyond which making the law again takes minutes
+MANY = 10_000  # candidates of a campaign beyond which making the law again takes more than ten seconds
 COMPARED = 3000  # open candidates that are looked at to say how many promise more
 WAITS = (Standing.OPEN, Standing.HELD)
 
@@ -193,7 +193,7 @@ def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_
         return None
     n = queries.count(connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id)
     if n > MANY:
-        return _nothing(f"What it promises is not worked out for a campaign of {n} candidates: that takes minutes.")
+        return _nothing(f"What it promises is not worked out here for a campaign of {n} candidates, more than {MANY}.")
     try:
         built = open_for_people(ledger, row.name)
         remade = remake(built, connection)

@@ -81,6 +81,8 @@ def assumptions(found: Mapping[str, Any], spec: CampaignSpec, reading: Reading, 
         + ("; what is bred from them may be larger." if spec.proposer.kind == "evolve" else "."),
         "Rungs and truth are a joint Gaussian, rungs err independently of each other, and no rung fails.",
     ]
+    if found["first"] > 0:
+        said.append(f"The first {found['first']:.3g} candidates go up the whole ladder, for the law to learn from.")
     if "unknown" in kinds or "other" in kinds:
         said.append(
             f"Where no correlation is declared, {UNKNOWN[0]:g} to {UNKNOWN[1]:g} is taken for a rung that measures the "

@@ -106,6 +106,7 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> dict[str, Any]:
             "through_fast_rungs": sample.through_fast, "passed": sample.passed,
         },
         "limits": [limit_row(one, spec) for one in limits],
+        "first": _first(made),
         "rungs": [rung_row(s, wanted, deltas.get(s.label), s in kept) for s in steps],
         "cases": [case_row(c, limits, spec) for c in cases],
         "learnt_from": source,

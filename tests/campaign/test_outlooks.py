@@ -146,7 +146,7 @@ def test_a_campaign_too_large_to_be_worked_out_in_seconds_says_so(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outlooks, "MANY", 3)
-    assert "takes minutes" in told(ledger, standing(ledger, "open")[0])["why"]
+    assert "is not worked out here" in told(ledger, standing(ledger, "open")[0])["why"]
 
 
 def test_where_too_many_are_open_to_be_compared_nobody_is_counted(

@@ -164,6 +164,7 @@ def test_a_cheap_rung_before_a_scarce_one_finds_what_ranking_by_it_finds(planned
     exact = n * multivariate_normal([0, 0], [[1, r], [r, 1]]).cdf(wanted)
     assert case["hits"]["middle"] == pytest.approx(exact, rel=0.03)
     assert case["runs"]["top"] == pytest.approx(top, rel=1e-6)
+    assert found["first"] == 4 and any(text.startswith("The first 4 candidates") for text in found["assumptions"])
 
 
 def test_a_rung_that_tells_nothing_looks_worthless_and_a_good_one_pays(planned: Maker) -> None:
