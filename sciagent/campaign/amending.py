@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from sciagent.campaign.build import as_begun, create_or_open
 from sciagent.campaign.load import parse_spec
 from sciagent.campaign.spec import CampaignSpec
+from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.directives import Verb
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store import campaigns, directives
@@ -26,7 +27,7 @@ def amended_source(
     row: CampaignRow, *, budget: Sequence[str] = (), goal_count: int | None = None, workers: int | None = None
 ) -> str:  # fmt: skip
     """The stored YAML with these values in it; comments and order stay. budget: `key=number`, `rungs.LABEL=number`,
-    or `key=none` to lift a limit. Raises UsageError."""
+    `key=number/week` or `/campaign`, or `key=none` to lift a limit. Raises UsageError."""
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
     yaml.width = 4096
@@ -41,7 +42,7 @@ def amended_source(
                 raise UsageError(f'--budget "{text}": write KEY=NUMBER, or KEY=none to lift the limit')
             where.pop(path[-1], None)
         else:
-            where[path[-1]] = _number(given.strip(), text)
+            where[path[-1]] = _amount(given.strip(), text, path[-1], where.get(path[-1]))
     if not data["budget"].get("rungs", True):
         data["budget"].pop("rungs")
     if goal_count is not None:
@@ -71,6 +72,26 @@ def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -
         f'--budget "{text}": unknown key "{".".join(path)}"{did_you_mean(".".join(path), known)}; it takes: '
         f"{', '.join(known)}"
     )
+
+
+def _amount(given: str, text: str, key: str, old: Any) -> Any:
+    """A number, or a rate as YAML has it. What was a rate stays one only if that is said."""
+    number, slash, per = (part.strip() for part in given.partition("/"))
+    if slash and (key not in RESOURCE_UNITS or per not in ("week", "campaign")):
+        raise UsageError(
+            f'--budget "{text}": "/{per}" is not known here; {", ".join(RESOURCE_UNITS)} take KEY=NUMBER/week or '
+            "KEY=NUMBER/campaign, everything else KEY=NUMBER"
+        )
+    amount = _number(number, text)
+    if not isinstance(old, dict):
+        return {"amount": amount, "per": per} if per == "week" else amount
+    if not per:
+        raise UsageError(
+            f'--budget "{text}": {key} is {old.get("amount")} per {old.get("per")} so far; write {key}={number}/week '
+            f"or {key}={number}/campaign"
+        )
+    old.update(amount=amount, per=per)
+    return old
 
 
 def _number(given: str, text: str) -> int | float:

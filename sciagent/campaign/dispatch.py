@@ -162,10 +162,14 @@ def take_queued(
     connection: Connection, built: Built, purse: Purse, owner: str, slots: int, preferred_only: bool = False
 ) -> list[Ticket]:
     """Jobs that were decided before (by a person, or an attempt was lost or interrupted): claimed again, most urgent
-    first. What a person holds or has vetoed since is cancelled instead. preferred_only: what a person promoted."""
+    first. What a person holds or has vetoed since is cancelled instead; what gave up and is tried again waits until the
+    budget holds it. preferred_only: what a person promoted."""
     tickets: list[Ticket] = []
     by_id = {r.id: r for r in built.rungs}
-    for job_id, candidate_id, rung_id, _, priority in jobs.queued(connection, built.row.id):
+    queued = jobs.queued(connection, built.row.id)
+    held_by_job = jobs.held(connection, built.row.id) if queued else {}
+    wait: set[int] = set()  # rungs of which one did not fit
+    for job_id, candidate_id, rung_id, _, priority in queued:
         if len(tickets) == slots or (preferred_only and priority < jobs.PREFERRED):
             break
         if directives.word(connection, built.row.id, candidate_id).rests:
@@ -173,11 +177,20 @@ def take_queued(
             settle_again(connection, built, candidate_id)
             purse.refresh(built, connection)
             continue
+        held = Cost(held_by_job.get(job_id))
+        if not held and rung_id in wait:
+            continue
+        rung = by_id[rung_id]
+        candidate = candidates.load(connection, [candidate_id])[candidate_id]
+        reservation = held or rung.reservation(candidate)
+        if not held and not purse.fits(reservation):
+            wait.add(rung_id)
+            continue
         claim = jobs.claim(connection, job_id, owner)
         if claim is not None:
-            rung = by_id[rung_id]
-            candidate = candidates.load(connection, [candidate_id])[candidate_id]
-            reservation = rung.reservation(candidate)
+            if not held:  # it gave up, and is to be tried again
+                jobs.reserve(connection, built.row.id, job_id, reservation)
+                purse.hold(reservation)
             key = rung.verifier.evidence_key(candidate)
             tickets.append(Ticket(claim, rung, candidate_id, candidate, key, reservation))
     return tickets

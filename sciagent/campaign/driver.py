@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built, open_stored
 from sciagent.campaign.collect import collect, reap
-from sciagent.campaign.dispatch import Ticket, choose, promote, request_of, take_queued
+from sciagent.campaign.dispatch import WINDOW, Dispatched, Ticket, choose, promote, request_of, take_queued
 from sciagent.campaign.heartbeat import Heartbeat
 from sciagent.campaign.money import Purse
 from sciagent.campaign.pace import Pace, Places
@@ -36,6 +36,7 @@ from sciagent.verification.host import Worker, sweep
 
 BEGUN_SECONDS = 0.02  # a job claimed ahead that has run so long is written down as running
 LISTEN_SECONDS = 0.2  # between looks for what people said; besides, each dispatch looks
+PROPOSING = ("core_seconds", "llm_tokens")  # what a turn of the proposer takes, without a reservation
 BARREN_TURNS = 25  # a proposer that brings nothing new so often in a row has nothing left
 
 
@@ -58,6 +59,7 @@ class Driver:
         self._exhausted = False
         self._barren = 0
         self._blocked = False  # something could run, but the budget does not hold it
+        self._starved = False  # the proposer could go on, but the budget leaves nothing for it
         self._holding = False  # the proposer waits for the first paid rung; dearer rungs wait with it
         self._tickets: dict[int, Ticket] = {}
         self._pace = Pace()
@@ -245,9 +247,10 @@ class Driver:
 
     def _nothing_left(self) -> tuple[CampaignState, str]:
         """Nothing runs and nothing can be started: because all is done, or because the budget does not hold it."""
-        if self._blocked:
-            return CampaignState.BUDGET_SPENT, "what is left of the budget holds no further job"
         with self.built.ledger.read() as connection:
+            if self._blocked or self._starved or jobs.queued(connection, self.built.row.id):
+                later = self._purse.goes_on(self.built, connection)
+                return CampaignState.BUDGET_SPENT, later or "what is left of the budget holds no further job"
             positions = [r.rules.position for r in self.built.paid]
             waiting = standings.count_at(connection, self.built.row.id, positions, 10**9)
         if waiting and self.built.rule.leaves_behind:
@@ -323,10 +326,7 @@ class Driver:
                 free = self._pool.free
                 for ticket in take_queued(connection, built, self._purse, self.owner, free, preferred_only):
                     places.alone(ticket.rung.rules.position, ticket)
-                wanted = 0 if preferred_only else wanted - len(places.groups)
-                chosen = self._choose(connection, wanted) if wanted > 0 else []
-                done = promote(connection, built, self._purse, chosen, self.owner, places)
-                self._touch(one.id for one in chosen)
+                done = self._promote(connection, 0 if preferred_only else wanted - len(places.groups), places)
             self._blocked |= done.blocked
             for group in places.groups:  # only after the commit: the ledger is the record
                 self._tickets.update({ticket.claim.job_id: ticket for ticket in group.jobs})
@@ -335,6 +335,20 @@ class Driver:
             if not done.reused:
                 break
         return acted
+
+    def _promote(self, connection: Connection, wanted: int, places: Places[Ticket]) -> Dispatched:
+        """Start what the rule chooses. Where a rate holds back what is most urgent, what comes after it may go on."""
+        free, total = self._pool.free, Dispatched()
+        while wanted > 0:
+            chosen = self._choose(connection, wanted)
+            done = promote(connection, self.built, self._purse, chosen, self.owner, places)
+            self._touch(one.id for one in chosen)
+            total = Dispatched(total.reused or done.reused, total.blocked or done.blocked)
+            more = done.blocked and self._purse.has_rates and len(places.groups) < free
+            if not more or len(chosen) < wanted or wanted > WINDOW:
+                break
+            wanted *= 2
+        return total
 
     def _choose(self, connection: Connection, wanted: int) -> list[Choice]:
         if self._pricing is None:

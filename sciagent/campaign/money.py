@@ -3,96 +3,79 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.build import Built
+from sciagent.campaign.build import Built, BuiltRung
+from sciagent.domain.budget import WEEK, Budget, Limits
 from sciagent.domain.cost import Cost
-from sciagent.store import jobs, queries
+from sciagent.store import candidates, jobs, queries, standings
+from sciagent.store.clock import db_now
+
+LOOK = 16  # candidates of each rung that tell what the next job would take
+TURN = Cost(core_seconds=1e-3, llm_tokens=1)  # at least, of a proposer
 
 
-class Purse:
+class Purse(Budget):
     """Read from the ledger once, then kept in step with what this driver writes there."""
 
     def __init__(self, built: Built, connection: Connection) -> None:
-        self._wall_before = built.row.wall_seconds
-        self._began = time.monotonic()
+        super().__init__(_limits(built), _clock(connection), built.row.wall_seconds)
         self.refresh(built, connection)
 
     def refresh(self, built: Built, connection: Connection) -> None:
         """Read it all again: somebody else has written there, or amended the limits. The clock goes on."""
-        campaign_id = built.row.id
-        self._limits = dict(built.spec.budget.resources())
-        self._spent = queries.spent(connection, campaign_id)
-        self._reserved = jobs.reserved(connection, campaign_id)
+        campaign_id, limits = built.row.id, _limits(built)
         by_id = queries.jobs_by_rung(connection, campaign_id)
-        self._jobs = {r.rules.position: by_id.get(r.id, 0) for r in built.rungs}
+        since = self._clock() - WEEK
+        self.restate(
+            limits,
+            spent=queries.spent(connection, campaign_id),
+            reserved=jobs.reserved(connection, campaign_id),
+            jobs={r.rules.position: by_id.get(r.id, 0) for r in built.rungs},
+            recent=queries.spent_since(connection, campaign_id, sorted(limits.rates), since),
+        )
         reused = queries.reuses_by_rung(connection, campaign_id)
         self._reused = {r.rules.position: reused.get(r.id, 0) for r in built.paid}
-        self._jobs_limit = built.limit_by_rung
-        self._wall_limit = built.spec.budget.wall_minutes
-
-    def rest(self, seconds: float) -> None:
-        """Time in which nothing was to be done does not count."""
-        self._began += seconds
-
-    def remaining_jobs(self, position: int) -> int | None:
-        """How many more jobs the rung may start; None without a limit by count."""
-        if position not in self._jobs_limit:
-            return None
-        return max(0, self._jobs_limit[position] - self._jobs[position])
 
     def started(self, position: int) -> int:
         """How many candidates the rung was started on, or answered from what was known."""
-        return self._jobs[position] + self._reused.get(position, 0)
+        return self._jobs.get(position, 0) + self._reused.get(position, 0)
 
     def reuse(self, position: int) -> None:
         self._reused[position] += 1
 
-    def fits(self, reservation: Cost) -> bool:
-        """Whether spent + reserved + this stays within every limit, and a job of that length within the wall time."""
-        if self._wall_limit is not None:
-            seconds = reservation.get("core_seconds", 0.0)  # engines run on one thread: about as long on the clock
-            if self._minutes() + seconds / 60 > self._wall_limit:
-                return False
-        return all(
-            self._spent.get(r, 0.0) + self._reserved.get(r, 0.0) + reservation.get(r, 0.0) <= limit
-            for r, limit in self._limits.items()
-        )
+    def goes_on(self, built: Built, connection: Connection) -> str | None:
+        """Where rates are all that holds back what comes next: which, and when it goes on."""
+        return self.resumes(list(self._next_costs(built, connection)) or [TURN]) if self.has_rates else None
 
-    def reserve(self, position: int, reservation: Cost) -> None:
-        self._jobs[position] += 1
-        for r, amount in reservation.items():
-            self._reserved[r] = self._reserved.get(r, 0.0) + amount
+    def _next_costs(self, built: Built, connection: Connection) -> Iterator[Cost]:
+        """What the jobs would take that wait for a worker, or could be started on the first candidates of each rung."""
+        by_id = {r.id: r for r in built.rungs}
+        for _, candidate_id, rung_id, *_ in jobs.queued(connection, built.row.id)[:LOOK]:
+            yield from self._reservations(connection, [candidate_id], [by_id[rung_id]])
+        for i, rung in enumerate(built.paid):
+            found = standings.waiting(
+                connection, built.row.id, rung.rules.position, by_score=built.rule.by_score, limit=LOOK
+            )
+            reach = built.paid[i:] if built.rule.skips else built.paid[i : i + 1]
+            yield from self._reservations(connection, [id_ for id_, *_ in found], reach)
 
-    def release(self, reservation: Mapping[str, float]) -> None:
-        for r, amount in reservation.items():
-            self._reserved[r] = max(0.0, self._reserved.get(r, 0.0) - amount)
+    def _reservations(self, connection: Connection, ids: Sequence[int], rungs: Sequence[BuiltRung]) -> Iterator[Cost]:
+        loaded = candidates.load(connection, ids) if ids else {}
+        for rung in rungs:
+            if self.remaining_jobs(rung.rules.position) != 0:
+                yield from (rung.reservation(one) for one in loaded.values())
 
-    def spend(self, cost: Mapping[str, float]) -> None:
-        for r, amount in cost.items():
-            self._spent[r] = self._spent.get(r, 0.0) + amount
 
-    def limits(self) -> dict[str, float]:
-        """Every limit, by resource, by `rung 3` for jobs of the rung at position 3, and `wall_seconds`."""
-        found = dict(self._limits) | {f"rung {position}": float(n) for position, n in self._jobs_limit.items()}
-        return found | ({} if self._wall_limit is None else {"wall_seconds": 60 * self._wall_limit})
+def _limits(built: Built) -> Limits:
+    budget = built.spec.budget
+    wall = None if budget.wall_minutes is None else 60 * budget.wall_minutes
+    return Limits(budget.stocks(), budget.rates(), built.limit_by_rung, wall)
 
-    def used(self) -> dict[str, float]:
-        """Spent or spoken for, by the same names."""
-        found = {r: self._spent.get(r, 0.0) + self._reserved.get(r, 0.0) for r in self._limits}
-        found |= {f"rung {position}": float(self._jobs[position]) for position in self._jobs_limit}
-        return found | ({} if self._wall_limit is None else {"wall_seconds": 60 * self._minutes()})
 
-    def _minutes(self) -> float:
-        return (self._wall_before + time.monotonic() - self._began) / 60
-
-    def exhausted(self) -> str | None:
-        """Which limit leaves nothing at all, in words; None while there is something left."""
-        if self._wall_limit is not None and self._minutes() >= self._wall_limit:
-            return f"wall time: {self._minutes():.1f} of {self._wall_limit:g} minutes"
-        for r, limit in self._limits.items():
-            if self._spent.get(r, 0.0) >= limit:
-                return f"{r}: {self._spent.get(r, 0.0):.0f} of {limit:g}"
-        return None
+def _clock(connection: Connection) -> Callable[[], float]:
+    """The ledger's clock as it was, and time that has passed here since."""
+    ahead = db_now(connection).timestamp() - time.monotonic()
+    return lambda: ahead + time.monotonic()

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationInfo,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
 
 from sciagent.campaign.faults import Faults, fault
 from sciagent.domain.cost import RESOURCE_UNITS
@@ -205,15 +216,42 @@ class GoalSpec(Part):
     count: Count | None = Field(None, description="Stop after so many hits, or: how many best ones; default: no limit.")
 
 
-class BudgetSpec(Part):
-    """What the campaign may spend; at least one entry."""
+class AmountSpec(Part):
+    """An amount for the whole campaign, or a rate."""
 
-    core_seconds: NotNegative | None = Field(None, description="CPU time of all verifications, in seconds.")
-    gpu_seconds: NotNegative | None = Field(None, description="GPU time, in seconds.")
-    llm_tokens: NotNegative | None = Field(None, description="Tokens of language models.")
-    money: NotNegative | None = Field(None, description="Money, in EUR.")
-    lab_slots: NotNegative | None = Field(None, description="Slots in the laboratory.")
-    licences: NotNegative | None = Field(None, description="Uses of licensed programs.")
+    amount: NotNegative = Field(description="How much, in the unit of the resource.")
+    per: Literal["campaign", "week"] = Field(
+        description="campaign: in all, as a plain number; week: at most so much in any seven days."
+    )
+
+
+_NUMBER: TypeAdapter[float] = TypeAdapter(NotNegative)
+
+
+def _stock_or_rate(value: Any, _: Any) -> float | AmountSpec:
+    """A number is for the campaign, and what is for the campaign is a number."""
+    if isinstance(value, Mapping):
+        value = AmountSpec.model_validate(value)
+    if isinstance(value, AmountSpec):
+        return value.amount if value.per == "campaign" else value
+    if isinstance(value, str | bool | list | tuple):
+        found = "a list" if isinstance(value, list | tuple) else json.dumps(value, ensure_ascii=False)
+        raise fault(f"must be a number or a mapping, not {found}", "such as 5, or {amount: 5, per: week}")
+    return _NUMBER.validate_python(value)
+
+
+Limit = Annotated[NotNegative | AmountSpec, WrapValidator(_stock_or_rate)]
+
+
+class BudgetSpec(Part):
+    """What the campaign may spend; at least one entry. Of each resource a number, for the whole campaign, or a rate."""
+
+    core_seconds: Limit | None = Field(None, description="CPU time of all verifications, in seconds.")
+    gpu_seconds: Limit | None = Field(None, description="GPU time, in seconds.")
+    llm_tokens: Limit | None = Field(None, description="Tokens of language models.")
+    money: Limit | None = Field(None, description="Money, in EUR.")
+    lab_slots: Limit | None = Field(None, description="Slots in the laboratory.")
+    licences: Limit | None = Field(None, description="Uses of licensed programs.")
     wall_minutes: Positive | None = Field(None, description="Minutes on the clock, over all runs of the campaign.")
     proposals: Count | None = Field(None, description="Candidates that the proposer may hand in.")
     rungs: dict[str, Annotated[int, Field(strict=True, ge=0, le=10**12)]] = Field(
@@ -227,9 +265,19 @@ class BudgetSpec(Part):
         return self
 
     def resources(self) -> Mapping[str, float]:
-        """Limits by resource of `domain.cost.RESOURCE_UNITS`; a resource that is missing is not limited."""
+        """Limits by resource of `domain.cost.RESOURCE_UNITS`, of a rate in seven days; one that is missing is not
+        limited."""
+        return {**self.stocks(), **self.rates()}
+
+    def stocks(self) -> Mapping[str, float]:
+        """What is limited for the whole campaign."""
         amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
-        return {key: amount for key, amount in amounts.items() if amount is not None}
+        return {key: float(one) for key, one in amounts.items() if one is not None and not isinstance(one, AmountSpec)}
+
+    def rates(self) -> Mapping[str, float]:
+        """What is limited in any seven days."""
+        amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
+        return {key: one.amount for key, one in amounts.items() if isinstance(one, AmountSpec)}
 
 
 def _split(message: str) -> tuple[str, str]:
@@ -242,6 +290,6 @@ def _split(message: str) -> tuple[str, str]:
 
 
 __all__ = [
-    "NAME", "BudgetSpec", "Count", "Finite", "GateSpec", "GoalSpec", "NotNegative", "ObjectiveSpec", "Pair",
-    "Part", "Positive", "canonical_window", "check_unit", "check_window", "registered_property",
+    "NAME", "AmountSpec", "BudgetSpec", "Count", "Finite", "GateSpec", "GoalSpec", "NotNegative", "ObjectiveSpec",
+    "Pair", "Part", "Positive", "canonical_window", "check_unit", "check_window", "registered_property",
 ]  # fmt: skip

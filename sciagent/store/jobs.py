@@ -406,6 +406,16 @@ def reserved(connection: Connection, campaign_id: int) -> dict[str, float]:
     return {k: float(v) for k, v in connection.execute(query.group_by(r.resource))}
 
 
+def held(connection: Connection, campaign_id: int) -> dict[int, dict[str, float]]:
+    """What is reserved for each job: {job id: {resource: amount}}."""
+    r = t.reservation.c
+    query = sa.select(r.job_id, r.resource, r.amount).where(r.campaign_id == campaign_id, r.released_at.is_(None))
+    found: dict[int, dict[str, float]] = {}
+    for job_id, resource, amount in connection.execute(query):
+        found.setdefault(job_id, {})[resource] = found.get(job_id, {}).get(resource, 0.0) + float(amount)
+    return found
+
+
 @dataclass(frozen=True)
 class Bill:
     """What an attempt cost."""

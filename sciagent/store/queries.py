@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.budget import WEEK
+from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.states import JobState, Standing
 from sciagent.domain.tiers import Tier
 from sciagent.store import tables as t
 from sciagent.store.campaigns import CampaignRow, RungRow, driver_of, rungs
+from sciagent.store.clock import db_now
 from sciagent.store.evidence import measured_of
 
 _CC = t.campaign_candidate.c
@@ -22,6 +27,20 @@ def spent(connection: Connection, campaign_id: int) -> dict[str, float]:
     s = t.spend.c
     query = sa.select(s.resource, sa.func.sum(s.amount)).where(s.campaign_id == campaign_id).group_by(s.resource)
     return {"core_seconds": 0.0} | {r: float(a) for r, a in connection.execute(query)}
+
+
+def spent_since(
+    connection: Connection, campaign_id: int, resources: Sequence[str], since: float
+) -> list[tuple[str, float, float]]:
+    """What was booked of these resources after `since` (seconds since the epoch), oldest first: (resource, amount,
+    seconds since the epoch)."""
+    if not resources:
+        return []
+    s = t.spend.c
+    query = sa.select(s.resource, s.amount, s.at).where(
+        s.campaign_id == campaign_id, s.resource.in_(resources), s.at > datetime.fromtimestamp(since, UTC)
+    )
+    return [(r, float(a), at.timestamp()) for r, a, at in connection.execute(query.order_by(s.at, s.id))]
 
 
 def jobs_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
@@ -50,7 +69,8 @@ def hits(connection: Connection, campaign_id: int) -> int:
 
 
 def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
-    """The JSON of `sciagent status NAME --json`; a documented contract, add to it but change nothing."""
+    """The JSON of `sciagent status NAME --json`; a documented contract, add to it but change nothing. `rates` is there
+    where the budget has any."""
     ladder = rungs(connection, row.id)
     place = (_CC.position, _CC.standing, _CC.verdict, _CC.hit_tier)
     counted = connection.execute(
@@ -68,12 +88,13 @@ def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
         )
     }
     jobs = jobs_by_rung(connection, row.id)
+    rates = _rates(connection, row)
     return {
         "campaign": row.name,
         "state": str(row.state),
         "stop_reason": row.stop_reason,
         "spent": spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
-        "budget": row.spec.get("budget", {}),
+        "budget": {k: v for k, v in row.spec.get("budget", {}).items() if k not in rates},
         "proposals": count(connection, t.proposal, t.proposal.c.campaign_id == row.id),
         "unreadable": count(
             connection,
@@ -93,7 +114,21 @@ def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
             _rung_status(r, by_place, cost.get((r.id, "core_seconds"), 0.0)) | {"jobs": jobs.get(r.id, 0)}
             for r in ladder
         ],
+    } | ({"rates": rates} if rates else {})
+
+
+def _rates(connection: Connection, row: CampaignRow) -> dict[str, dict[str, float | str]]:
+    """What is limited in any seven days, and what was spent of it in the last: {resource: amount, per, used}."""
+    rates = {
+        resource: one
+        for resource, one in row.spec.get("budget", {}).items()
+        if resource in RESOURCE_UNITS and isinstance(one, dict)
     }
+    used = dict.fromkeys(rates, 0.0)
+    since = db_now(connection).timestamp() - WEEK if rates else 0.0
+    for resource, amount, _ in spent_since(connection, row.id, sorted(rates), since):
+        used[resource] += amount
+    return {resource: {**one, "used": used[resource]} for resource, one in rates.items()}
 
 
 def _driver(connection: Connection, row: CampaignRow) -> dict[str, Any] | None:

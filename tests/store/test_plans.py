@@ -32,6 +32,8 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "best": lambda c, i: queries.best(c, campaigns.get(c, "toys"), 10),
     "hits": lambda c, i: queries.hits(c, i),
     "spent": lambda c, i: queries.spent(c, i),
+    "spent lately": lambda c, i: queries.spent_since(c, i, ["core_seconds", "money"], 0.0),
+    "held": lambda c, i: jobs.held(c, i),
     "find a candidate": lambda c, i: candidates.find(c, "abcdef12"),
     "scaffolds that are known": lambda c, i: scaffolds.known(c, ["a" * 64]),
     "candidates without a scaffold": lambda c, i: scaffolds.without(c, 10),
