@@ -34,26 +34,25 @@ MOST_RUNGS = 5  # that a programme weighs at once
 class Group:
     """Candidates for which one programme holds: the same rungs seen, the same ones to be had; of the programmes for
     different costs, the one by whose plan they are worth most. places: in the candidates asked for. rungs: to be had,
-    below the terminal one. u: (n,) as in `value`. expected: (n,) payoff of a terminal verification. terminal: (n,) what
-    that costs. own: (n, m) cost of the rungs, in terminal verifications; None: as the programme has it. index: (n,)
-    payoff a unit of cost."""
+    below the terminal one. u: (n,) as in `value`. expected: (n,) payoff of a terminal verification. weight: (n,) unit
+    of cost of the programme, which is that of a terminal verification, or what it would be were the programme's costs
+    the candidate's own. index: (n,) payoff a unit of cost."""
 
     places: Places
     rungs: tuple[int, ...]
     u: Array
     expected: Array
-    terminal: Array
-    own: Array | None
+    weight: Array
     index: Array
     programme: Programme
 
     def worth(self, price: float) -> Array:
         """(n,) V; price: payoff a unit of cost."""
-        return self.programme.worth(self.u, price * self.terminal, self.own)
+        return self.programme.worth(self.u, price * self.weight)
 
     def purchases(self, price: float) -> Array:
         """(n, m + 1) expected ones to come, the terminal rung last."""
-        return self.programme.purchases(self.u, price * self.terminal)
+        return self.programme.purchases(self.u, price * self.weight)
 
     def action(self, price: float) -> NDArray[np.int64]:
         """(n,) place in `rungs` of the one to buy, or TERMINAL: at the price, or where that is too high or 0, at the
@@ -61,17 +60,17 @@ class Group:
         found = self.programme.at_index(self.u)
         if price <= 0:
             return found
-        now = self.programme.action(self.u, price * self.terminal)
+        now = self.programme.action(self.u, price * self.weight)
         return np.where(now == STOP, found, now)
 
     def to_go(self, prices: Array) -> Array:
         """Expected cost to go of all, at each of prices: payoff a unit of cost, ascending."""
         total = np.zeros(len(prices))
-        bins = np.rint(2 * np.log2(self.terminal)).astype(np.int64)
+        bins = np.rint(2 * np.log2(self.weight)).astype(np.int64)
         for one in np.unique(bins):
             mine = bins == one
-            found = self.programme.to_go(self.u[mine], self.terminal[mine])
-            price = prices * float(np.median(self.terminal[mine]))
+            found = self.programme.to_go(self.u[mine], self.weight[mine])
+            price = prices * float(np.median(self.weight[mine]))
             total += np.interp(np.log(price), np.log(PRICES), found)
         return total
 
@@ -118,22 +117,24 @@ def _assigned(
     terminal = board.costs[of, -1]
     own = board.costs[of[:, None], np.array(rungs, dtype=np.intp)] / terminal[:, None]
     alike = len(plans[0]) == 1 and np.allclose(own, plans[0][0].costs, rtol=1e-6, atol=1e-9)
-    weights = np.array([np.interp(u, levels, one) for one in np.eye(len(levels))])
-    logs, chosen, most = np.zeros(len(u)), np.zeros((2, len(u)), dtype=np.intp), np.zeros(len(u))
+    shares = np.array([np.interp(u, levels, one) for one in np.eye(len(levels))])
+    logs, weight, most = np.zeros(len(u)), terminal.copy(), np.zeros(len(u))
+    chosen = np.zeros((2, len(u)), dtype=np.intp)
     for number, level in enumerate(plans):
-        mine = np.flatnonzero(weights[number] > 0)
-        indices = np.array([plan.index(u[mine], None if alike else own[mine]) for plan in level])
-        logs[mine] += weights[number, mine] * np.log(indices.max(0))
-        nearer = mine[weights[number, mine] > most[mine]]
-        most[nearer] = weights[number, nearer]
-        chosen[:, nearer] = np.array([np.full(len(nearer), number), indices.argmax(0)[np.searchsorted(mine, nearer)]])
+        mine = np.flatnonzero(shares[number] > 0)
+        indices = np.array([plan.index(u[mine]) for plan in level])
+        dearer = np.ones(indices.shape) if alike else np.array([plan.dearer(u[mine], own[mine]) for plan in level])
+        best = np.argmax(indices / dearer, axis=0)
+        dearer = dearer[best, np.arange(len(mine))]
+        logs[mine] += shares[number, mine] * np.log(indices[best, np.arange(len(mine))] / dearer)
+        nearer = shares[number, mine] > most[mine]
+        here = mine[nearer]
+        most[here], weight[here] = shares[number, here], terminal[here] * dearer[nearer]
+        chosen[0, here], chosen[1, here] = number, best[nearer]
     index = np.exp(logs) / terminal
     for number, plan in np.unique(chosen, axis=1).T:
         mine = np.flatnonzero((chosen[0] == number) & (chosen[1] == plan))
-        yield Group(
-            places[mine], rungs, u[mine], expected[mine], terminal[mine], None if alike else own[mine], index[mine],
-            plans[number][plan],
-        )  # fmt: skip
+        yield Group(places[mine], rungs, u[mine], expected[mine], weight[mine], index[mine], plans[number][plan])
 
 
 def _situations(board: Board, of: Places, deciding: Set[int]) -> Iterator[tuple[Places, tuple[int, ...]]]:

@@ -48,7 +48,8 @@ class Programme:
     (U, prices) V, in hits. costs: (m,) of the missing rungs, in terminal verifications.
 
     Candidates whose costs differ from these follow the same plan at their own: what they find stays, what they spend
-    does not. To first order that is what a plan of their own would be worth, and never more. own: (n, m) such costs.
+    does not, as if they paid another price. The index is then, to first order, that of a plan of their own, and never
+    more.
     """
 
     begins: Array
@@ -64,15 +65,16 @@ class Programme:
         """(U, prices) expected cost to go, in terminal verifications."""
         return self.policy.spend(np.append(self.costs, 1.0))
 
-    def index(self, u: Array, own: Array | None = None) -> Array:
+    def index(self, u: Array) -> Array:
         """(n,) highest price, in hits a terminal verification, at which a candidate at u is worth something."""
         found: Array = np.exp(np.interp(u, self.begins, np.log(PRICES)))
-        if own is None or not len(self.costs):
-            return found
+        return found
+
+    def dearer(self, u: Array, own: Array) -> Array:
+        """(n,) how many times more the plan costs, at the price of the index, those who pay `own`, (n, m)."""
         plan = np.array([np.interp(u, self.begins, times) for times in self.bought.T])
-        theirs = plan[-1] + self.costs @ plan[:-1]
-        scaled: Array = found * theirs / (plan[-1] + np.einsum("nj,jn->n", own, plan[:-1]))
-        return scaled
+        found: Array = (plan[-1] + np.einsum("nj,jn->n", own, plan[:-1])) / (plan[-1] + self.costs @ plan[:-1])
+        return found
 
     def at_index(self, u: Array) -> NDArray[np.int64]:
         """What to buy at u, (n,), at the price of its own index: a place among the missing rungs, or TERMINAL."""
@@ -84,22 +86,15 @@ class Programme:
         found: NDArray[np.int64] = self.best[nearest(u), _columns(price)]
         return found
 
-    def worth(self, u: Array, price: float | Array, own: Array | None = None) -> Array:
+    def worth(self, u: Array, price: float | Array) -> Array:
         """V at u, (n,), in hits."""
         found: Array = self.value[nearest(u), _columns(price)]
-        if own is None or not len(self.costs):
-            return found
-        saved = (self.purchases(u, price)[:, :-1] * (self.costs - own)).sum(1)
-        changed: Array = np.maximum(found + price * saved, 0.0)
-        return changed
+        return found
 
     def purchases(self, u: Array, price: float | Array) -> Array:
         """Expected purchases to go at u: (n, m + 1), the terminal rung last."""
-        rows, columns = nearest(u), np.broadcast_to(_columns(price), u.shape)
-        found = np.empty((len(u), len(self.costs) + 1))
-        for column in np.unique(columns):
-            mine = columns == column
-            found[mine] = self.policy.bought(int(column))[rows[mine]]
+        columns, places = np.unique(_columns(price), return_inverse=True)
+        found: Array = self.policy.bought(columns)[nearest(u), places]
         return found
 
     def to_go(self, u: Array, weights: Array) -> Array:
@@ -165,11 +160,14 @@ def solve_left(
     fails = np.zeros(m + 1) if failures is None else np.asarray(failures, dtype=float)
     moves = moves_of(left) if moves is None else moves
     terminal = (1 - fails[-1]) * ndtr(U)[:, None] - PRICES
-    solved: dict[tuple[int, int], _Solved] = {}
+    values: dict[tuple[int, int], Array] = {}
+    actions: dict[tuple[int, int], NDArray[np.int8]] = {}
+    gains: list[Array] = []
 
-    def state(seen: int, gone: int) -> _Solved:
-        if (seen, gone) in solved:
-            return solved[seen, gone]
+    def state(seen: int, gone: int) -> Array:
+        """(U, prices) V of who has seen a set of rungs, of which one other has failed or none."""
+        if (seen, gone) in values:
+            return values[seen, gone]
         possible = not needed & ~seen
         q = terminal.copy() if possible else np.full(terminal.shape, -np.inf)
         best = np.full(terminal.shape, TERMINAL if possible else STOP, dtype=np.int8)
@@ -177,81 +175,65 @@ def solve_left(
             tells = (seen, j) in moves and costs[j] < NEVER
             if (seen | gone) >> j & 1 or not (tells or needed >> j & 1):
                 continue
-            gain = state(seen | 1 << j, gone).value
+            gain = state(seen | 1 << j, gone)
             if (seen, j) in moves:
                 gain = moves[seen, j] @ gain
             if fails[j] and not gone:
-                gain = (1 - fails[j]) * gain + fails[j] * state(seen, 1 << j).value
+                gain = (1 - fails[j]) * gain + fails[j] * state(seen, 1 << j)
             gain = gain - PRICES * costs[j]
             better = gain > q
             np.copyto(q, gain, where=better)
             np.copyto(best, j, where=better)
         np.copyto(best, STOP, where=q <= 0)
-        solved[seen, gone] = _Solved(q, np.maximum(q, 0.0), best)
-        return solved[seen, gone]
+        if not seen and not gone:
+            gains.append(q)
+        values[seen, gone], actions[seen, gone] = np.maximum(q, 0.0), best
+        return values[seen, gone]
 
-    found = state(0, 0)
-    policy = Policy(m, fails, moves, solved)
-    rows, begins = _crossings(found.q)
-    best = found.best.astype(np.int64)
+    value = state(0, 0)
+    policy = Policy(m, fails, moves, actions)
+    rows, begins = _crossings(gains[0])
+    best = actions[0, 0].astype(np.int64)
     first = best[rows, np.arange(len(PRICES))]
     if needed and (first == STOP).any():  # where nothing pays, what would be bought next
         first = np.where(first == STOP, (needed & -needed).bit_length() - 1, first)
     first = np.where(first == STOP, TERMINAL, first)
-    return Programme(begins, first, policy.from_rows(rows), best, found.value, np.array(costs, dtype=float), policy)
-
-
-@dataclass(frozen=True)
-class _Solved:
-    """Of one set of rungs seen and one that failed: value of the best purchase (it may be below 0), value, and the
-    purchase, STOP where none pays; each (U, prices)."""
-
-    q: Array
-    value: Array
-    best: NDArray[np.int8]
+    return Programme(begins, first, policy.from_rows(rows), best, value, np.array(costs, dtype=float), policy)
 
 
 @dataclass(frozen=True)
 class Policy:
     """What is bought from each set of rungs seen, and where a candidate goes from there. m: rungs. fails: (m + 1,).
-    solved: by set of rungs seen and set of those that failed, which is empty or one."""
+    actions: (U, prices) the purchase, STOP where none pays, by set of rungs seen and set of those that failed, which is
+    empty or one."""
 
     m: int
     fails: Array
     moves: Moves
-    solved: Mapping[tuple[int, int], _Solved]
+    actions: Mapping[tuple[int, int], NDArray[np.int8]]
 
     def spend(self, costs: Array) -> Array:
         """(U, prices) expected cost to go; costs: (m + 1,)."""
-        known: dict[tuple[int, int], Array] = {}
-        for seen, gone in reversed(self._order()):
-            best = self.solved[seen, gone].best
-            found = np.where(best == TERMINAL, costs[-1], 0.0)
-            for j, then, failed in self._next(seen, gone, best):
-                later = known[then]
-                if (seen, j) in self.moves:
-                    later = self.moves[seen, j] @ later
-                if failed is not None:
-                    later = (1 - self.fails[j]) * later + self.fails[j] * known[failed]
-                found = np.where(best == j, costs[j] + later, found)
-            known[seen, gone] = found
-        return known[0, 0]
+        found: Array = self._ahead(slice(None), costs[:, None])[:, :, 0]
+        return found
 
-    def bought(self, column: int) -> Array:
-        """(U, m + 1) expected purchases to go of each rung, the terminal one last, at one of PRICES."""
+    def bought(self, columns: NDArray[np.int64]) -> Array:
+        """(U, columns, m + 1) expected purchases to go of each rung, the terminal one last, at some of PRICES."""
+        return self._ahead(columns, np.eye(self.m + 1))
+
+    def _ahead(self, columns: slice | NDArray[np.int64], counts: Array) -> Array:
+        """(U, columns, d) expected sum of counts, (m + 1, d), over the purchases to go."""
         known: dict[tuple[int, int], Array] = {}
         for seen, gone in reversed(self._order()):
-            best = self.solved[seen, gone].best[:, column]
-            found = np.zeros((len(U), self.m + 1))
-            found[best == TERMINAL, -1] = 1.0
+            best = self.actions[seen, gone][:, columns]
+            found = np.where((best == TERMINAL)[:, :, None], counts[-1], 0.0)
             for j, then, failed in self._next(seen, gone, best):
                 later = known[then]
                 if (seen, j) in self.moves:
-                    later = self.moves[seen, j] @ later
+                    later = (self.moves[seen, j] @ later.reshape(len(U), -1)).reshape(later.shape)
                 if failed is not None:
                     later = (1 - self.fails[j]) * later + self.fails[j] * known[failed]
-                found[best == j] = later[best == j]
-                found[best == j, j] += 1.0
+                np.copyto(found, later + counts[j], where=np.equal(best, j)[:, :, None])
             known[seen, gone] = found
         return known[0, 0]
 
@@ -265,11 +247,13 @@ class Policy:
         for seen, gone in self._order():
             if (seen, gone) not in here:
                 continue
-            mass, best = here.pop((seen, gone)), self.solved[seen, gone].best
+            mass, best = here.pop((seen, gone)), self.actions[seen, gone]
             found[:, -1] += (mass * (best == TERMINAL)).sum(0)
             for j, then, failed in self._next(seen, gone, best):
                 going = mass * np.equal(best, j)
-                found[:, j] += going.sum(0)
+                if not (asked := going.sum(0)).any():
+                    continue
+                found[:, j] += asked
                 if failed is not None:
                     here[failed] = here.get(failed, 0.0) + self.fails[j] * going
                     going = (1 - self.fails[j]) * going
@@ -281,7 +265,7 @@ class Policy:
 
     def _order(self) -> list[tuple[int, int]]:
         """States, each before those that it leads to."""
-        return sorted(self.solved, key=lambda at: (at[0].bit_count(), at[1]))
+        return sorted(self.actions, key=lambda at: (at[0].bit_count(), at[1]))
 
     def _next(
         self, seen: int, gone: int, best: NDArray[np.int8]

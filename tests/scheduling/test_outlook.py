@@ -131,7 +131,7 @@ def test_to_go_is_what_all_of_them_would_spend() -> None:
     prices = PRICES / 100
     total = sum((group.to_go(prices) for group in found), np.zeros(len(prices)))
     for place in (20, 30, 40):
-        spent = sum(float((group.purchases(prices[place]) @ [0.01, 0.2, 1.0]) @ group.terminal) for group in found)
+        spent = sum(float((group.purchases(prices[place]) @ [0.01, 0.2, 1.0]) @ group.weight) for group in found)
         assert total[place] == pytest.approx(spent, rel=0.05)
     assert (np.diff(total) <= 1e-9 * total[0]).all()
 

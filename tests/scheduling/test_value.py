@@ -245,7 +245,7 @@ def play(
         weights = np.linalg.solve(law[np.ix_(places, places)], law[places, -1])
         left = 1 - law[-1, places] @ weights
         u = (start + said[np.ix_(of, places)] @ weights) / np.sqrt(left)
-        action = programme.policy.solved[seen, gone].best[nearest(u), place]
+        action = programme.policy.actions[seen, gone][nearest(u), place]
         last = of[action == TERMINAL]
         assert not len(last) or not needed & ~seen
         bought[last, -1] += 1
@@ -331,23 +331,20 @@ def test_each_candidate_may_have_its_own_price() -> None:
 def test_a_plan_at_other_costs_is_worth_almost_what_a_plan_of_their_own_is_and_no_more(
     factors: tuple[float, float], least: float
 ) -> None:
-    """Above by no more than the grids make of it: 1 % of the index."""
+    """Above by no more than the grids make of it: 1 % of the index. The value within 5 % of the best one there is,
+    beside a tenth of the price."""
     costs = np.array([0.02, 0.2])
     u, own = np.linspace(-3, 1.5, 40), costs * factors
     plan, best = solve(TWO, costs.tolist(), [0.1] * 3), solve(TWO, own.tolist(), [0.1] * 3)
-    ratio = plan.index(u, np.tile(own, (len(u), 1))) / best.index(u)
+    dearer = plan.dearer(u, np.tile(own, (len(u), 1)))
+    ratio = plan.index(u) / dearer / best.index(u)
     assert least < ratio.min() <= ratio.max() < 1.01
     price = float(PRICES[40])
-    found, whole = plan.worth(u, price, np.tile(own, (len(u), 1))), best.worth(u, price)
-    assert (found <= whole + 1e-9).all()
-    assert found == pytest.approx(whole, rel=1 - least, abs=0.02 * price)
+    assert plan.worth(u, price * dearer) == pytest.approx(best.worth(u, price), rel=0.05, abs=0.1 * price)
 
 
 def test_a_plan_at_its_own_costs_is_what_it_is() -> None:
-    programme = solve(TWO, [0.02, 0.2])
-    own = np.tile([0.02, 0.2], (len(STARTS), 1))
-    assert programme.index(STARTS, own) == pytest.approx(programme.index(STARTS), rel=1e-9)
-    assert programme.worth(STARTS, 0.1, own) == pytest.approx(programme.worth(STARTS, 0.1), rel=1e-9)
+    assert solve(TWO, [0.02, 0.2]).dearer(STARTS, np.tile([0.02, 0.2], (len(STARTS), 1))) == pytest.approx(1.0)
 
 
 def test_a_rung_dearer_than_the_terminal_one_is_never_bought_and_changes_nothing() -> None:
