@@ -253,6 +253,8 @@ class Driver:
                 return CampaignState.BUDGET_SPENT, later or "what is left of the budget holds no further job"
             positions = [r.rules.position for r in self.built.paid]
             waiting = standings.count_at(connection, self.built.row.id, positions, 10**9)
+        if self._pricing is not None and self._pricing.is_done:
+            return CampaignState.FINISHED, f"none of {waiting} open candidates promises anything any more"
         if waiting and self.built.rule.leaves_behind:
             return CampaignState.FINISHED, f"nothing is left to do; {waiting} candidates were not promoted"
         if waiting:
@@ -360,13 +362,16 @@ class Driver:
     def _propose(self) -> bool:
         """One turn of the proposer, if fewer candidates than `ahead` wait; True if it brought anything new."""
         built = self.built
-        self._holding = False
+        self._holding = self._starved = False
         limit = built.spec.proposer.batch
         if built.spec.budget.proposals is not None:
             limit = min(limit, built.spec.budget.proposals - self._proposals)
         if self._exhausted or limit <= 0:
             if self._pricing is not None:
                 self._pricing.come = 1.0
+            return False
+        if any(self._purse.room(resource) <= 0 for resource in PROPOSING):
+            self._starved = True  # unless jobs that run give back some of what is held for them
             return False
         with built.ledger.read() as connection:
             if self._pricing is not None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from sciagent.campaign import amending, money
-from sciagent.campaign.build import create_or_open, open_stored
+from sciagent.campaign.build import Built, BuiltRung, create_or_open, open_stored
 from sciagent.campaign.driver import Driver
 from sciagent.campaign.load import parse_spec
 from sciagent.campaign.money import Purse
 from sciagent.campaign.spec import CampaignSpec
+from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.cost import Cost
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError, UsageError
@@ -132,7 +133,7 @@ objectives: [{{property: logp, max: 5}}]
 ladder:
   - {{rung: quick, verifier: bad.quick, settings: {{burn: 0.01}}}}
 goal: {{kind: graded}}
-budget: {{core_seconds: {core_seconds}}}
+budget: {budget}
 proposer: {{kind: screen, file: molecules.smi, batch: 100}}
 scheduler: {{kind: exhaustive}}
 workers: 1
@@ -140,10 +141,10 @@ workers: 1
 RATE = 0.3
 
 
-def enter(ledger: Ledger, folder: Path, core_seconds: str = f"{{amount: {RATE}, per: week}}") -> None:
+def enter(ledger: Ledger, folder: Path, budget: str) -> Built:
     (folder / "molecules.smi").write_text("\n".join(MOLECULES) + "\n")
-    text = TEXT.format(core_seconds=core_seconds)
-    create_or_open(ledger, parse_spec(text, base=folder), text, "test")
+    text = TEXT.format(budget=budget)
+    return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
 
 
 def run(ledger: Ledger) -> dict[str, Any]:
@@ -158,7 +159,7 @@ def run(ledger: Ledger) -> dict[str, Any]:
 def test_a_resumed_campaign_counts_what_was_spent_in_the_last_seven_days(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    enter(ledger, tmp_path)
+    enter(ledger, tmp_path, f"{{core_seconds: {{amount: {RATE}, per: week}}}}")
     began = datetime.now().astimezone()
     first = run(ledger)
     spent, done = first["spent"]["core_seconds"], first["rungs"][-1]["done"]
@@ -185,3 +186,41 @@ def test_a_resumed_campaign_counts_what_was_spent_in_the_last_seven_days(
     third = run(ledger)
     assert third["rungs"][-1]["done"] > done
     assert spent < third["spent"]["core_seconds"] < 4 * RATE
+
+
+def stop_reason(built: Built) -> str:
+    with built.ledger.read() as connection:
+        return str(campaigns.get(connection, "weekly").stop_reason)
+
+
+@pytest.mark.usefixtures("misbehaving")
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_rate_that_is_used_up_holds_back_only_what_takes_it(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first thirty would take a slot in the laboratory, and there is none before next week; the others go on."""
+    built = enter(ledger, tmp_path, "{core_seconds: 100, lab_slots: {amount: 1, per: week}}")
+    declared, slotted = BuiltRung.reservation, {parse_molecule(text).text for text in MOLECULES[:30]}
+
+    def reservation(self: BuiltRung, candidate: Any) -> Cost:
+        return declared(self, candidate) + Cost(lab_slots=float(candidate.text in slotted))
+
+    monkeypatch.setattr(BuiltRung, "reservation", reservation)
+    with Driver(built) as driver:
+        driver._purse.spend(Cost(lab_slots=1))
+        assert driver.run() is CampaignState.BUDGET_SPENT
+    with ledger.read() as connection:
+        done = queries.status(connection, campaigns.get(connection, "weekly"))["rungs"][-1]["done"]
+    assert done == len(MOLECULES) - len(slotted)
+    assert stop_reason(built).startswith("lab_slots: 1 of 1 in seven days; more on 20")
+
+
+@pytest.mark.usefixtures("misbehaving")
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_no_proposer_is_asked_while_nothing_is_left_for_its_turn(ledger: Ledger, tmp_path: Path) -> None:
+    built = enter(ledger, tmp_path, "{core_seconds: {amount: 1, per: week}}")
+    with Driver(built) as driver:
+        driver._purse.spend(Cost(core_seconds=1))
+        assert driver.run() is CampaignState.BUDGET_SPENT
+        assert driver._proposals == 0
+    assert stop_reason(built).startswith("core_seconds: 1 of 1 in seven days; more on 20")

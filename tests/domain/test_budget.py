@@ -318,7 +318,7 @@ def play(seed: int) -> Played:
     of_rung = {name: random.random(n_rungs) < 0.7 for name in names}
     of_rung["core_seconds"][:] = True
     sigma, bias = random.uniform(0.1, 1.5), np.exp(random.normal(0, 0.7, n_rungs))
-    lossy = random.choice((0.0, 0.1, 0.3))
+    lossy, exact = random.choice((0.0, 0.1, 0.3)), random.random() < 0.2  # some cost just what was declared
     limits = {name: float(means[name].mean() * 10 ** random.uniform(0.7, 2.7)) for name in names}
     rates = {name: limits[name] for name in names if random.random() < 0.5}
     stocks = {name: limits[name] for name in names if name not in rates}
@@ -335,11 +335,12 @@ def play(seed: int) -> Played:
 
     waiting = [candidate() for _ in range(8)]
     while clock.now < until and n < 400:
-        if b.room("core_seconds") > 0:
-            turn = Cost(core_seconds=float(random.exponential(0.02 * means["core_seconds"][0])))
-            log.turn(turn)
-            b.spend(turn)
-            log.book(turn, clock.now, None)
+        for _ in range(int(random.integers(1, 4))):
+            if b.room("core_seconds") > 0:
+                turn = Cost(core_seconds=float(random.exponential(0.02 * means["core_seconds"][0])))
+                log.turn(turn)
+                b.spend(turn)
+                log.book(turn, clock.now, None)
         while len(running) < workers:
             if again:
                 one = again.pop(0)
@@ -366,8 +367,9 @@ def play(seed: int) -> Played:
             assert any(map(b.fits, reservations)), "it goes on when it was said to"
             continue
         clock.now, _, one = heapq.heappop(running)
-        scale = float(bias[one.rung] * np.exp(random.normal(0, sigma)))
-        actual = Cost({r: a * scale * float(np.exp(random.normal(0, 0.2))) for r, a in one.declared.items()})
+        scale = bias[one.rung] * np.exp(random.normal(0, sigma) + random.normal(0, 0.2, len(one.declared)))
+        scales = np.ones(len(scale)) if exact else scale
+        actual = Cost({r: a * float(x) for (r, a), x in zip(one.declared.items(), scales, strict=True)})
         if one.attempts_left:
             part = Cost({r: a * float(random.random()) for r, a in actual.items()})
             one.attempts_left, lost = one.attempts_left - 1, lost + 1
@@ -380,7 +382,8 @@ def play(seed: int) -> Played:
             log.book(actual, clock.now, one)
             models[one.rung].observe(one.declared, actual)
     for _, _, one in running:  # what runs at the end may finish
-        log.book(actual := Cost({r: 3 * a for r, a in one.declared.items()}), clock.now, one)
+        actual = one.declared if exact else Cost({r: 3 * a for r, a in one.declared.items()})
+        log.book(actual, clock.now, one)
         b.spend(actual)
         b.release(one.reservation)
     return Played(log, tuple(stocks), workers, n, lost, rests)
