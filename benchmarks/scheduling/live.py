@@ -69,7 +69,7 @@ def table(ledger: Path) -> None:
     with gzip.GzipFile(TABLE, "wb", mtime=0) as file:
         lines = [",".join(COLUMNS), *(",".join(map(str, row)) for row in rows)]
         file.write(("\n".join(lines) + "\n").encode())
-    print(f"{len(rows)} molecules in {TABLE.name}")
+    print(f"{len(rows)} molecules in {TABLE.name}")  # noqa: T201
 
 
 def case(path: Path = TABLE) -> Any:
@@ -137,7 +137,7 @@ def replay(seeds: int, workers: int) -> None:
     }  # fmt: skip
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     for name, one in per_hour.items():
-        print(f"{name:12}", *(_shown(v) for v in one.values()), sep="  ")
+        print(f"{name:12}", *(_shown(v) for v in one.values()), sep="  ")  # noqa: T201
 
 
 def _shown(interval: Any) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.objectives import Objective
+from sciagent.domain.objectives import Objective, Window
 
 if TYPE_CHECKING:
     from sciagent.campaign.build import Built, BuiltRung
@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 
 KNOWN = -1  # stands for the rungs that run at once: what they said is known of every candidate
 MOST = 3  # properties of one rung that tell of an objective which it does not measure itself
+WIDE = 5  # a gate so many times wider than the objective's window says nothing of where that lies
 GATE_SHARE = 0.25  # of a gate's one edge: how far off it is taken to lie
 TELLS_LITTLE = frozenset({"total_energy"})  # grows with the size of a molecule and with little else
 
@@ -110,17 +111,24 @@ def _hint(
     level = next(m.level.label for m in decides.verifier.measures if m.property.name == name).split("//")[0]
     for prior in rung.verifier.priors:
         told = (prior.slope, prior.intercept, prior.residual)
-        if (prior.property, prior.level) == (name, level) and None not in told:
+        own = next(m.level.method for m in rung.verifier.measures if m.property.name == name)
+        if (prior.property, prior.level) == (name, level) and prior.method in (None, own) and None not in told:
             return Hint(place[lower[-1]], place[columns[-1]], *map(float, told))  # type: ignore[arg-type]
     gate, accept = rung.rules.gate.get(name), objective.accept
     if gate is None or accept is None:
         return None
+    if _width(gate) > WIDE * _width(accept):
+        return None  # it only keeps out what is absurd
     edges = [(g, a) for g, a in ((gate.low, accept.low), (gate.high, accept.high)) if g is not None and a is not None]
     if not edges:
         return None
     offset = float(np.mean([a - g for g, a in edges]))
     width = abs(edges[-1][0] - edges[0][0]) / 3 if len(edges) == 2 else GATE_SHARE * abs(edges[0][0])
     return Hint(place[lower[-1]], place[columns[-1]], 1.0, offset, max(width, objective.scale, 1e-6))
+
+
+def _width(window: Window) -> float:
+    return math.inf if window.low is None or window.high is None else window.high - window.low
 
 
 def _measured(rung: BuiltRung) -> list[str]:

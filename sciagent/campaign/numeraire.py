@@ -59,14 +59,15 @@ class Numeraire:
             sum(w * amounts[a.name] / a.limit for w, a in zip(self.weights, self.allowances, strict=True))
         )  # fmt: skip
 
-    def rebalance(self, drawn: Mapping[str, float], left: Mapping[str, float]) -> None:
-        """drawn: what the programme expects to take of each allowance; left: what there is."""
+    def balanced(self, drawn: Mapping[str, float], left: Mapping[str, float]) -> Array:
+        """Better weights. drawn: what the programme expects to take of each allowance; left: what there is."""
         if len(self.allowances) < 2:
-            return
+            return self.weights
         ratio = np.array([(drawn[a.name] + FLOOR) / max(left[a.name], FLOOR) for a in self.allowances])
         moved = self.weights * np.clip(ratio / ratio.max(), 1e-3, 1.0) ** STEP
-        self.weights = np.maximum(moved / moved.sum(), LEAST)
-        self.weights = self.weights / self.weights.sum()
+        found: Array = np.maximum(moved / moved.sum(), LEAST)
+        found /= found.sum()
+        return found
 
     def price(self, price: float) -> dict[str, float]:
         """Of each resource, in hits a unit of it, from one on the whole budget."""

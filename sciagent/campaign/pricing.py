@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.auditing import Audit, Auditing
@@ -28,6 +29,8 @@ from sciagent.scheduling.board import Purchase
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.store import campaigns, laws
 from sciagent.store.audits import AUDIT
+
+Array = NDArray[np.float64]
 
 FIRST = 1e5  # index of what is bought unasked; below what a person promotes
 THOUGHT = 0.05  # of the time may go into looking at the candidates again
@@ -53,6 +56,7 @@ class Pricing:
         self._queue: deque[Purchase] = deque()
         self._stale, self._asked_at, self._took = True, 0.0, 0.0
         self.come: float | None = None  # share of the candidates that are to come; None where nobody knows
+        self._balanced: Array | None = None  # weights of the budgets from the next look on
         self.blocked = False  # something is worth buying, but not yet, or not any more, within the budget
         if (row := laws.last(connection, built.row.id)) is not None:
             self._restore(row)
@@ -75,6 +79,8 @@ class Pricing:
             self._look(connection, purse)
         elif features_only:
             self._queue = deque(self.priced.features(self.market.board, self._left(purse)))
+        if self.is_done:
+            self._queue.clear()
         waits: list[Purchase] = []
         left = self._left(purse)
         for audit in () if features_only else self._audit.due(connection, self._spent(purse)):
@@ -131,9 +137,15 @@ class Pricing:
 
     @property
     def is_done(self) -> bool:
-        """Whether no open candidate promises anything any more: for `best`, none is expected to beat the best."""
+        """Whether no open candidate promises anything any more: for `best`, none is expected to beat the best. Hits are
+        looked for while there is a budget: a law that sees none may be wrong."""
         priced, of = self.priced, self.market.board.open
-        if not priced.is_learnt or not len(of) or len(priced.index) < len(self.market.board.out):
+        if (
+            self._reading.aims.kind == "hits"
+            or not priced.is_learnt
+            or not len(of)
+            or len(priced.index) < len(self.market.board.out)
+        ):
             return False
         return bool(np.nanmax(priced.expected[of], initial=0.0) < WORTH and not np.isnan(priced.expected[of]).any())
 
@@ -165,7 +177,10 @@ class Pricing:
     def _look(self, connection: Connection, purse: Purse) -> None:
         """Ask the law anew."""
         began = time.monotonic()
+        if self._balanced is not None:  # only now, so that price and costs are in one unit until the next look
+            self._numeraire.weights, self._balanced = self._balanced, None
         self._cost()
+        self.market.board.outlay = self._spent(purse) if self._numeraire.allowances else None
         self._queue = deque(self.priced.choose(self.market.board, self._left(purse)))
         self._asked_at = time.monotonic()
         self._took, self._stale = self._asked_at - began, False
@@ -191,7 +206,7 @@ class Pricing:
                 drawn[one.name] = float((bought[rows] * self.market.declared[one.resource][rows] * factors).sum())
             else:
                 drawn[one.name] = 0.0
-        self._numeraire.rebalance(drawn, left)
+        self._balanced = self._numeraire.balanced(drawn, left)
 
     def _left_by_name(self, purse: Purse) -> dict[str, float]:
         """Of each allowance what may be spent by now."""

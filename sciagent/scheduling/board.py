@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
 
 FAILED, TRIED = 0.2, 10.0  # failures that a rung is taken to have seen, in so many tries, before the first
+ROOM = 0.125  # of their length that arrays grow beyond what is needed, so that each row is rarely copied
 
 
 @dataclass
@@ -21,6 +23,7 @@ class Board:
     scores: (n, c) each in its own unit, NaN where not seen. closed: (n, k) where a purchase is not possible: seen,
     failed, pending, passed over. costs: (n, k) expected. rungs: (c,) the rung of each column, ascending; default: one
     column a rung. out: (n,) candidates that cannot be verified any more or have been. pending: (n,) that are at work.
+    outlay: what was spent, where somebody keeps account; None: the expected cost of what is closed.
     tried, failed: (k,) how often each rung has answered or failed to, and failed to.
     """
 
@@ -28,10 +31,12 @@ class Board:
     closed: Mask
     costs: Array
     rungs: tuple[int, ...] = ()
+    outlay: float | None = None
     out: Mask = field(init=False)
     pending: Mask = field(init=False)
     tried: NDArray[np.int64] = field(init=False)
     failed: NDArray[np.int64] = field(init=False)
+    _room: dict[str, NDArray[Any]] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.rungs = self.rungs or tuple(range(self.costs.shape[1]))
@@ -42,8 +47,8 @@ class Board:
 
     @property
     def spent(self) -> float:
-        """Expected cost of all that was bought."""
-        return float(self.costs[self.closed].sum())
+        """What all that was bought has cost, or as it is known, should have."""
+        return float(self.costs[self.closed].sum()) if self.outlay is None else self.outlay
 
     @property
     def open(self) -> Places:
@@ -60,9 +65,11 @@ class Board:
     def columns(self, rung: int) -> list[int]:
         return [c for c, j in enumerate(self.rungs) if j == rung]
 
-    def answered(self, rung: int) -> Mask:
-        """(n,) whether the rung has said anything."""
-        found: Mask = np.any(~np.isnan(self.scores[:, self.columns(rung)]), axis=1)
+    def answered(self, rung: int, of: Places | slice = slice(None)) -> Mask:
+        """(n,) whether the rung has said anything of each, or of some."""
+        found = np.zeros(len(self.out[of]), dtype=bool)
+        for column in self.columns(rung):
+            found |= ~np.isnan(self.scores[of, column])
         return found
 
     def failures(self) -> Array:
@@ -73,11 +80,22 @@ class Board:
     def add(self, costs: Array) -> None:
         """Candidates that have arrived; costs: (m, k)."""
         m, k = costs.shape
-        self.scores = np.vstack([self.scores, np.full((m, self.scores.shape[1]), np.nan)])
-        self.closed = np.vstack([self.closed, np.zeros((m, k), dtype=bool)])
-        self.costs = np.vstack([self.costs, costs])
-        self.out = np.concatenate([self.out, np.zeros(m, dtype=bool)])
-        self.pending = np.concatenate([self.pending, np.zeros(m, dtype=bool)])
+        self._append("scores", np.full((m, self.scores.shape[1]), np.nan))
+        self._append("closed", np.zeros((m, k), dtype=bool))
+        self._append("costs", costs)
+        self._append("out", np.zeros(m, dtype=bool))
+        self._append("pending", np.zeros(m, dtype=bool))
+
+    def _append(self, name: str, rows: NDArray[Any]) -> None:
+        """In the room that is left behind the array, if it is the head of one with room."""
+        array: NDArray[Any] = getattr(self, name)
+        room, filled = self._room.get(name), len(array) + len(rows)
+        if room is None or array.base is not room or filled > len(room):
+            room = np.empty((filled + int(ROOM * len(array)), *array.shape[1:]), dtype=array.dtype)
+            room[: len(array)] = array
+            self._room[name] = room
+        room[len(array) : filled] = rows
+        setattr(self, name, room[:filled])
 
 
 @dataclass(frozen=True)

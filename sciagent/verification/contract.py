@@ -66,6 +66,7 @@ class Prior:
     spearman: rank correlation with `level`. residual: standard deviation after a linear fit, in the property's unit.
     n: how many molecules this was measured on. source: where. slope, intercept: of that fit, the level's value over the
     rung's: with them a scheduler knows where on the rung's own scale a limit lies before it has seen any answer.
+    method: of the rung's own level, where settings change it.
     """
 
     property: str
@@ -76,6 +77,7 @@ class Prior:
     source: str
     slope: float | None = None
     intercept: float | None = None
+    method: str | None = None
 
 
 class Verifier(ABC, Generic[C]):

@@ -30,7 +30,7 @@ def test_nothing_is_free_and_a_limit_of_nothing_is_none() -> None:
 def test_the_scarce_one_gets_the_weight() -> None:
     made = Numeraire((Allowance("core_seconds", 1000.0, "core_seconds"), Allowance("money", 10.0, "money")))
     for _ in range(30):
-        made.rebalance({"core_seconds": 200.0, "money": 20.0}, {"core_seconds": 1000.0, "money": 10.0})
+        made.weights = made.balanced({"core_seconds": 200.0, "money": 20.0}, {"core_seconds": 1000.0, "money": 10.0})
     assert made.weights[1] > 0.99
     assert made.weights.sum() == pytest.approx(1.0)
     price = made.price(2.0)
@@ -39,5 +39,5 @@ def test_the_scarce_one_gets_the_weight() -> None:
 
 def test_equal_scarcity_leaves_the_weights() -> None:
     made = Numeraire((Allowance("core_seconds", 1000.0, "core_seconds"), Allowance("money", 10.0, "money")))
-    made.rebalance({"core_seconds": 500.0, "money": 5.0}, {"core_seconds": 1000.0, "money": 10.0})
+    made.weights = made.balanced({"core_seconds": 500.0, "money": 5.0}, {"core_seconds": 1000.0, "money": 10.0})
     assert made.weights == pytest.approx([0.5, 0.5])

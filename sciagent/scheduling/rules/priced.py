@@ -40,6 +40,8 @@ BATCH, BATCH_SHARE = 8, 0.04
 AHEAD = 3000  # candidates near the top that are looked at again between fits
 # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
 LESSONS = 0.03
+AT_ONCE = 1 << 14  # features, which may be wanted for a million candidates
+SOME = 10_000  # candidates whose costs stand for all
 
 
 class Priced:
@@ -58,54 +60,60 @@ class Priced:
     ) -> None:  # fmt: skip
         self.aims, self.budget, self._trusted = aims, budget, trusted
         self._rng = np.random.default_rng(seed)
-        self._truths: tuple[TruthTransform, ...] | None = None
+        self.truths: tuple[TruthTransform, ...] | None = None
         self._padded = None if similarity is None else Padded(similarity)
         self._stack = Stack(self._padded, self._rng)
+        self.laws: list[Law] = []
         self._lessons = 0.0
         self._pupils: list[int] = []  # those that go up the whole ladder
         self.price = 0.0
         self.index, self.expected, self.value = np.empty(0), np.empty(0), np.empty(0)
-        self.purchases = np.empty((0, 0))
+        self.purchases: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
 
     def choose(self, board: Board, left: float) -> list[Purchase]:
         """The next batch, most urgent first; empty when nothing can be bought. left: what may still be spent."""
         return self.features(board, left) or self._first(board, left) or self._best(board, left)
 
     def features(self, board: Board, left: float) -> list[Purchase]:
-        """Rungs that cost next to nothing, for all who lack them."""
-        return [
-            Purchase(int(i), j, math.inf)
-            for j in self.free(board)
-            for i in board.open[~board.closed[board.open, j]]
-            if board.costs[i, j] <= left
-        ]
+        """Rungs that cost next to nothing, for those who lack them: at most `AT_ONCE`, the rest when asked again."""
+        found: list[Purchase] = []
+        for j in self.free(board):
+            of = board.open
+            of = of[~board.closed[of, j] & (board.costs[of, j] <= left)]
+            found += [Purchase(i, j, math.inf) for i in of[: AT_ONCE - len(found)].tolist()]
+        return found
 
     def free(self, board: Board) -> list[int]:
         """The rungs that cost next to nothing beside the terminal one, and for all beside the budget."""
-        costs = board.costs[board.in_play]
-        if not len(costs):
+        rows = np.flatnonzero(board.in_play)
+        if not len(rows):
             return []
         trusted = self._trusted | {board.rungs[hint.column] for hint in self.aims.hints}
-        limits = np.array([TRUSTED if j in trusted else FREE for j in range(costs.shape[1])])
-        cheap = np.median(costs / costs[:, -1:], axis=0) <= limits[:, 0]
-        return [int(j) for j in np.flatnonzero(cheap & (costs.sum(0) <= limits[:, 1] * self.budget))]
+        limits = np.array([TRUSTED if j in trusted else FREE for j in range(board.costs.shape[1])])
+        some = board.costs[rows[:: math.ceil(len(rows) / SOME)]]
+        cheap = np.flatnonzero(np.median(some / some[:, -1:], axis=0) <= limits[:, 0])
+        return [int(j) for j in cheap if board.costs[rows, j].sum() <= limits[j, 1] * self.budget]
 
     def _first(self, board: Board, left: float) -> list[Purchase]:
         """Whole ladders for some, until there are enough terminal answers to learn from."""
-        if self._truths is not None or len(made_up(self.aims.hints, board.scores)):
+        if self.truths is not None or len(made_up(self.aims.hints, board.scores)):
+            self._pupils = []  # what they lack is bought, or not, as for all others
             return []
         free, last = self.free(board), board.costs.shape[1] - 1
         paid = [j for j in range(last) if j not in free]
-        costs = board.costs[board.in_play]
-        price = float(np.median(costs.sum(1))) if len(costs) else 1.0
+        rows = np.flatnonzero(board.in_play)
+        some = board.costs[rows[:: math.ceil(len(rows) / SOME) or 1]]
+        price = float(np.median(some.sum(1))) if len(some) else 1.0
         wanted = WARM_UP + WARM_UP_RUNG * len(paid)
-        wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(self.budget, len(costs) * price) / price)))
+        wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(self.budget, len(rows) * price) / price)))
         self._pupils = [i for i in self._pupils if not board.out[i]]
         lacking = wanted - int(self._decided(board).sum()) - len(self._pupils)
         open_ = np.setdiff1d(board.open[~board.closed[board.open, last]], self._pupils)
         if lacking > 0 and len(open_):
             columns = [c for j in free for c in board.columns(j)]
-            self._pupils += [int(i) for i in _tails(board.scores[open_][:, columns], open_, lacking, self._rng)]
+            z = board.scores[open_][:, columns]
+            one_sided = all(math.isinf(aim.low) != math.isinf(aim.high) for aim in self.aims.aims)
+            self._pupils += [int(i) for i in _spread(z, open_, lacking, self._rng, one_sided)]
         return [
             Purchase(i, j, math.inf)
             for i in self._pupils if not board.pending[i]
@@ -114,7 +122,9 @@ class Priced:
 
     def _decided(self, board: Board) -> NDArray[np.bool_]:
         """(n,) whether every aim is decided."""
-        found: NDArray[np.bool_] = np.all(~np.isnan(board.scores[:, [a.columns[-1] for a in self.aims.aims]]), axis=1)
+        found = np.ones(len(board.scores), dtype=bool)
+        for aim in self.aims.aims:
+            found &= ~np.isnan(board.scores[:, aim.columns[-1]])
         return found
 
     def _best(self, board: Board, left: float) -> list[Purchase]:
@@ -124,10 +134,10 @@ class Priced:
             scores = np.vstack([scores, made_up(self.aims.hints, scores)])
         if not len(board.open) or not (decided or len(scores) > len(board.scores)):
             return []
-        if self._truths is None:
+        if self.truths is None:
             if decided < len(self._pupils):
                 return []  # most of those that are to be learned from are still at work
-            self._truths = self.aims.truths(scores)
+            self.truths = self.aims.truths(scores)
         if self._padded is not None:
             self._padded.n = len(board.scores)
         free = self.free(board)
@@ -135,9 +145,10 @@ class Priced:
         known = sum(int(board.answered(j).sum()) for j in paid)
         of = self._worth_a_look(board, self._stack.is_due(known))
         questions = [
-            Question(scores[:, aim.columns], truth) for aim, truth in zip(self.aims.aims, self._truths, strict=True)
+            Question(_of(scores, aim.columns), truth) for aim, truth in zip(self.aims.aims, self.truths, strict=True)
         ]
-        rung = self._price(board, of, self._stack.fit(questions, known), left)
+        self.laws = self._stack.fit(questions, known)
+        rung = self._price(board, of, self.laws, left)
         index = self.index[of]
         order = np.argsort(-index, kind="stable")
         worth = max(BATCH * float(np.median(board.costs[of, -1])), BATCH_SHARE * board.spent)
@@ -148,25 +159,28 @@ class Priced:
     def _worth_a_look(self, board: Board, whole: bool) -> Places:
         """Open candidates to forecast: all where the law is fitted anew; else, for the order changes slowly, those near
         its top and those that are new to it."""
-        new = np.full(len(board.out) - len(self.index), np.nan)
-        self.purchases = np.concatenate(
-            [self.purchases.reshape(-1, board.costs.shape[1]), np.zeros((len(new), board.costs.shape[1]))]
-        )
-        self.index, self.expected, self.value = (
-            np.concatenate([known, new]) for known in (self.index, self.expected, self.value)
-        )
+        if more := len(board.out) - len(self.index):
+            k = board.costs.shape[1]
+            self.purchases = np.concatenate([self.purchases.reshape(-1, k), np.zeros((more, k), dtype=np.float32)])
+            self.index, self.expected, self.value = (
+                np.concatenate([known, np.full(more, np.nan)]) for known in (self.index, self.expected, self.value)
+            )
         of = board.open
-        index = np.nan_to_num(self.index[of], nan=np.inf)
-        ahead = AHEAD + int(np.isinf(index).sum())
-        if whole or len(of) <= ahead:
+        if whole:
             return of
-        chosen: Places = np.sort(of[np.argpartition(-index, ahead)[:ahead]])
+        order = -self.index[of]
+        new = np.isnan(order)
+        order[new] = -np.inf
+        ahead = AHEAD + int(new.sum())
+        if len(of) <= ahead:
+            return of
+        chosen: Places = np.sort(of[np.argpartition(order, ahead)[:ahead]])
         return chosen
 
     @property
     def is_learnt(self) -> bool:
         """Whether there is a law yet."""
-        return self._truths is not None
+        return self.truths is not None
 
     @property
     def fits(self) -> int:
@@ -175,7 +189,7 @@ class Priced:
 
     def state(self) -> dict[str, Any]:
         """What was learnt, as JSON; with the evidence of the time it makes the same law again."""
-        truths = None if self._truths is None else [one.state() for one in self._truths]
+        truths = None if self.truths is None else [one.state() for one in self.truths]
         return {"stack": self._stack.state(), "truths": truths, "lessons": self._lessons, "price": self.price}
 
     def learn_from(self, state: Mapping[str, Any]) -> None:
@@ -187,7 +201,7 @@ class Priced:
         self._stack.restore(state["stack"])
         self._lessons, self.price = float(state["lessons"]), float(state["price"])
         if state["truths"] is not None:
-            self._truths = tuple(TruthTransform.restored(one) for one in state["truths"])
+            self.truths = tuple(TruthTransform.restored(one) for one in state["truths"])
 
     def _with_lessons(self, board: Board, batch: list[Purchase], rungs: list[int]) -> list[Purchase]:
         """The batch, and for some that skip `rungs` on their way to the terminal one those too."""
@@ -207,11 +221,11 @@ class Priced:
     def _price(self, board: Board, of: Places, laws: list[Law], left: float) -> NDArray[np.int64]:
         """The rung to buy, (n,); sets price, index, expected payoff and value. The index puts candidates in order; the
         price that the budget affords says what to buy for them."""
-        assert self._truths is not None
-        payoff = self.aims.payoff(self._truths, board.scores)
+        assert self.truths is not None
+        payoff = self.aims.payoff(self.truths, board.scores)
         base = float(np.median(board.costs[of, -1]))
         found = [
-            (law, group) for law in laws for group in groups(board, of, self.aims, self._truths, payoff, law.chains)
+            (law, group) for law in laws for group in groups(board, of, self.aims, self.truths, payoff, law.chains)
         ]
         heaviest = max(laws, key=lambda law: law.weight)
         if len(of) == len(board.open):
@@ -236,22 +250,30 @@ class Priced:
         return rung
 
 
+def _of(scores: Array, columns: tuple[int, ...]) -> Array:
+    """Columns of scores; not a copy where they lie side by side."""
+    first, last = columns[0], columns[-1]
+    return scores[:, first : last + 1] if columns == tuple(range(first, last + 1)) else scores[:, columns]
+
+
 def _above(board: Board, of: int, j: int) -> bool:
     """Whether rung j can still be bought for a candidate: nothing above it was. A rung bought in the light of a dearer
     one would teach the law that whoever has it is good."""
     return not board.closed[of, j:].any()
 
 
-def _tails(z: Array, open_: Places, n: int, rng: np.random.Generator) -> Places:
-    """n of `open_`, half from each end of the leading component of what is known of all of them, (len(open_), d)."""
+def _spread(z: Array, open_: Places, n: int, rng: np.random.Generator, ends: bool) -> Places:
+    """n of `open_` by the leading component of what is known of all of them, (len(open_), d): half from each end of it,
+    or, where what is wanted may lie in the middle, all along it."""
     z = z[:, ~np.isnan(z).all(0)]
     if not z.shape[1]:
         drawn: Places = rng.permutation(open_)[:n]
         return drawn
     ranks = np.argsort(np.argsort(np.where(np.isnan(z), np.nanmedian(z, axis=0), z), axis=0), axis=0)
     centred = ranks - ranks.mean(0)
-    leading = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
-    order = np.argsort(leading, kind="stable")
-    ends = np.unique(np.concatenate([order[: math.ceil(n / 2)], order[len(order) - n // 2 :]]))
-    chosen: Places = open_[ends]
+    order = np.argsort(centred @ np.linalg.svd(centred, full_matrices=False)[2][0], kind="stable")
+    places = np.concatenate([order[: math.ceil(n / 2)], order[len(order) - n // 2 :]])
+    if not ends:
+        places = order[((np.arange(n) + 0.5) / n * len(order)).astype(np.intp)]
+    chosen: Places = open_[np.unique(places)]
     return chosen

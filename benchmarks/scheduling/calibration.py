@@ -1,0 +1,119 @@
+"""How often the truth lies in the law's 90 % interval, on every table, at budgets of 2, 5 and 10 % of the exhaustive
+cost: of the candidates that were verified, as foretold just before, and of those that were not, at the end; and how
+much of its budget was spent.
+
+    python -m benchmarks.scheduling.calibration
+
+Where two laws are weighed, the interval is that of their mixture, taken as a normal of the same mean and variance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+Z = 1.6449
+BUDGETS = (0.02, 0.05, 0.1)
+QM9 = "gap_GFN2:0.03,gap_GFN1:0.035,gap_dft_eV:600"
+FAMILIES = ("informative", "worthless-middle", "weak", "flat", "heavy-tails", "heteroscedastic")
+
+
+def cases() -> dict[str, Any]:
+    """By name, a case for each seed."""
+    from sciagent.scheduling.replay.case import OfFamily, OfTable
+    from sciagent.scheduling.replay.table import parse_rungs, read_case
+
+    found: dict[str, Any] = {}
+    for goal in ("min", "max"):
+        table = read_case(HERE / "qm9_s4000_xtb.csv.gz", parse_rungs(QM9), goal, 0.01, "smiles")
+        found[f"QM9, {goal}"] = OfTable(table)
+    for family in FAMILIES:
+        found[family] = OfFamily(family, 4000, 0.01)
+    return found
+
+
+class Watched:
+    """A buyer, and for each terminal verification what its laws foretold before it."""
+
+    def __init__(self, buyer: Any) -> None:
+        self.buyer = buyer
+        self.foretold: dict[int, tuple[float, float]] = {}
+
+    def choose(self, board: Any, left: float) -> Any:
+        import numpy as np
+
+        found = self.buyer.choose(board, left)
+        last = board.costs.shape[1] - 1
+        of = np.array([one.of for one in found if one.rung == last and np.isfinite(one.index)], dtype=np.intp)
+        if len(of):
+            self.foretold.update({int(i): (m, s) for i, m, s in zip(of, *forecast(self.buyer, of), strict=True)})
+        return found
+
+
+def forecast(buyer: Any, of: Any) -> tuple[Any, Any]:
+    """Mean and standard deviation of the terminal answers, (n,) each, in the law's unit."""
+    import numpy as np
+
+    mean, square = np.zeros(len(of)), np.zeros(len(of))
+    for law in buyer.laws:
+        for places, one in law.chains[0].forecast(of):
+            mean[places] += law.weight * one.mean
+            square[places] += law.weight * (one.variance + one.mean**2)
+    return mean, np.sqrt(square - mean**2)
+
+
+def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]:
+    """Share of the truths in their intervals: of those verified, foretold before; of those not verified; and spend
+    over budget."""
+    import numpy as np
+
+    from sciagent.scheduling.aims import Aims
+    from sciagent.scheduling.replay.simulate import simulate
+    from sciagent.scheduling.rules.priced import Priced
+
+    case = source(seed)
+    truth = case.truth
+    k = truth.costs.shape[1]
+    buyer = Priced(
+        Aims.one(k, case.threshold, case.sign), case.similarity, seed, budget * truth.exhaustive
+    )  # fmt: skip
+    watched = Watched(buyer)
+    run = simulate(truth, watched, budget, enough=2.0)
+    bought = {i for i, j in zip(run.of, run.rung, strict=True) if j == k - 1}
+    left = np.array([i for i in range(len(truth.hit)) if i not in bought and not np.isnan(truth.scores[i, -1])])
+    left = np.random.default_rng(seed).permutation(left)[:1000]
+    known = np.array([i for i in watched.foretold if i in bought and not np.isnan(truth.scores[i, -1])])
+    before = np.array([watched.foretold[int(i)] for i in known]).T
+
+    def inside(of: Any, mean: Any, sd: Any) -> float:
+        return float((np.abs(buyer.truths[0](truth.scores[of, -1]) - mean) <= Z * sd).mean())
+
+    return inside(known, *before), inside(left, *forecast(buyer, left)), run.spent / (budget * truth.exhaustive)
+
+
+def main() -> None:
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    seeds = parser.parse_args().seeds
+    result: dict[str, Any] = {"command": f"python -m benchmarks.scheduling.calibration --seeds {seeds}", "cases": {}}
+    for name, source in cases().items():
+        rows = {}
+        for budget in BUDGETS:
+            found = [covered(source, seed, budget) for seed in range(seeds)]
+            verified, others, spent = (sum(x) / len(found) for x in zip(*found, strict=True))
+            rows[f"{budget:g}"] = {
+                "verified": round(verified, 3), "others": round(others, 3), "spent": round(spent, 4),
+            }  # fmt: skip
+        result["cases"][name] = rows
+        shown = (f"{r['verified']:.3f} {r['others']:.3f} ({r['spent']:.3f})" for r in rows.values())
+        print(f"{name:18}", *shown, flush=True)  # noqa: T201
+    (HERE / "calibration.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
