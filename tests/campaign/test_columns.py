@@ -39,8 +39,14 @@ def test_a_property_that_a_lower_rung_measures_too_is_foretold_by_that_alone(tmp
     assert found.aims.kind == "hits"
 
 
-def test_a_gate_says_where_the_objective_lies_on_the_rungs_own_scale(tmp_path: Path) -> None:
+def test_a_declared_prior_of_the_same_levels_says_how_the_two_scales_lie(tmp_path: Path) -> None:
     gap, dipole = reading(tmp_path, template("quickstart")).aims.hints
+    assert (gap.slope, gap.intercept, gap.residual) == (0.85, 2.92, 0.50)
+    assert (dipole.slope, dipole.intercept, dipole.residual) == (0.91, 0.04, 0.35)
+
+
+def test_a_gate_says_where_the_objective_lies_on_the_rungs_own_scale(tmp_path: Path) -> None:
+    gap, dipole = reading(tmp_path, template("quickstart").replace("PBE0", "PBE")).aims.hints
     assert gap.slope * 2.05 + gap.intercept == pytest.approx(4.3), "the middle of the gate is that of the window"
     assert gap.residual == pytest.approx(0.5)
     assert (dipole.slope, dipole.intercept) == (1.0, pytest.approx(-0.5))
@@ -49,7 +55,7 @@ def test_a_gate_says_where_the_objective_lies_on_the_rungs_own_scale(tmp_path: P
 def test_without_gates_there_are_no_hints(tmp_path: Path) -> None:
     text = template("quickstart")
     begin, end = text.index("    gate:\n      homo_lumo_gap"), text.index("  - rung: dft")
-    assert reading(tmp_path, text[:begin] + text[end:]).aims.hints == ()
+    assert reading(tmp_path, (text[:begin] + text[end:]).replace("PBE0", "PBE")).aims.hints == ()
 
 
 def test_an_objective_that_a_lower_rung_decides_ends_there(tmp_path: Path) -> None:
