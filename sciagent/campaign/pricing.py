@@ -111,15 +111,17 @@ class Pricing:
         return found
 
     def wants(self, connection: Connection, purse: Purse) -> int:
-        """How many open candidates something can be bought for now, and is worth it: while they are few, more are to
-        be proposed."""
+        """How many open candidates are worth a purchase, and one that may be made by now: while they are few, more are
+        to be proposed."""
         self._catch_up(connection)
         board, priced, left = self.market.board, self.priced, self._left(purse)
         of, free = board.open, self.priced.free(self.market.board)
         lacking = np.any(~board.closed[of][:, free], axis=1)
         paid = [j for j in range(board.costs.shape[1]) if j not in free]
         cost = np.where(board.closed[of][:, paid], np.inf, board.costs[of][:, paid])
-        rest = of[~lacking & (cost.min(axis=1, initial=np.inf) <= left)]
+        rest = of[~lacking]
+        if self._share() < 1:  # more may be spent once more have come
+            rest = of[~lacking & (cost.min(axis=1, initial=np.inf) <= left)]
         index = np.full(len(rest), np.inf)  # of whom nobody has looked at
         looked = rest < len(priced.index)
         index[looked] = np.nan_to_num(priced.index[rest[looked]], nan=np.inf)

@@ -57,6 +57,10 @@ def scheduling(
     ] = "0.01,0.02,0.05,0.1",
     stream: Annotated[int, typer.Option(min=0, help="Candidates that arrive at a time; 0: all at once.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Orders of a table, or draws of a family.")] = 20,
+    marks: Annotated[
+        bool,
+        typer.Option("--cost-to/--no-cost-to", help="The costs of a recall too: one more run of each, the longest."),
+    ] = True,
     workers: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Draw recall against cost: .svg, .png or .pdf.")] = None,
     json: JsonOption = False,
@@ -72,7 +76,7 @@ def scheduling(
     shares, names = _shares(budgets), _listed(schedulers)
     if plot is not None:
         _check_plot(plot)
-    wanted = trials(names, shares, seeds, stream)
+    wanted = trials(names, shares, seeds, stream, marks)
     source = _source(table, identifier, rungs, goal, top, features, family, size)
     outcomes = {name: Outcome() for name in names}
     for trial, values in _shown(run_all(source, wanted, workers), len(wanted)):
@@ -161,6 +165,8 @@ def _print(found: dict[str, Any]) -> None:
 
     console = Console()
     for key, title in (("recall", "recall at a cost"), ("cost_to", "cost of a recall, %")):
+        if not next(iter(found.values()))[key]:
+            continue
         made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         made.add_column("scheduler", overflow="fold")
         for at in next(iter(found.values()))[key]:

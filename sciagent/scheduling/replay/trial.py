@@ -49,13 +49,15 @@ class Outcome:
         }
 
 
-def trials(schedulers: Sequence[str], budgets: Sequence[float], seeds: int, stream: int = 0) -> list[Trial]:
+def trials(
+    schedulers: Sequence[str], budgets: Sequence[float], seeds: int, stream: int = 0, marks: bool = True
+) -> list[Trial]:
+    """marks: one run more of each scheduler and seed, for the costs of the marks."""
     for name in schedulers:
         if name not in SCHEDULERS:
             raise UnknownNameError("scheduler", name, SCHEDULERS)
-    return [
-        Trial(name, seed, budget, stream) for seed in range(seeds) for name in schedulers for budget in (*budgets, None)
-    ]
+    wanted = (*budgets, None) if marks else tuple(budgets)
+    return [Trial(name, seed, budget, stream) for seed in range(seeds) for name in schedulers for budget in wanted]
 
 
 def run(source: Source, trial: Trial) -> list[float | None]:
