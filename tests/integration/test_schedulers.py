@@ -92,3 +92,25 @@ def test_what_cannot_be_is_refused(tmp_path: Path, scheduler: str, message: str)
     file.write_text(text.replace("scheduler: {kind: exhaustive}", f"scheduler: {scheduler}"))
     refused = sciagent("run", str(file), cwd=tmp_path, expect=2)
     assert message in refused.stderr and "scheduler" in refused.stderr
+
+
+def test_priced_gives_everyone_the_cheap_rungs_and_says_why_and_at_which_price(tmp_path: Path) -> None:
+    decisions = run(tmp_path, "{kind: priced}")
+    assert {d["chooser"] for d in decisions} <= {"priced", "audit"}
+    assert all(d["why"].startswith(("priced: ", "audit: ")) for d in decisions)
+    done = {rung: sum(d["rung"] == rung for d in decisions) for rung in ("xtb", "gfn1", "dft")}
+    assert done == {"xtb": 6, "gfn1": 6, "dft": 2}, "only dft is limited, so what the others cost is nothing"
+
+
+@pytest.mark.parametrize("goal", ["{kind: best, count: 2}", "{kind: graded}"])
+def test_priced_looks_for_utility_where_that_is_the_goal(tmp_path: Path, goal: str) -> None:
+    file = write_campaign(tmp_path, scheduler="priced", dft=7)
+    text = file.read_text().replace("window: [3.0, 9.0]", "minimise: [12.0, 3.0]")
+    file.write_text(text.replace("goal: {kind: hits}", f"goal: {goal}"))
+    sciagent("run", str(file), "--quiet", cwd=tmp_path, expect=None)
+    best = [one for one in sciagent("best", "small", "-n", "20", "--json", cwd=tmp_path) if one["verified"]]
+    with Ledger(str(tmp_path / "sciagent.db")).read() as connection:
+        whys = [row.why for row in connection.execute(t.decision.select())]
+    assert len(best) == 7
+    assert sum("expected payoff" in why for why in whys) == 3, "after the first four"
+    assert max(one["utility"] for one in best) > 0.8
