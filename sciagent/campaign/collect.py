@@ -18,6 +18,7 @@ from sciagent.execution.local import Completed
 from sciagent.store import campaigns, jobs
 from sciagent.store.campaigns import DriverLease
 from sciagent.store.jobs import AttemptEnd, Bill, JobEnd
+from sciagent.verification.cost import cost_or_none, unmeasured
 from sciagent.verification.host import HostResult
 from sciagent.verification.scratch import remove_folder
 
@@ -53,7 +54,7 @@ def collect(
         )
         settle(connection, built, [one.settling for one, is_over in zip(ended, over, strict=True) if is_over])
     for one, is_over in zip(ended, over, strict=True):
-        purse.spend(one.result.cost)
+        purse.spend(one.cost)
         if is_over:
             purse.release(one.ticket.reservation)
         if one.job_id in mine and (is_over or one.outcome is Outcome.CRASHED):  # it may be why it crashed
@@ -90,12 +91,20 @@ class _Ended:
         finding = self.result.finding
         state = _states(self.result.finding, self.kills, self.interrupted)[1] if mine else AttemptState.STALE
         return AttemptEnd(
-            self.ticket.claim.attempt_id, state, self.result.cost, self.result.wall_seconds, finding.outcome,
+            self.ticket.claim.attempt_id, state, self.cost, self.result.wall_seconds, finding.outcome,
             finding.reason, finding.detail,
         )  # fmt: skip
 
     def bill(self, campaign_id: int) -> Bill:
-        return Bill(campaign_id, self.ticket.rung.id, self.ticket.claim.attempt_id, self.result.cost)
+        return Bill(campaign_id, self.ticket.rung.id, self.ticket.claim.attempt_id, self.cost)
+
+    @property
+    def cost(self) -> Cost:
+        """What was measured; and, of a job that came to an end, what nobody measures as it was declared."""
+        if self.outcome is Outcome.LOST:
+            return self.result.cost
+        declared = cost_or_none(self.ticket.rung.verifier, self.ticket.candidate)
+        return self.result.cost + unmeasured(declared or Cost())
 
     def found(self, artifacts: tuple[tuple[str, str, int, str], ...]) -> Result:
         one = self.ticket

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.verification.cost import MEASURED
+
 Array = NDArray[np.float64]
 
 STEP = 0.5  # of the logarithm of a weight, for the logarithm of how much too much or too little is drawn
@@ -29,6 +31,10 @@ class Allowance:
     limit: float
     resource: str | None = None
     rung: int | None = None
+
+    def factors(self, learnt: Array) -> Array:
+        """(k,) by which jobs take more than declared."""
+        return learnt if self.resource in MEASURED else np.ones_like(learnt)
 
 
 class Numeraire:
@@ -47,7 +53,7 @@ class Numeraire:
         total = np.zeros_like(declared["core_seconds"], dtype=float)
         for weight, one in zip(self.weights, self.allowances, strict=True):
             if one.resource is not None and one.resource in declared:
-                total += declared[one.resource] * (factors * weight / one.limit)
+                total += declared[one.resource] * (one.factors(factors) * weight / one.limit)
             elif one.rung is not None:
                 total[:, one.rung] += weight / one.limit
         costs: Array = np.maximum(total, FLOOR)

@@ -205,7 +205,9 @@ class Pricing:
             if one.rung is not None:
                 drawn[one.name] = float(bought[rows, one.rung].sum())
             elif one.resource in self.market.declared:
-                drawn[one.name] = float((bought[rows] * self.market.declared[one.resource][rows] * factors).sum())
+                drawn[one.name] = float(
+                    (bought[rows] * self.market.declared[one.resource][rows] * one.factors(factors)).sum()
+                )
             else:
                 drawn[one.name] = 0.0
         self._balanced = self._numeraire.balanced(drawn, left)

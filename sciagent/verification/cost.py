@@ -15,6 +15,7 @@ from sciagent.verification.contract import Verifier
 MIN_OBSERVATIONS = 5
 UNLEARNT_FACTOR = 3.0  # the 90th percentile is taken as 3x what is declared until there are observations
 WINDOW = 200
+MEASURED = frozenset({"core_seconds"})  # by the host; jobs that take longer than declared teach it by how much
 MAX_AMOUNT = 1e12  # of any resource; 30 000 years of one core
 
 
@@ -62,12 +63,22 @@ class CostModel:
         return float(np.mean(self._ratios)) if self.learnt else 1.0
 
     def expected(self, declared: Cost) -> Cost:
-        """The declared cost times the mean ratio."""
-        return Cost({r: a * self.factor for r, a in declared.items()})
+        """The declared cost, what is measured times the mean ratio."""
+        return _scaled(declared, self.factor)
 
     def reservation(self, declared: Cost) -> Cost:
         """The 90th percentile: what must be left in the budget before a job is started."""
         if self._ninetieth is None and self.learnt:
             self._ninetieth = float(np.quantile(self._ratios, 0.9))
         factor = UNLEARNT_FACTOR if self._ninetieth is None else self._ninetieth
-        return Cost({r: a * factor for r, a in declared.items()})
+        return _scaled(declared, factor)
+
+
+def unmeasured(declared: Mapping[str, float]) -> Cost:
+    """The part that nobody measures while a job runs: it is booked as it was declared."""
+    return Cost({r: a for r, a in declared.items() if r not in MEASURED})
+
+
+def _scaled(declared: Mapping[str, float], factor: float) -> Cost:
+    """A slot in a laboratory is one slot, however long the jobs take."""
+    return Cost({r: a * (factor if r in MEASURED else 1.0) for r, a in declared.items()})

@@ -1,0 +1,43 @@
+"""What nobody measures is booked as it was declared, and a slot in a laboratory is one slot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.campaign.build import create_or_open
+from sciagent.campaign.driver import Driver
+from sciagent.campaign.load import load_spec
+from sciagent.domain.cost import Cost
+from sciagent.domain.states import CampaignState
+from sciagent.store import tables as t
+from sciagent.store.ledger import Ledger
+from sciagent.verification.cost import CostModel, unmeasured
+from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
+from tests.support.campaigns import write_campaign
+
+DECLARED = Cost(core_seconds=10, lab_slots=1, money=4)
+
+
+def test_only_what_is_measured_is_scaled() -> None:
+    model = CostModel()
+    assert dict(model.reservation(DECLARED)) == {"core_seconds": 30, "lab_slots": 1, "money": 4}
+    for _ in range(5):
+        model.observe(Cost(core_seconds=10), Cost(core_seconds=20))
+    assert dict(model.expected(DECLARED)) == {"core_seconds": 20, "lab_slots": 1, "money": 4}
+    assert dict(unmeasured(DECLARED)) == {"lab_slots": 1, "money": 4}
+
+
+def test_money_is_spent_when_the_job_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = PyscfScf.cost
+    monkeypatch.setattr(PyscfScf, "cost", lambda self, molecule: own(self, molecule) + Cost(money=4))
+    file = write_campaign(tmp_path, molecules=("C=C", "C=O", "CO"), scheduler="thresholds", dft=3)
+    file.write_text(file.read_text().replace("{rungs: {dft: 3}}", "{money: 9}"))
+    ledger = Ledger(str(tmp_path / "sciagent.db"))
+    with Driver(create_or_open(ledger, load_spec(file), file.read_text(), "test")[0]) as driver:
+        assert driver.run() is CampaignState.BUDGET_SPENT
+    with ledger.read() as connection:
+        booked = connection.execute(sa.select(t.spend.c.amount).where(t.spend.c.resource == "money")).scalars().all()
+    assert booked == [4, 4], "a third would have taken 12 of 9"
