@@ -143,7 +143,7 @@ def _situations(board: Board, of: Places, deciding: Set[int]) -> Iterator[tuple[
     last = board.costs.shape[1] - 1
     bits = 1 << np.arange(last, dtype=np.int64)
     shut = np.logical_or.accumulate(board.closed[of][:, -2::-1], axis=1)[:, ::-1]
-    seen = np.stack([board.answered(j)[of] for j in range(last)], axis=1) if last else np.zeros((len(of), 0), bool)
+    seen = np.array([board.answered(j, of) for j in range(last)]).T if last else np.zeros((len(of), 0), bool)
     codes = (shut @ bits) * (1 << last) + seen @ bits if last else np.zeros(len(of), dtype=np.int64)
     for code in np.unique(codes):
         rungs = [j for j in range(last) if not int(code) >> (last + j) & 1]

@@ -17,7 +17,7 @@ Sources: Weitzman, Econometrica 47, 641 (1979); Scully and Terenin, arXiv 2506.1
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -55,10 +55,11 @@ class Programme:
     begins: Array
     first: NDArray[np.int64]
     bought: Array
-    best: NDArray[np.int64]
+    best: NDArray[np.int8]
     value: Array
     costs: Array
     policy: Policy
+    _ahead: dict[int, Array] = field(default_factory=dict, repr=False)  # what `purchases` has worked out
 
     @cached_property
     def spend(self) -> Array:
@@ -83,8 +84,7 @@ class Programme:
 
     def action(self, u: Array, price: float | Array) -> NDArray[np.int64]:
         """What to buy at u, (n,), at `price`, (n,) or one: a place among the missing rungs, TERMINAL or STOP."""
-        found: NDArray[np.int64] = self.best[nearest(u), _columns(price)]
-        return found
+        return self.best[nearest(u), _columns(price)].astype(np.int64)
 
     def worth(self, u: Array, price: float | Array) -> Array:
         """V at u, (n,), in hits."""
@@ -94,7 +94,9 @@ class Programme:
     def purchases(self, u: Array, price: float | Array) -> Array:
         """Expected purchases to go at u: (n, m + 1), the terminal rung last."""
         columns, places = np.unique(_columns(price), return_inverse=True)
-        found: Array = self.policy.bought(columns)[nearest(u), places]
+        if new := [int(column) for column in columns if int(column) not in self._ahead]:
+            self._ahead.update(zip(new, self.policy.bought(np.array(new)).swapaxes(0, 1), strict=True))
+        found: Array = np.array([self._ahead[int(column)] for column in columns])[places, nearest(u)]
         return found
 
     def to_go(self, u: Array, weights: Array) -> Array:
@@ -160,45 +162,48 @@ def solve_left(
     fails = np.zeros(m + 1) if failures is None else np.asarray(failures, dtype=float)
     moves = moves_of(left) if moves is None else moves
     terminal = (1 - fails[-1]) * ndtr(U)[:, None] - PRICES
+    weighed = [j for j in range(m) if costs[j] < NEVER or needed >> j & 1]
     values: dict[tuple[int, int], Array] = {}
     actions: dict[tuple[int, int], NDArray[np.int8]] = {}
-    gains: list[Array] = []
-
-    def state(seen: int, gone: int) -> Array:
-        """(U, prices) V of who has seen a set of rungs, of which one other has failed or none."""
-        if (seen, gone) in values:
-            return values[seen, gone]
+    for seen, gone in _states(weighed, fails):
         possible = not needed & ~seen
         q = terminal.copy() if possible else np.full(terminal.shape, -np.inf)
         best = np.full(terminal.shape, TERMINAL if possible else STOP, dtype=np.int8)
-        for j in range(m):
-            tells = (seen, j) in moves and costs[j] < NEVER
-            if (seen | gone) >> j & 1 or not (tells or needed >> j & 1):
+        for j in weighed:
+            if (seen | gone) >> j & 1 or ((seen, j) not in moves and not needed >> j & 1):
                 continue
-            gain = state(seen | 1 << j, gone)
+            gain = values[seen | 1 << j, gone]
             if (seen, j) in moves:
                 gain = moves[seen, j] @ gain
             if fails[j] and not gone:
-                gain = (1 - fails[j]) * gain + fails[j] * state(seen, 1 << j)
+                gain = (1 - fails[j]) * gain + fails[j] * values[seen, 1 << j]
             gain = gain - PRICES * costs[j]
             better = gain > q
             np.copyto(q, gain, where=better)
             np.copyto(best, j, where=better)
         np.copyto(best, STOP, where=q <= 0)
-        if not seen and not gone:
-            gains.append(q)
         values[seen, gone], actions[seen, gone] = np.maximum(q, 0.0), best
-        return values[seen, gone]
-
-    value = state(0, 0)
     policy = Policy(m, fails, moves, actions)
-    rows, begins = _crossings(gains[0])
-    best = actions[0, 0].astype(np.int64)
-    first = best[rows, np.arange(len(PRICES))]
+    rows, begins = _crossings(q)
+    first = best[rows, np.arange(len(PRICES))].astype(np.int64)
     if needed and (first == STOP).any():  # where nothing pays, what would be bought next
         first = np.where(first == STOP, (needed & -needed).bit_length() - 1, first)
     first = np.where(first == STOP, TERMINAL, first)
-    return Programme(begins, first, policy.from_rows(rows), best, value, np.array(costs, dtype=float), policy)
+    bought = policy.from_rows(rows)
+    return Programme(begins, first, bought, best, values[0, 0], np.array(costs, dtype=float), policy)
+
+
+def _states(rungs: Sequence[int], fails: Array) -> list[tuple[int, int]]:
+    """Sets of rungs seen and, of the others, none or one that failed; each after those that it leads to."""
+    found = [0]
+    for j in rungs:
+        found += [seen | 1 << j for seen in found]
+    failing = [1 << j for j in rungs if fails[j]]
+    return [
+        (seen, gone)
+        for seen in sorted(found, key=int.bit_count, reverse=True)
+        for gone in (*(one for one in failing if not seen & one), 0)
+    ]
 
 
 @dataclass(frozen=True)

@@ -473,3 +473,36 @@ def test_candidates_that_arrive_leave_the_others_as_they_were() -> None:
     assert board.closed.tolist() == [[True, False], [False, False], [False, False]]
     assert board.costs.tolist() == [[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]
     assert board.out.tolist() == [True, False, False]
+
+
+def test_many_arrivals_are_rarely_copied_and_never_lost() -> None:
+    board = Board(np.empty((0, 3)), np.empty((0, 2), dtype=bool), np.empty((0, 2)), (0, 0, 1))
+    rng = np.random.default_rng(0)
+    costs, rooms = [], set()
+    for number in range(400):
+        costs.append(rng.random((number % 7, 2)))
+        board.add(costs[-1])
+        if len(board.out):
+            board.scores[-1] = number
+        rooms.add(id(board.scores.base))
+    whole = np.vstack(costs)
+    assert board.costs == pytest.approx(whole)
+    assert board.scores.shape == (len(whole), 3)
+    assert np.isnan(board.scores[:, 0]).sum() > 0
+    assert np.nanmax(board.scores) == 399
+    assert not board.closed.any() and len(board.out) == len(board.pending) == len(whole)
+    assert len(rooms) < 80
+    assert board.scores.base.nbytes < 1.2 * board.scores.nbytes
+
+
+def test_an_array_that_was_put_in_another_s_place_stays_there() -> None:
+    board = Board(np.empty((0, 1)), np.empty((0, 1), dtype=bool), np.empty((0, 1)))
+    board.add(np.ones((3, 1)))
+    whole = np.arange(10.0)[:, None]
+    board.costs = whole[:3]
+    board.add(np.full((1, 1), 7.0))
+    assert board.costs[:, 0].tolist() == [0.0, 1.0, 2.0, 7.0]
+    assert whole[3] == 3.0, "what lies behind it is not ours"
+    assert board.answered(0).tolist() == [False] * 4
+    board.scores[2] = 1.0
+    assert board.answered(0, np.array([1, 2])).tolist() == [False, True]

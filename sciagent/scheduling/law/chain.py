@@ -80,8 +80,10 @@ class Trust:
 class Chain:
     """Fitted to what was paid for.
 
-    scores: (n, k) raw scores of all candidates, the terminal one last, NaN where not seen. truth: of the terminal one.
-    start: hyper-parameters by rung, of an earlier fit; refit: look for better ones. Needs one terminal answer.
+    scores: (n, k) raw scores of all candidates, the terminal one last, NaN where not seen; not copied. truth: of the
+    terminal one. start: hyper-parameters by rung, of an earlier fit; refit: look for better ones. Needs one terminal
+    answer.
+
     Attributes: `hyper`, by rung; `log_loss`, the leave-one-out record of "is a hit", nats, summed over the rows. A
     rung that says several things is several columns.
     """
@@ -91,20 +93,20 @@ class Chain:
         start: dict[int, Hyper] | None = None, refit: bool = True,
     ) -> None:  # fmt: skip
         self._last = scores.shape[1] - 1
-        self._similarity, self._rng, self._truth = similarity, rng, truth
-        seen = ~np.isnan(scores)
-        self._known = [j for j in range(self._last) if seen[:, j].any()]
-        self._z = np.full(scores.shape, np.nan)
-        for j in self._known:
-            self._z[:, j] = ScoreTransform.of(scores[:, j])(scores[:, j])
-        self._z[:, -1] = truth(scores[:, -1])
+        self._scores, self._similarity, self._rng, self._truth = scores, similarity, rng, truth
+        seen = [np.flatnonzero(~np.isnan(scores[:, j])) for j in range(scores.shape[1])]
+        self._known = [j for j in range(self._last) if len(seen[j])]
+        self._transforms: dict[int, ScoreTransform | TruthTransform] = {
+            j: ScoreTransform.of(scores[seen[j], j]) for j in self._known
+        }
+        self._transforms[self._last] = truth
         self.hyper: dict[int, Hyper] = dict(start or {})
         self._processes: dict[int, Process] = {}
         self._basis: dict[int, Places] = {}
         self.log_loss = 0.0
         for j in (*self._known, self._last):
-            if j == self._last or not seen[:, j].all():
-                rows = np.flatnonzero(seen[:, j])
+            rows = seen[j]
+            if j == self._last or len(rows) < len(scores):
                 if j < self._last and len(rows) > MIDDLE_ROWS:
                     rows = np.sort(rng.permutation(rows)[:MIDDLE_ROWS])
                 self._learn(j, self._near(rows) if j == self._last else rows, refit)
@@ -120,15 +122,26 @@ class Chain:
                 )
                 yield part, Forecast(missing, mean, _grown(covariance, spread, cross))
 
+    def _answers(self, of: Places, j: int) -> Array:
+        """(n,) transformed; NaN where not seen."""
+        return self._transforms[j](self._scores[of, j])
+
+    def _z(self, of: Places, inputs: list[int]) -> Array:
+        """(n, d) the same of several rungs."""
+        z = np.empty((len(of), len(inputs)))
+        for place, j in enumerate(inputs):
+            z[:, place] = self._answers(of, j)
+        return z
+
     def _near(self, rows: Places) -> Places:
         """Of many terminal answers those that matter: mostly of candidates that promised most, where the next decision
         falls, some at random. What a row promised is what the others foretell: none is chosen for its own error."""
         if len(rows) <= TERMINAL_ROWS:
             return rows
-        z = np.nan_to_num(self._z[rows[:, None], np.array(self._known, dtype=np.intp)])
+        z = np.nan_to_num(self._z(rows, self._known))
         rng = np.random.default_rng(len(rows))  # the same for every law, which are compared on these rows
         basis = np.sort(rng.permutation(len(rows))[:BASIS])
-        whole = Rows(z, self._z[rows, self._last], np.zeros(len(rows)))
+        whole = Rows(z, self._answers(rows, self._last), np.zeros(len(rows)))
         mean, spread = Process(self.hyper.get(self._last, Hyper(CENTRES)), whole, basis).leave_one_out
         promise = mean if self._truth.is_one_sided else self._truth.chance(mean, np.sqrt(spread))
         order = np.argsort(-promise, kind="stable")
@@ -147,7 +160,7 @@ class Chain:
             z[group], covariance = self._fill(rows[group], inputs, missing)
             if missing:
                 gaps.append((group, [inputs.index(i) for i in missing], covariance))
-        whole = Rows(z, self._z[rows, j], extra)
+        whole = Rows(z, self._answers(rows, j), extra)
         basis = self._choose_basis(rows)
         if gaps:
             rough = self._process(j, self.hyper.get(j, Hyper(CENTRES)), whole, rows, basis)
@@ -183,7 +196,7 @@ class Chain:
 
     def _groups(self, of: Places, inputs: list[int]) -> Iterator[tuple[tuple[int, ...], Places]]:
         """Places in `of` by which of `inputs` are missing."""
-        missing = np.isnan(self._z[of[:, None], np.array(inputs, dtype=np.intp)])
+        missing = np.isnan(self._scores[of[:, None], np.array(inputs, dtype=np.intp)])
         codes = missing @ (1 << np.arange(len(inputs), dtype=np.int64)) if inputs else np.zeros(len(of), dtype=np.int64)
         for code in np.unique(codes):
             gone = tuple(j for place, j in enumerate(inputs) if int(code) >> place & 1)
@@ -191,7 +204,7 @@ class Chain:
 
     def _fill(self, of: Places, inputs: list[int], missing: tuple[int, ...]) -> tuple[Array, Array]:
         """The inputs (n, d) with the missing ones predicted, and those predictions' covariance (n, m, m)."""
-        z = self._z[of[:, None], np.array(inputs, dtype=np.intp)]
+        z = self._z(of, inputs)
         covariance = np.zeros((len(of), 0, 0))
         columns: list[int] = []
         for j in missing:

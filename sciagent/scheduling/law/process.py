@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 
 JITTER = 1e-6
 MAX_FIT_ROWS = 250
+PART = 4096  # rows at a time, for what is computed of them to stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,13 @@ class Process:
 
     def predict(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array]:
         """Mean and variance (n,) of the answer without its noise; similarity: (n, m) to the basis."""
+        mean, spread = np.empty(len(z)), np.empty(len(z))
+        for start in range(0, len(z), PART):
+            part = slice(start, start + PART)
+            mean[part], spread[part] = self._predict(z[part], None if similarity is None else similarity[part])
+        return mean, spread
+
+    def _predict(self, z: Array, similarity: Array | None) -> tuple[Array, Array]:
         k = covariance(self.hyper, z, self._z, similarity)
         inner = solve_triangular(self._lower, k.T, lower=True, check_finite=False)
         spread = variance(self.hyper, z, self.structure) - (inner**2).sum(0)
@@ -117,4 +125,8 @@ class Process:
 
     def slopes(self, z: Array) -> Array:
         """Gradient of the mean over z: (n, d)."""
-        return slopes(self.hyper, z, self._z, self._weights)
+        found = np.empty_like(z)
+        for start in range(0, len(z), PART):
+            part = slice(start, start + PART)
+            found[part] = slopes(self.hyper, z[part], self._z, self._weights)
+        return found

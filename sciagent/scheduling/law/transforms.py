@@ -14,6 +14,7 @@ Array = NDArray[np.float64]
 
 CLIP = 6.0
 MAX_KNOTS = 512
+MOST = 40_000  # values that ranks are taken among
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,13 @@ class ScoreTransform:
 
     @classmethod
     def of(cls, seen: Array) -> ScoreTransform:
-        """seen: (n,) values that were paid for, n >= 1; NaN is left out."""
-        values = np.sort(seen[~np.isnan(seen)])
+        """seen: (n,) values that were paid for, n >= 1; NaN is left out. Of very many some stand for all, the least and
+        the largest among them."""
+        values = seen[~np.isnan(seen)]
+        if len(values) > MOST:
+            drawn = np.random.default_rng(len(values)).choice(len(values), MOST, replace=False, shuffle=False)
+            values = np.concatenate([values[drawn], [values.min(), values.max()]])
+        values = np.sort(values)
         knots, first, count = np.unique(values, return_index=True, return_counts=True)
         quantiles = ndtri((first + count / 2) / len(values))
         if len(knots) > MAX_KNOTS:
