@@ -190,9 +190,8 @@ def test_explain_prints_both(ran: Path) -> None:
     assert sciagent("explain", BROKEN, "--json", cwd=ran)["refused"][0]["campaign"] == "small"
     assert "no candidate" in sciagent("explain", "C1CCC", cwd=ran, expect=2).stderr
     found = sciagent("best", "small", "-n", "20", "--json", cwd=ran)
-    hit = next(one for one in found if one["verified"])
-    text = " ".join(sciagent("explain", hit["key"][:12], cwd=ran).stdout.split())
-    assert "by law " in text and "for one dft" in text
+    texts = [" ".join(sciagent("explain", one["key"][:12], cwd=ran).stdout.split()) for one in found if one["verified"]]
+    assert any("by law " in text and "for one dft" in text for text in texts), "the first were bought before any law"
 
 
 def test_a_plan_learns_from_the_ledger(ledger: Ledger, ran: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_scheduler_is_told_no_answers(told: list[Facts]) -> None:
     run(source, Trial("eager", 7, 0.5))
     [facts] = told
     assert dataclasses.asdict(facts) == {
-        "threshold": 3.0, "sign": 1, "similarity": None, "seed": 7, "budget": 500.0, "rungs": 2,
+        "threshold": 3.0, "sign": 1, "similarity": None, "seed": 7, "budget": 500.0, "rungs": 2, "aims": None,
     }  # fmt: skip
 
 

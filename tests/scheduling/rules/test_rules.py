@@ -18,7 +18,7 @@ def test_every_rule_can_be_asked_for_in_yaml_and_the_other_way_round() -> None:
     assert kinds == set(RULES)
 
 
-@pytest.mark.parametrize("kind", RULES)
+@pytest.mark.parametrize("kind", sorted(RULES.keys() - {"priced"}))  # whose choices come from `campaign.pricing`
 def test_every_choice_has_a_reason_that_opens_with_the_rule_and_a_propensity(kind: str) -> None:
     rule = make_rule(kind, Setup(seed=1, terminal=2, rung=1))
     ladder = [waiting(1, [1, 2, 3]), waiting(2, [4, 5], [0.3, 0.6])]
