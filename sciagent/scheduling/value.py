@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 Moves = Mapping[tuple[int, int], Array]
 
-U = np.linspace(-8.0, 8.0, 321)
+U = np.linspace(-6.0, 6.0, 241)  # beyond, a chance is as good as 0 or 1
 # of one terminal verification, in hits; close together near 1, where candidates are nearly certain
 PRICES = np.concatenate([np.logspace(-7, 0, 57)[:-1], [0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99, 0.999]])
 TERMINAL = -1
@@ -165,6 +165,7 @@ def solve_left(
     weighed = [j for j in range(m) if costs[j] < NEVER or needed >> j & 1]
     values: dict[tuple[int, int], Array] = {}
     actions: dict[tuple[int, int], NDArray[np.int8]] = {}
+    gain, other, better = np.empty_like(terminal), np.empty_like(terminal), np.empty(terminal.shape, dtype=bool)
     for seen, gone in _states(weighed, fails):
         possible = not needed & ~seen
         q = terminal.copy() if possible else np.full(terminal.shape, -np.inf)
@@ -172,13 +173,15 @@ def solve_left(
         for j in weighed:
             if (seen | gone) >> j & 1 or ((seen, j) not in moves and not needed >> j & 1):
                 continue
-            gain = values[seen | 1 << j, gone]
             if (seen, j) in moves:
-                gain = moves[seen, j] @ gain
+                np.matmul(moves[seen, j], values[seen | 1 << j, gone], out=gain)
+            else:
+                np.copyto(gain, values[seen | 1 << j, gone])
             if fails[j] and not gone:
-                gain = (1 - fails[j]) * gain + fails[j] * values[seen, 1 << j]
-            gain = gain - PRICES * costs[j]
-            better = gain > q
+                gain *= 1 - fails[j]
+                gain += np.multiply(values[seen, 1 << j], fails[j], out=other)
+            gain -= PRICES * costs[j]
+            np.greater(gain, q, out=better)
             np.copyto(q, gain, where=better)
             np.copyto(best, j, where=better)
         np.copyto(best, STOP, where=q <= 0)

@@ -41,11 +41,10 @@ class Overlap:
     """sum_i min(a_i, b_i) over fractions that sum to 1, as of the elements in a composition. (n, features)."""
 
     def __init__(self, fractions: Array) -> None:
-        self._fractions = fractions
+        self._fractions = fractions[:, fractions.any(0)]
 
     def between(self, one: Places, other: Places) -> Array:
         found = np.zeros((len(one), len(other)))
         for column in self._fractions.T:
-            if column.any():
-                found += np.minimum(column[one][:, None], column[other])
+            found += np.minimum(column[one][:, None], column[other])
         return found
