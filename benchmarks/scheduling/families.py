@@ -1,5 +1,5 @@
-"""Every synthetic family, 20,000 candidates, nothing known of the law at the start: recall at 5 % of the exhaustive cost,
-`priced` beside those that it has to beat; and the drifting family as a stream, at 3 and 8 %.
+"""Every synthetic family, 20,000 candidates, nothing known of the law at the start: recall at 5 % of the exhaustive
+cost, `priced` beside those that it has to beat; and the drifting family as a stream, at 3 and 8 %.
 
     python -m benchmarks.scheduling.families --seeds 10 --workers 2
 
