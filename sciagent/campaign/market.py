@@ -7,6 +7,7 @@ from. Rows are read again when something was written about them; nothing here is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,11 @@ from sciagent.chemistry.fingerprint import morgan_counts
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome
+from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
 from sciagent.scheduling.board import Board
 from sciagent.scheduling.law.growing import GrowingTanimoto
+from sciagent.scheduling.law.replicates import pooled
 from sciagent.store import candidates, evidence, standings
 from sciagent.verification.cost import cost_or_none
 
@@ -150,11 +153,28 @@ class Market:
 
     def _answers(self, connection: Connection, ids: Sequence[int], position: int) -> dict[int, evidence.Recorded]:
         v = self._built.rungs[position].verifier
-        return evidence.find_reusable(connection, ids, v.name, v.version, v.settings_hash)
+        found = evidence.find_replicates(connection, ids, v.name, v.version, v.settings_hash)
+        return {i: _as_one(mine) for i, mine in found.items()}
 
     def _write(self, row: int, position: int, one: evidence.Recorded | None) -> None:
         said = {} if one is None or one.outcome is not Outcome.OK else {m.property: m.quantity for m in one.measured}
         for column, what in enumerate(self.reading.columns):
             if what.rung == position:
                 quantity = said.get(what.property)
-                self.board.scores[row, column] = np.nan if quantity is None else quantity.value
+                value, error = (np.nan, None) if quantity is None else (quantity.value, quantity.uncertainty)
+                self.board.write(row, column, value, error or 0.0)
+
+
+def _as_one(replicates: Sequence[evidence.Recorded]) -> evidence.Recorded:
+    """The first of those that gave an answer, with the values of all of them pooled."""
+    answers = [one for one in replicates if one.outcome is Outcome.OK]
+    if len(answers) < 2:
+        return (answers or replicates)[0]
+    said: dict[str, list[Quantity]] = {}
+    for m in (m for one in answers for m in one.measured):
+        said.setdefault(m.property, []).append(m.quantity)
+    found = []
+    for m in answers[0].measured:
+        value, error = pooled([q.value for q in said[m.property]], [q.uncertainty for q in said[m.property]])
+        found.append(replace(m, quantity=replace(m.quantity, value=value, uncertainty=error, n=len(said[m.property]))))
+    return replace(answers[0], measured=tuple(found))

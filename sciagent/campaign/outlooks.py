@@ -24,9 +24,10 @@ from sciagent.campaign.spec_sources import PricedSpec
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.states import Standing
 from sciagent.errors import SciagentError
+from sciagent.scheduling.aims import questions
 from sciagent.scheduling.law.chain import Similarity
-from sciagent.scheduling.law.hints import UNTIL, Padded, made_up
-from sciagent.scheduling.law.stack import Law, Question, Stack
+from sciagent.scheduling.law.hints import Padded, hinted
+from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.outlook import Group, groups
 from sciagent.scheduling.rules.priced import WARM_UP, Priced
@@ -104,7 +105,7 @@ def remake(built: Built, connection: Connection) -> Remade | None:
     market.board.costs = numeraire.costs(market.declared, factors)
     truths = tuple(TruthTransform.restored(one) for one in row.state["priced"]["truths"])
     structures = market.structures if built.spec.subject == "molecule" else None
-    made = fitted(row, reading, market.board.scores, truths, structures, built.spec.seed)
+    made = fitted(row, reading, market.board.scores, truths, structures, built.spec.seed, market.board.errors)
     if not made:
         return None
     price = _price(connection, built.row.id, row, numeraire)
@@ -113,22 +114,20 @@ def remake(built: Built, connection: Connection) -> Remade | None:
 
 def fitted(
     row: laws.LawRow, reading: Reading, scores: Array, truths: Sequence[TruthTransform],
-    structures: Similarity | None, seed: int,
+    structures: Similarity | None, seed: int, errors: NDArray[np.float32] | None = None,
 ) -> tuple[Law, ...]:  # fmt: skip
-    """The laws with the hyper-parameters of the row; none without an answer to each question. scores: (n, columns).
+    """The laws with the hyper-parameters of the row; none without an answer to each question. scores, errors: (n, c).
     structures: how alike the n candidates are, or None for the law without structure alone."""
     aims, padded = reading.aims, None if structures is None else Padded(structures)
     if padded is not None:
         padded.n = len(scores)
     decided = int((~np.isnan(scores[:, [a.columns[-1] for a in aims.aims]])).all(1).sum())
-    if aims.hints and decided < UNTIL:
-        scores = np.vstack([scores, made_up(aims.hints, scores)])
+    scores, errors = hinted(aims.hints, scores, errors, decided)
     if np.isnan(scores[:, [a.columns[-1] for a in aims.aims]]).all(0).any():
         return ()
     stack = Stack(padded, np.random.default_rng(seed))
     stack.restore(row.state["priced"]["stack"])
-    questions = [Question(scores[:, a.columns], truth) for a, truth in zip(aims.aims, truths, strict=True)]
-    return tuple(stack.fit(questions, 0))  # 0: hyper-parameters stay as they are
+    return tuple(stack.fit(questions(aims, truths, scores, errors), 0))  # 0: hyper-parameters stay as they are
 
 
 def _price(connection: Connection, campaign_id: int, row: laws.LawRow, numeraire: Numeraire) -> float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.scheduling.law.hints import Hint
+from sciagent.scheduling.law.stack import Question
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.payoff import Graded, Hits, Payoff, utility_payoff
 
@@ -77,6 +79,22 @@ class Aims:
         worth = [(aim.desirability or np.ones_like)(v) for aim, v in zip(self.aims, known.T, strict=True)]
         found = utility_payoff([lambda v: v] * len(worth), [aim.weight for aim in self.aims])(np.array(worth))
         return float(np.sort(found)[-self.count])
+
+
+def questions(
+    aims: Aims, truths: Sequence[TruthTransform], scores: Array, errors: NDArray[np.float32] | None = None
+) -> list[Question]:
+    """One for each aim. scores: (n, c); errors: (n, c) their standard uncertainties, if anybody knows them."""
+    return [
+        Question(_of(scores, aim.columns), truth, None if errors is None else _of(errors, aim.columns))
+        for aim, truth in zip(aims.aims, truths, strict=True)
+    ]
+
+
+def _of(scores: NDArray[Any], columns: tuple[int, ...]) -> NDArray[Any]:
+    """Columns of scores; not a copy where they lie side by side."""
+    first, last = columns[0], columns[-1]
+    return scores[:, first : last + 1] if columns == tuple(range(first, last + 1)) else scores[:, columns]
 
 
 def _of_y(desirability: Callable[[Array], Array], truth: TruthTransform) -> Callable[[Array], Array]:

@@ -20,11 +20,12 @@ ROOM = 0.125  # of their length that arrays grow beyond what is needed, so that 
 class Board:
     """n candidates, k rungs, the terminal one last, c columns of answers.
 
-    scores: (n, c) each in its own unit, NaN where not seen. closed: (n, k) where a purchase is not possible: seen,
-    failed, pending, passed over. costs: (n, k) expected. rungs: (c,) the rung of each column, ascending; default: one
-    column a rung. out: (n,) candidates that cannot be verified any more or have been. pending: (n,) that are at work.
-    outlay: what was spent, where somebody keeps account; None: the expected cost of what is closed.
-    tried, failed: (k,) how often each rung has answered or failed to, and failed to.
+    scores: (n, c) each in its own unit, NaN where not seen. errors: (n, c) their standard uncertainties, 0 where
+    unknown; None as long as nobody has told one. closed: (n, k) where a purchase is not possible: seen, failed,
+    pending, passed over. costs: (n, k) expected. rungs: (c,) the rung of each column, ascending; default: one column a
+    rung. out: (n,) candidates that cannot be verified any more or have been. pending: (n,) that are at work. outlay:
+    what was spent, where somebody keeps account; None: the expected cost of what is closed. tried, failed: (k,) how
+    often each rung has answered or failed to, and failed to.
     """
 
     scores: Array
@@ -32,6 +33,7 @@ class Board:
     costs: Array
     rungs: tuple[int, ...] = ()
     outlay: float | None = None
+    errors: NDArray[np.float32] | None = field(init=False, default=None)
     out: Mask = field(init=False)
     pending: Mask = field(init=False)
     tried: NDArray[np.int64] = field(init=False)
@@ -77,10 +79,20 @@ class Board:
         found: Array = (self.failed + FAILED) / (self.tried + TRIED)
         return found
 
+    def write(self, row: int, column: int, value: float, error: float = 0.0) -> None:
+        """An answer, and its standard uncertainty."""
+        self.scores[row, column] = value
+        if error and self.errors is None:
+            self.errors = np.zeros(self.scores.shape, dtype=np.float32)
+        if self.errors is not None:
+            self.errors[row, column] = error
+
     def add(self, costs: Array) -> None:
         """Candidates that have arrived; costs: (m, k)."""
         m, k = costs.shape
         self._append("scores", np.full((m, self.scores.shape[1]), np.nan))
+        if self.errors is not None:
+            self._append("errors", np.zeros((m, self.scores.shape[1]), dtype=np.float32))
         self._append("closed", np.zeros((m, k), dtype=bool))
         self._append("costs", costs)
         self._append("out", np.zeros(m, dtype=bool))

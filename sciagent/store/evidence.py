@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -231,20 +231,35 @@ def find_reusable(
     replicate: int = 0,
 ) -> dict[int, Recorded]:
     """Current reusable evidence by candidate id; the settings must be the same to the letter."""
+    asked = _reusable(verifier, version, settings_hash).where(t.current_evidence.c.replicate == replicate)
+    return {one.candidate_id: one for one in _all_of(connection, asked, candidate_ids)}
+
+
+def find_replicates(
+    connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
+) -> dict[int, list[Recorded]]:
+    """The same with all replicates of each, in their order."""
+    found: dict[int, list[Recorded]] = {}
+    for one in _all_of(connection, _reusable(verifier, version, settings_hash), candidate_ids):
+        found.setdefault(one.candidate_id, []).append(one)
+    return found
+
+
+def _reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
     e = t.current_evidence.c
-    query = sa.select(t.current_evidence).where(
-        e.verifier == verifier,
-        e.verifier_version == version,
-        e.settings_hash == settings_hash,
-        e.replicate == replicate,
+    return sa.select(t.current_evidence).where(
+        e.verifier == verifier, e.verifier_version == version, e.settings_hash == settings_hash,
         e.reusable == sa.true(),
-    )
-    rows: list[Any] = []
-    for start in range(0, len(candidate_ids), 500):
-        chunk = query.where(e.candidate_id.in_(candidate_ids[start : start + 500])).order_by(e.id)
-        rows += connection.execute(chunk).mappings()
-    values = measured_of(connection, [r["id"] for r in rows])
-    return {r["candidate_id"]: _recorded(r, values.get(r["id"], ())) for r in rows}
+    )  # fmt: skip
+
+
+def _all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> Iterator[Recorded]:
+    e = t.current_evidence.c
+    for start in range(0, len(candidate_ids), CHUNK):
+        chunk = query.where(e.candidate_id.in_(candidate_ids[start : start + CHUNK])).order_by(e.replicate, e.id)
+        rows = list(connection.execute(chunk).mappings())
+        values = measured_of(connection, [r["id"] for r in rows])
+        yield from (_recorded(r, values.get(r["id"], ())) for r in rows)
 
 
 def get(connection: Connection, evidence_id: int) -> Recorded:

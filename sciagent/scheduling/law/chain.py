@@ -81,8 +81,9 @@ class Chain:
     """Fitted to what was paid for.
 
     scores: (n, k) raw scores of all candidates, the terminal one last, NaN where not seen; not copied. truth: of the
-    terminal one. start: hyper-parameters by rung, of an earlier fit; refit: look for better ones. Needs one terminal
-    answer.
+    terminal one. start: hyper-parameters by rung, of an earlier fit; refit: look for better ones. errors: (n, k)
+    standard uncertainties of the scores, 0 where unknown: an answer that is known badly teaches less. Needs one
+    terminal answer.
 
     Attributes: `hyper`, by rung; `log_loss`, the leave-one-out record of "is a hit", nats, summed over the rows. A
     rung that says several things is several columns.
@@ -90,8 +91,10 @@ class Chain:
 
     def __init__(
         self, scores: Array, truth: TruthTransform, similarity: Similarity | None, rng: np.random.Generator,
-        start: dict[int, Hyper] | None = None, refit: bool = True,
+        start: dict[int, Hyper] | None = None, refit: bool = True, errors: NDArray[np.floating] | None = None,
     ) -> None:  # fmt: skip
+        self._errors = errors
+        self._doubts: dict[int, float] = {}
         self._last = scores.shape[1] - 1
         self._scores, self._similarity, self._rng, self._truth = scores, similarity, rng, truth
         seen = [np.flatnonzero(~np.isnan(scores[:, j])) for j in range(scores.shape[1])]
@@ -126,6 +129,13 @@ class Chain:
         """(n,) transformed; NaN where not seen."""
         return self._transforms[j](self._scores[of, j])
 
+    def _doubt(self, of: Places, j: int) -> Array:
+        """(n,) variance of the transformed answers that their measurement leaves open."""
+        if self._errors is None:
+            return np.zeros(len(of))
+        doubt: Array = (self._errors[of, j] * self._transforms[j].slope(self._scores[of, j])) ** 2
+        return doubt
+
     def _z(self, of: Places, inputs: list[int]) -> Array:
         """(n, d) the same of several rungs."""
         z = np.empty((len(of), len(inputs)))
@@ -154,7 +164,8 @@ class Chain:
         """The process of rung j from the candidates in `rows`, which have its answer. A row that skipped a lower rung
         enters with the more noise, the more the answer depends on that rung."""
         inputs = [i for i in self._known if i < j]
-        z, extra = np.empty((len(rows), len(inputs))), np.zeros(len(rows))
+        z, extra = np.empty((len(rows), len(inputs))), self._doubt(rows, j)
+        self._doubts[j] = float(np.median(extra))  # that of an answer to come
         gaps: list[tuple[Places, list[int], Array]] = []
         for missing, group in self._groups(rows, inputs):
             z[group], covariance = self._fill(rows[group], inputs, missing)
@@ -166,7 +177,7 @@ class Chain:
             rough = self._process(j, self.hyper.get(j, Hyper(CENTRES)), whole, rows, basis)
             for group, columns, covariance in gaps:
                 slopes = rough.slopes(z[group])[:, columns]
-                extra[group] = np.einsum("ni,nij,nj->n", slopes, covariance, slopes)
+                extra[group] += np.einsum("ni,nij,nj->n", slopes, covariance, slopes)
         if refit or j not in self.hyper:
             some = np.sort(self._rng.permutation(len(rows))[:MAX_FIT_ROWS])
             few = whole.take(some)
@@ -220,7 +231,7 @@ class Chain:
         process = self._processes[j]
         alike = None if self._similarity is None else self._similarity.between(of, self._basis[j])
         mean, spread = process.predict(z, alike)
-        spread = spread + process.hyper.noise
+        spread = spread + process.hyper.noise + self._doubts[j]
         if j == self._last:
             spread = spread * self._trust(mean)
         if not columns:

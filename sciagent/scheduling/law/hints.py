@@ -53,6 +53,17 @@ def made_up(hints: Sequence[Hint], scores: Array) -> Array:
     return rows
 
 
+def hinted(
+    hints: Sequence[Hint], scores: Array, errors: NDArray[np.float32] | None, decided: int
+) -> tuple[Array, NDArray[np.float32] | None]:
+    """Scores and errors, (n, c), with the made-up rows below them as long as there are few real answers, (decided)."""
+    if not hints or decided >= UNTIL:
+        return scores, errors
+    rows = made_up(hints, scores)
+    below = None if errors is None else np.vstack([errors, np.zeros(rows.shape, dtype=np.float32)])
+    return np.vstack([scores, rows]), below
+
+
 class Padded:
     """A similarity in which places from `n` on are alike to themselves alone."""
 

@@ -21,10 +21,11 @@ GROWTH = 1.25  # hyper-parameters are looked for again when there are so many ti
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be foretold: scores as for `Chain`, the truth in the last column."""
+    """What is to be foretold: scores and errors as for `Chain`, the truth in the last column."""
 
     scores: Array
     truth: TruthTransform
+    errors: NDArray[np.floating] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Stack:
             mine = []
             for number, one in enumerate(questions):
                 start = self._hyper.get((place, number))
-                mine.append(Chain(one.scores, one.truth, similarity, self._rng, start, refit))
+                mine.append(Chain(one.scores, one.truth, similarity, self._rng, start, refit, one.errors))
                 self._hyper[place, number] = mine[-1].hyper
             chains.append(tuple(mine))
         if len(chains) == 1:

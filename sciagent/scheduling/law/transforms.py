@@ -95,6 +95,10 @@ class TruthTransform:
     def __call__(self, values: Array) -> Array:
         return self.sign * (values - self.centre) / self.scale
 
+    def slope(self, values: Array) -> Array:
+        """Size of the change of y per unit of the value, (n,)."""
+        return np.full(len(values), 1 / self.scale)
+
     def state(self) -> dict[str, float | None]:
         """As JSON, which has no infinity: None."""
         return {k: (v if math.isfinite(v) else None) for k, v in asdict(self).items()}

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.scheduling.aims import Aims
+from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.board import Board, Purchase
 from sciagent.scheduling.law.chain import Similarity
-from sciagent.scheduling.law.hints import UNTIL, Padded, made_up
-from sciagent.scheduling.law.stack import Law, Question, Stack
+from sciagent.scheduling.law.hints import Padded, hinted, made_up
+from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.outlook import groups
 from sciagent.scheduling.value import PRICES, solve_price
@@ -129,9 +129,7 @@ class Priced:
 
     def _best(self, board: Board, left: float) -> list[Purchase]:
         decided = int(self._decided(board).sum())
-        scores = board.scores
-        if self.aims.hints and decided < UNTIL:
-            scores = np.vstack([scores, made_up(self.aims.hints, scores)])
+        scores, errors = hinted(self.aims.hints, board.scores, board.errors, decided)
         if not len(board.open) or not (decided or len(scores) > len(board.scores)):
             return []
         if self.truths is None:
@@ -144,10 +142,7 @@ class Priced:
         paid = [j for j in range(board.costs.shape[1]) if j not in free]
         known = sum(int(board.answered(j).sum()) for j in paid)
         of = self._worth_a_look(board, self._stack.is_due(known))
-        questions = [
-            Question(_of(scores, aim.columns), truth) for aim, truth in zip(self.aims.aims, self.truths, strict=True)
-        ]
-        self.laws = self._stack.fit(questions, known)
+        self.laws = self._stack.fit(questions(self.aims, self.truths, scores, errors), known)
         rung = self._price(board, of, self.laws, left)
         index = self.index[of]
         order = np.argsort(-index, kind="stable")
@@ -248,12 +243,6 @@ class Priced:
                 rung[places] = buys[np.where(action < 0, len(buys) - 1, action)]
         self.index[of], self.expected[of], self.value[of] = index, expected, value
         return rung
-
-
-def _of(scores: Array, columns: tuple[int, ...]) -> Array:
-    """Columns of scores; not a copy where they lie side by side."""
-    first, last = columns[0], columns[-1]
-    return scores[:, first : last + 1] if columns == tuple(range(first, last + 1)) else scores[:, columns]
 
 
 def _above(board: Board, of: int, j: int) -> bool:

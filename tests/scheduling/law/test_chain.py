@@ -302,3 +302,20 @@ def test_structure_also_tells_what_a_rung_would_have_said() -> None:
     scores[100:, 0] = np.nan
     mean, _ = forecasts(fitted(scores, Near(x)), np.arange(100, 120))
     assert np.corrcoef(mean, rung[100:])[0, 1] > 0.8
+
+
+def test_an_answer_known_badly_teaches_less() -> None:
+    """Two answers for the same input, one far better known: the mean is theirs, weighted by what each leaves open."""
+    y = np.array([0.0, 1.0] * 40)
+    scores = np.column_stack([np.ones(80), y])
+    errors = np.zeros((80, 2))
+    errors[1::2, 1] = 3.0  # those that say 1
+    start = {1: Hyper(np.log([1e-3, 1e-3, 1.5, 1e-3, 0.5]))}
+    scale = TruthTransform(0.0, 1.0)
+    even = Chain(scores, scale, None, np.random.default_rng(0), start, refit=False)
+    told = Chain(scores, scale, None, np.random.default_rng(0), start, refit=False, errors=errors)
+    [(_, plain)], [(_, weighed)] = even.forecast(np.array([0])), told.forecast(np.array([0]))
+    assert plain.mean[0] == pytest.approx(0.5, abs=0.01)
+    # precisions 1 / 0.25 against 1 / (0.25 + 9)
+    assert weighed.mean[0] == pytest.approx((1 / 9.25) / (1 / 0.25 + 1 / 9.25), abs=0.01)
+    assert weighed.variance[0] > plain.variance[0]  # an answer to come is known no better than those that came
