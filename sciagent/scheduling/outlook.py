@@ -63,12 +63,14 @@ class Group:
         now = self.programme.action(self.u, price * self.weight)
         return np.where(now == STOP, found, now)
 
-    def to_go(self, prices: Array) -> Array:
-        """Expected cost to go of all, at each of prices: payoff a unit of cost, ascending."""
+    def to_go(self, prices: Array, of: NDArray[np.bool_] | None = None) -> Array:
+        """Expected cost to go of all, or of some, (n,), at each of prices: payoff a unit of cost, ascending."""
         total = np.zeros(len(prices))
         bins = np.rint(2 * np.log2(self.weight)).astype(np.int64)
-        for one in np.unique(bins):
+        for one in np.unique(bins if of is None else bins[of]):
             mine = bins == one
+            if of is not None:
+                mine &= of
             found = self.programme.to_go(self.u[mine], self.weight[mine])
             price = prices * float(np.median(self.weight[mine]))
             total += np.interp(np.log(price), np.log(PRICES), found)

@@ -22,7 +22,7 @@ from sciagent.scheduling.law.chain import Similarity
 from sciagent.scheduling.law.hints import Padded, hinted, made_up
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.outlook import groups
+from sciagent.scheduling.outlook import Group, groups
 from sciagent.scheduling.value import PRICES, solve_price
 
 Array = NDArray[np.float64]
@@ -35,8 +35,10 @@ TRUSTED = 0.05, 0.25  # the same for a rung that measures what is wanted, if at 
 WARM_UP = 4  # terminal answers before there is a law
 WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learned
 WARM_UP_SHARE = 0.1  # of the budget, at most
-# spent before the law takes in what it brought: terminal verifications, or a share of what was spent so far
+# spent before the law takes in what it brought: terminal verifications, or a share of what was spent so far; and at most
+# a share of what is left, or the last batch, of a stream the only one, would be all information and no verdicts
 BATCH, BATCH_SHARE = 8, 0.04
+BATCH_LEFT = 0.125
 AHEAD = 3000  # candidates near the top that are looked at again between fits
 # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
 LESSONS = 0.03
@@ -65,6 +67,7 @@ class Priced:
         self._stack = Stack(self._padded, self._rng)
         self.laws: list[Law] = []
         self._lessons = 0.0
+        self._rest, self._base = np.zeros(len(PRICES)), 1.0  # cost to go of those that are not looked at; of a verification
         self._pupils: list[int] = []  # those that go up the whole ladder
         self.price = 0.0
         self.index, self.expected, self.value = np.empty(0), np.empty(0), np.empty(0)
@@ -146,7 +149,9 @@ class Priced:
         rung = self._price(board, of, self.laws, left)
         index = self.index[of]
         order = np.argsort(-index, kind="stable")
-        worth = max(BATCH * float(np.median(board.costs[of, -1])), BATCH_SHARE * board.spent)
+        one = float(np.median(board.costs[of, -1]))
+        worth = max(BATCH * one, BATCH_SHARE * board.spent)
+        worth = max(min(worth, BATCH_LEFT * left), one)
         count = int(np.searchsorted(board.costs[of[order], rung[order]].cumsum(), worth, side="right"))
         batch = [Purchase(int(of[i]), int(rung[i]), float(index[i])) for i in order[: max(1, count)]]
         return self._with_lessons(board, batch, paid[:-1])
@@ -218,20 +223,19 @@ class Priced:
         price that the budget affords says what to buy for them."""
         assert self.truths is not None
         payoff = self.aims.payoff(self.truths, board.scores)
-        base = float(np.median(board.costs[of, -1]))
         found = [
             (law, group) for law in laws for group in groups(board, of, self.aims, self.truths, payoff, law.chains)
         ]
         heaviest = max(laws, key=lambda law: law.weight)
-        if len(of) == len(board.open):
-            to_go = sum((group.to_go(PRICES / base) for law, group in found if law is heaviest), np.zeros(len(PRICES)))
-            self.price = solve_price(to_go, left) / base
+        index = np.zeros(len(of))
+        for law, group in found:
+            index[group.places] += law.weight * group.index
+        self.price = self._solved(board, of, index, [group for law, group in found if law is heaviest], left)
         last = board.costs.shape[1] - 1
         rung = np.full(len(of), last)
-        index, expected, value = np.zeros(len(of)), np.zeros(len(of)), np.zeros(len(of))
+        expected, value = np.zeros(len(of)), np.zeros(len(of))
         for law, group in found:
             places = group.places
-            index[places] += law.weight * group.index
             expected[places] += law.weight * group.expected
             value[places] += law.weight * group.worth(self.price)
             if law is heaviest:
@@ -243,6 +247,23 @@ class Priced:
                 rung[places] = buys[np.where(action < 0, len(buys) - 1, action)]
         self.index[of], self.expected[of], self.value[of] = index, expected, value
         return rung
+
+
+    def _solved(self, board: Board, of: Places, index: Array, found: list[Group], left: float) -> float:
+        """The price at which what is left is just spent on all who are open. What those would spend who are not looked at
+        again, as they are far from the top, is remembered from when they were."""
+        near = np.ones(len(of), dtype=bool)
+        if len(of) == len(board.open):
+            self._base = float(np.median(board.costs[of, -1]))
+            self._rest = np.zeros(len(PRICES))
+            if len(of) > AHEAD:
+                near[np.argpartition(-index, AHEAD)[AHEAD:]] = False
+                self._rest = self._to_go(found, ~near)
+        return solve_price(self._rest + self._to_go(found, near), left) / self._base
+
+    def _to_go(self, found: list[Group], of: NDArray[np.bool_]) -> Array:
+        prices = PRICES / self._base
+        return sum((group.to_go(prices, of[group.places]) for group in found), np.zeros(len(PRICES)))
 
 
 def _above(board: Board, of: int, j: int) -> bool:
