@@ -134,6 +134,9 @@ def test_to_go_is_what_all_of_them_would_spend() -> None:
         spent = sum(float((group.purchases(prices[place]) @ [0.01, 0.2, 1.0]) @ group.weight) for group in found)
         assert total[place] == pytest.approx(spent, rel=0.05)
     assert (np.diff(total) <= 1e-9 * total[0]).all()
+    for group in found:
+        some = np.arange(len(group.u)) % 3 == 0
+        assert group.to_go(prices, some) + group.to_go(prices, ~some) == pytest.approx(group.to_go(prices), rel=0.02)
 
 
 # Costs of one's own

@@ -35,10 +35,9 @@ TRUSTED = 0.05, 0.25  # the same for a rung that measures what is wanted, if at 
 WARM_UP = 4  # terminal answers before there is a law
 WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learned
 WARM_UP_SHARE = 0.1  # of the budget, at most
-# spent before the law takes in what it brought: terminal verifications, or a share of what was spent so far; and at most
-# a share of what is left, or the last batch, of a stream the only one, would be all information and no verdicts
+# spent before the law takes in what it brought: terminal verifications, or a share of what was spent so far
 BATCH, BATCH_SHARE = 8, 0.04
-BATCH_LEFT = 0.125
+BATCH_LEFT = 0.125  # of what is left, at most: the last batch should not buy rungs, and no verification after them
 AHEAD = 3000  # candidates near the top that are looked at again between fits
 # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
 LESSONS = 0.03
@@ -67,7 +66,8 @@ class Priced:
         self._stack = Stack(self._padded, self._rng)
         self.laws: list[Law] = []
         self._lessons = 0.0
-        self._rest, self._base = np.zeros(len(PRICES)), 1.0  # cost to go of those that are not looked at; of a verification
+        self._rest = np.zeros(len(PRICES))  # cost to go of those that are not looked at, by price of a verification
+        self._base = 1.0  # what one costs
         self._pupils: list[int] = []  # those that go up the whole ladder
         self.price = 0.0
         self.index, self.expected, self.value = np.empty(0), np.empty(0), np.empty(0)
@@ -250,8 +250,8 @@ class Priced:
 
 
     def _solved(self, board: Board, of: Places, index: Array, found: list[Group], left: float) -> float:
-        """The price at which what is left is just spent on all who are open. What those would spend who are not looked at
-        again, as they are far from the top, is remembered from when they were."""
+        """The price at which what is left is just spent on all who are open. What those would spend who are far from
+        the top, and are not looked at again, is remembered from when they were."""
         near = np.ones(len(of), dtype=bool)
         if len(of) == len(board.open):
             self._base = float(np.median(board.costs[of, -1]))

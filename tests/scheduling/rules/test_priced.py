@@ -88,3 +88,11 @@ def test_without_an_answer_there_is_no_law_and_nothing_more_is_asked() -> None:
     truth = type(case.truth)(silent, case.truth.costs, np.zeros(200, dtype=bool))
     run = simulate(truth, Priced(Aims.one(truth.scores.shape[1], case.threshold, 1), budget=truth.exhaustive), 1.0)
     assert run.spent <= truth.exhaustive * (1 + 1e-9)
+
+
+def test_the_last_to_come_get_their_share() -> None:
+    """A batch that is as large as what is left would be all information and no verdicts: so many of a stream's last
+    tenth are verified as of any other."""
+    run, _ = run_of("priced", "informative", 3, 150)
+    verified = np.array(run.of)[np.array(run.rung) == 3] // (N // 10)
+    assert verified[verified == 9].size >= 0.5 * verified.size / 10
