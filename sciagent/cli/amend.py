@@ -21,7 +21,11 @@ def amend(
     name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
     budget: Annotated[
         list[str] | None,
-        typer.Option("--budget", "-b", help="KEY=NUMBER, such as wall_minutes=90 or rungs.dft=20; none lifts a limit."),
+        typer.Option(
+            "--budget",
+            "-b",
+            help="KEY=NUMBER[/week], such as wall_minutes=90, rungs.dft=20, money=50/week; none lifts it.",
+        ),
     ] = None,
     goal_count: Annotated[int | None, typer.Option("--goal-count", min=1, help="Stop after so many hits.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at one time.")] = None,

@@ -107,8 +107,9 @@ def _drive(built: Built, workers: int | None, report: Path | None, json: bool, q
     from sciagent.campaign.safety import note
     from sciagent.cli.progress import Progress
     from sciagent.domain.states import CampaignState
+    from sciagent.report import audit
     from sciagent.report.writer import GrowingReport, checked
-    from sciagent.store import campaigns, queries
+    from sciagent.store import campaigns
 
     if unusual := note(built.spec):
         say(unusual)
@@ -147,7 +148,7 @@ def _drive(built: Built, workers: int | None, report: Path | None, json: bool, q
             signal.signal(number, handler)
     with built.ledger.read() as connection:
         row = campaigns.get(connection, name)
-        status = queries.status(connection, row)
+        status = audit.status(connection, row)
     growing.finish()
     if growing.fault:
         say(f"the report could not be written: {growing.fault}")
