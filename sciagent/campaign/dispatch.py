@@ -144,11 +144,9 @@ def _start(
     ]
     ids = jobs.create_many(connection, new)
     jobs.reserve_many(connection, built.row.id, {i: held for i, (_, held, _) in zip(ids, started, strict=True)})
-    standings.update_many(
-        connection,
-        built.row.id,
-        {choice.id: {"standing": Standing.PENDING, "position": choice.position} for choice, _, _ in started},
-    )
+    for position in sorted({choice.position for choice, _, _ in started}):
+        mine = [choice.id for choice, _, _ in started if choice.position == position]
+        standings.update_alike(connection, built.row.id, mine, standing=Standing.PENDING, position=position)
     claims: dict[int, Claim] = {}
     for state, waits in ((AttemptState.RUNNING, False), (AttemptState.CLAIMED, True)):
         mine = [i for i, (_, _, group) in zip(ids, started, strict=True) if group.waits is waits]
@@ -200,13 +198,18 @@ def request_of(built: Built, tickets: Sequence[Ticket]) -> Request:
     """One process for jobs of one rung; each is verified as if it were alone."""
     rung = tickets[0].rung
     v = rung.verifier
-    checkpoints = tuple(checkpoint_of(built, one) for one in tickets)
+    root = built.scratch()
+    checkpoints = tuple(_checkpoint(root, one) for one in tickets)
     batch = tuple(one.candidate for one in tickets)
     return Request(v.name, v.request_settings, batch, rung.limits, checkpoints=checkpoints, apart=len(tickets) > 1)
 
 
 def checkpoint_of(built: Built, ticket: Ticket) -> Path:
-    return built.scratch() / "checkpoints" / ticket.key.hash
+    return _checkpoint(built.scratch(), ticket)
+
+
+def _checkpoint(root: Path, ticket: Ticket) -> Path:
+    return root / "checkpoints" / ticket.key.hash
 
 
 _Decided = tuple[Choice, str, str, int | None]  # choice, action, why, evidence reused

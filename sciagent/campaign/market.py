@@ -36,7 +36,8 @@ WORKED = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
 
 class Market:
     """Attributes: `board`; `ids`, (n,) ledger ids of its rows; `known`, rungs (places in `reading.paid`) whose answer
-    is there already, by row; `declared`, (n, k) by resource: what jobs are declared to take; `structures`."""
+    is there already, by row; `declared`, (n, k) by resource: what jobs are declared to take; `structures`; `changed`,
+    rows that were written since somebody emptied it."""
 
     def __init__(self, built: Built, reading: Reading, connection: Connection, learn_from: int | None = None) -> None:
         """learn_from: ledger id of a campaign whose candidates the law learns from, too."""
@@ -51,6 +52,7 @@ class Market:
         self.structures = GrowingTanimoto()
         self._counted: NDArray[np.bool_] = np.empty((0, k), dtype=bool)
         self._touched: set[int] = set()
+        self.changed: list[int] = []
         self._first = 0
         if learn_from is not None:
             self._learn(connection, learn_from)
@@ -111,6 +113,7 @@ class Market:
             return
         paid, board = self.reading.paid, self.board
         at = {r.candidate_id: self._first + r.seq for r in rows}
+        self.changed += at.values()
         for r in rows:
             row = at[r.candidate_id]
             board.out[row] = r.standing not in (Standing.OPEN, Standing.PENDING)

@@ -31,6 +31,8 @@ from sciagent.store import campaigns, laws
 from sciagent.store.audits import AUDIT
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Places = NDArray[np.intp]
 
 FIRST = 1e5  # index of what is bought unasked; below what a person promotes
 THOUGHT = 0.05  # of the time may go into looking at the candidates again
@@ -55,6 +57,10 @@ class Pricing:
         self._written = 0
         self._queue: deque[Purchase] = deque()
         self._stale, self._asked_at, self._took = True, 0.0, 0.0
+        self._wanted: Mask | None = None  # who is worth a purchase, by row; None: all are to be counted again
+        self._count = 0  # of them
+        self._free: list[int] | None = None  # rungs that everyone gets; None: to be worked out again
+        self._in_play: Mask = np.empty(0, dtype=bool)  # as of then
         self.come: float | None = None  # share of the candidates that are to come; None where nobody knows
         self._balanced: Array | None = None  # weights of the budgets from the next look on
         self.blocked = False  # something is worth buying, but not yet, or not any more, within the budget
@@ -114,25 +120,41 @@ class Pricing:
         """How many open candidates are worth a purchase, and one that may be made by now: while they are few, more are
         to be proposed."""
         self._catch_up(connection)
-        board, priced, left = self.market.board, self.priced, self._left(purse)
-        of, free = board.open, self.priced.free(self.market.board)
+        if self._share() < 1:  # more may be spent once more have come
+            of = self.market.board.open
+            return int(self._is_wanted(of, self._left(purse)).sum())
+        if self._wanted is None:
+            self._wanted = self._is_wanted(np.arange(len(self.market.ids)))
+            self._count = int(self._wanted.sum())
+        return self._count
+
+    def _is_wanted(self, of: Places, left: float = math.inf) -> Mask:
+        """(n,) whether they are open and worth a purchase that costs no more than `left`."""
+        board, priced, free = self.market.board, self.priced, self._features()
+        open_ = ~(board.out[of] | board.pending[of])
         lacking = np.any(~board.closed[of][:, free], axis=1)
         paid = [j for j in range(board.costs.shape[1]) if j not in free]
-        cost = np.where(board.closed[of][:, paid], np.inf, board.costs[of][:, paid])
-        rest = of[~lacking]
-        if self._share() < 1:  # more may be spent once more have come
-            rest = of[~lacking & (cost.min(axis=1, initial=np.inf) <= left)]
-        index = np.full(len(rest), np.inf)  # of whom nobody has looked at
-        looked = rest < len(priced.index)
-        index[looked] = np.nan_to_num(priced.index[rest[looked]], nan=np.inf)
-        return int(lacking.sum()) + int((index >= max(priced.price, 1e-12)).sum())
+        index = np.full(len(of), np.inf)  # of whom nobody has looked at
+        looked = of < len(priced.index)
+        index[looked] = np.nan_to_num(priced.index[of[looked]], nan=np.inf)
+        worth = index >= max(priced.price, 1e-12)
+        if math.isfinite(left):
+            cost = np.where(board.closed[of][:, paid], np.inf, board.costs[of][:, paid])
+            worth &= cost.min(axis=1, initial=np.inf) <= left
+        found: Mask = open_ & (lacking | worth)
+        return found
+
+    def _features(self) -> list[int]:
+        """The rungs that everyone gets: worked out when costs change, or who is in play."""
+        if self._free is None:
+            self._free, self._in_play = self.priced.free(self.market.board), self.market.board.in_play
+        return self._free
 
     def is_preparing(self, connection: Connection) -> bool:
         """Whether a rung that everybody gets is still to answer for somebody."""
         self._catch_up(connection)
         board = self.market.board
-        free = self.priced.free(board)
-        if not free:
+        if not self._features():
             return False
         at_work = board.pending & ~board.closed[:, -1]
         return bool(self.priced.features(board, math.inf)) or bool(at_work.any())
@@ -165,11 +187,27 @@ class Pricing:
         if self.market.arrived > before:
             self._cost()
             self._asked_at = -math.inf  # whoever is new is looked at
+        self._recount()
+
+    def _recount(self) -> None:
+        """What is known of all candidates, after some rows have changed."""
+        rows, self.market.changed = np.unique(np.array(self.market.changed, dtype=np.intp)), []
+        if not len(rows) or self._free is None:
+            return
+        board = self.market.board
+        in_play = ~board.out[rows] | np.any(board.closed[rows], axis=1)
+        if np.any(in_play != self._in_play[rows]):
+            self._free = self._wanted = None
+        elif self._wanted is not None:
+            now = self._is_wanted(rows)
+            self._count += int(now.sum()) - int(self._wanted[rows].sum())
+            self._wanted[rows] = now
 
     def _cost(self) -> None:
         """Expected costs of all jobs in the one unit, by what was learnt of each rung's."""
         factors = np.array([self._built.rungs[p].cost_model.factor for p in self._reading.paid])
         self.market.board.costs = self._numeraire.costs(self.market.declared, factors)
+        self._free = self._wanted = None
 
     def _is_due(self) -> bool:
         if not self._queue:
@@ -184,6 +222,7 @@ class Pricing:
         self._cost()
         self.market.board.outlay = self._spent(purse) if self._numeraire.allowances else None
         self._queue = deque(self.priced.choose(self.market.board, self._left(purse)))
+        self._wanted = None
         self._asked_at = time.monotonic()
         self._took, self._stale = self._asked_at - began, False
         news = self._audit.look(connection, self.priced, self._queue, self._spent(purse))
@@ -255,7 +294,7 @@ class Pricing:
         position, label = self._reading.paid[one.rung], self._built.rungs[self._reading.paid[one.rung]].spec.rung
         index = min(one.index, FIRST)
         if math.isinf(one.index):
-            free = one.rung in self.priced.free(self.market.board) and not self.market.board.closed[one.of, -1]
+            free = one.rung in self._features() and not self.market.board.closed[one.of, -1]
             why = f"priced: {label} costs so little that everyone gets it" if free else (
                 "priced: one of the first few, up the whole ladder, for the law to learn from"
             )  # fmt: skip

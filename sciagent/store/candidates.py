@@ -27,7 +27,7 @@ def insert_or_ignore(connection: Connection, table: sa.Table, rows: Sequence[Map
 
 
 @cache
-def _library() -> str:
+def library() -> str:
     from rdkit import rdBase
 
     return f"rdkit {rdBase.rdkitVersion}"
@@ -51,7 +51,7 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
             {
                 "key": key, "kind": c.kind, "text": c.text, "identity": c.identity, "inchikey": c.inchikey,
                 "formula": c.formula, "charge": c.charge, "multiplicity": c.multiplicity, "n_atoms": c.n_atoms,
-                "payload": c.payload(), "standardiser": STANDARDISER_VERSION, "library": _library(), "created_at": now,
+                "payload": c.payload(), "standardiser": STANDARDISER_VERSION, "library": library(), "created_at": now,
             }
             for key, c in sorted(by_key.items())
             if key not in there
@@ -89,7 +89,7 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     (InChI takes 4 ms); all else is made again from its payload."""
     c, found = t.candidate.c, dict[int, Candidate]()
     known = (c.text, c.identity, c.charge, c.multiplicity, c.formula, c.n_atoms, c.inchikey)
-    ours = ("molecule", STANDARDISER_VERSION, _library())
+    ours = ("molecule", STANDARDISER_VERSION, library())
     query = sa.select(c.id, c.kind, c.standardiser, c.library, c.payload, *known)
     for start in range(0, len(ids), 500):
         for (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -57,6 +57,9 @@ class Recorded:
     watermark: int
     measured: tuple[Measured, ...] = ()
     diagnostics: dict[str, Any] = field(default_factory=dict)
+
+
+_RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark", "diagnostics")
 
 
 def next_watermark(connection: Connection, n: int = 1) -> int:
@@ -247,7 +250,7 @@ def find_replicates(
 
 def _reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
     e = t.current_evidence.c
-    return sa.select(t.current_evidence).where(
+    return sa.select(*(e[name] for name in _RECORDED)).where(
         e.verifier == verifier, e.verifier_version == version, e.settings_hash == settings_hash,
         e.reusable == sa.true(),
     )  # fmt: skip
@@ -275,28 +278,31 @@ def by_key(connection: Connection, key: str) -> Recorded | None:
 def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, tuple[Measured, ...]]:
     found: dict[int, list[Measured]] = {}
     q = t.quantity.c
-    for start in range(0, len(evidence_ids), 500):
-        rows = connection.execute(
-            sa.select(
-                q.evidence_id,
-                t.property_.c.name,
-                t.level.c.spec,
-                q.value,
-                q.uncertainty,
-                q.unit,
-                q.censoring,
-                q.n,
-                q.as_typed,
-            )
-            .join(t.property_, t.property_.c.id == q.property_id)
-            .join(t.level, t.level.c.id == q.level_id)
-            .where(q.evidence_id.in_(evidence_ids[start : start + 500]))
-            .order_by(q.id)
-        )
-        for evidence_id, name, spec, value, uncertainty, unit, censoring, n, typed in rows:
+    columns = (q.evidence_id, q.property_id, q.level_id, q.value, q.uncertainty, q.unit, q.censoring, q.n, q.as_typed)
+    names: dict[int, str] = {}
+    levels: dict[int, Level] = {}
+    for start in range(0, len(evidence_ids), CHUNK):
+        some = evidence_ids[start : start + CHUNK]
+        rows = connection.execute(sa.select(*columns).where(q.evidence_id.in_(some)).order_by(q.id)).all()
+        names |= _named(connection, {row[1] for row in rows} - names.keys())
+        levels |= _levels(connection, {row[2] for row in rows} - levels.keys())
+        for evidence_id, property_, level, value, uncertainty, unit, censoring, n, typed in rows:
             quantity = Quantity(value, unit, uncertainty, Censoring(censoring), n, typed)
-            found.setdefault(evidence_id, []).append(Measured(name, Level(**spec), quantity))
+            found.setdefault(evidence_id, []).append(Measured(names[property_], levels[level], quantity))
     return {k: tuple(v) for k, v in found.items()}
+
+
+def _named(connection: Connection, property_ids: Set[int]) -> dict[int, str]:
+    """Properties by id."""
+    p = t.property_.c
+    query = sa.select(p.id, p.name).where(p.id.in_(sorted(property_ids)))
+    return {int(id_): str(name) for id_, name in connection.execute(query)} if property_ids else {}
+
+
+def _levels(connection: Connection, level_ids: Set[int]) -> dict[int, Level]:
+    """By id: there are few, and each is written out in JSON."""
+    query = sa.select(t.level.c.id, t.level.c.spec).where(t.level.c.id.in_(sorted(level_ids)))
+    return {int(id_): Level(**spec) for id_, spec in connection.execute(query)} if level_ids else {}
 
 
 def _recorded(row: Any, measured: tuple[Measured, ...]) -> Recorded:

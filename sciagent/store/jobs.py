@@ -283,15 +283,15 @@ def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
     live = {int(id_): fence for id_, fence in connection.execute(query.with_for_update())}
     mine = [one for one in ends if live.get(one.claim.job_id) == one.claim.fence]
     now = db_now(connection)
-    rows = [
-        {"of": one.claim.job_id, "state": one.state, "outcome": one.outcome, "more": one.kills, "updated_at": now}
-        for one in mine
-    ]
-    if rows:
-        changed = sa.update(t.job).where(j.id == sa.bindparam("of"))
-        kills = j.kills + sa.bindparam("more", type_=sa.Integer)
-        connection.execute(changed.values(kills=kills, lease_owner=None, lease_until=None), rows)
-        release_reservations(connection, [one.claim.job_id for one in mine if one.state is not JobState.QUEUED])
+    alike: dict[tuple[JobState, str, int], list[int]] = {}
+    for one in mine:
+        alike.setdefault((one.state, one.outcome, one.kills), []).append(one.claim.job_id)
+    for (state, outcome, kills), ids in alike.items():
+        values = {"state": state, "outcome": outcome, "kills": j.kills + kills, "updated_at": now}
+        changed = sa.update(t.job).values(**values, lease_owner=None, lease_until=None)
+        for start in range(0, len(ids), CHUNK):
+            connection.execute(changed.where(j.id.in_(ids[start : start + CHUNK])))
+    release_reservations(connection, [one.claim.job_id for one in mine if one.state is not JobState.QUEUED])
     return {one.claim.job_id for one in mine}
 
 

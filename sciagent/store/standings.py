@@ -12,6 +12,8 @@ from sciagent.domain.states import Standing
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 
+CHUNK = 500  # values in a statement
+
 _CC = t.campaign_candidate.c
 
 
@@ -59,6 +61,17 @@ def update_many(connection: Connection, campaign_id: int, values: Mapping[int, M
                 _CC.campaign_id == campaign_id, _CC.candidate_id == sa.bindparam("of")
             ),
             rows,
+        )
+
+
+def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequence[int], **values: Any) -> None:
+    """Write the same of several candidates."""
+    now = db_now(connection)
+    for start in range(0, len(candidate_ids), CHUNK):
+        connection.execute(
+            sa.update(t.campaign_candidate)
+            .where(_CC.campaign_id == campaign_id, _CC.candidate_id.in_(candidate_ids[start : start + CHUNK]))
+            .values(**values, updated_at=now)
         )
 
 

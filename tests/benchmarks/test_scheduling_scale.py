@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy.engine import Connection
 
+from benchmarks.scheduling_scale import decisions
 from benchmarks.scheduling_scale.run import TARGETS, held, main
 from benchmarks.scheduling_scale.state import MEDIANS, campaign, fresh
+from sciagent.campaign.money import Purse
+from sciagent.campaign.pricing import Pricing
 from sciagent.scheduling.rules import priced
+from sciagent.store.ledger import Ledger
 
 N = 2000
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "scheduling_scale"
@@ -70,3 +77,72 @@ def test_the_committed_results_are_of_this_benchmark() -> None:
     results = json.loads((RESULTS / "results.json").read_text())
     assert set(results["met"]) == set(results["targets"]) == set(TARGETS)
     assert [one["candidates"] for one in results["sizes"]] == [10_000, 100_000, 1_000_000]
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A small run of the benchmark of decisions."""
+    out = tmp_path_factory.mktemp("decisions") / "decisions.json"
+    assert decisions.main(["--candidates", "400", "--decisions", "150", "--workers", "2", "--out", str(out)]) == 0
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+def test_every_decision_is_in_the_ledger_with_its_job(decided: dict[str, Any]) -> None:
+    for scheduler in ("priced", "exhaustive"):
+        one = decided[scheduler]
+        assert set(one["checked"]["rows"].values()) == {one["decisions"]}
+        assert sum(one["checked"]["by_rung"].values()) == one["decisions"] >= 50
+    assert decided["plain_inserts"]["decisions"] == decided["priced"]["decisions"] >= 150
+
+
+def test_features_and_the_law_are_told_apart_and_every_step_is_timed(decided: dict[str, Any]) -> None:
+    priced = decided["priced"]
+    assert priced["phases"]["features"]["decisions"] + priced["phases"]["law"]["decisions"] == priced["decisions"]
+    assert priced["checked"]["by_rung"]["cheap"] == 40, "the tenth that lacked it"
+    assert priced["looks"] >= priced["searches_for_hyper_parameters"] >= 1
+    assert priced["checked"]["law_versions"] >= 1
+    assert sum(priced["share_of_cpu"].values()) == pytest.approx(1, abs=0.02)
+    rates = priced["decisions_a_second"]
+    for of in ("wall", "cpu"):
+        assert 0 < rates["sustained"][of] < rates["deciding"][of]
+        assert rates["sustained"][of] < rates["without_the_law"][of]
+
+
+def test_invented_molecules_differ() -> None:
+    from rdkit import Chem
+
+    some = list(islice(decisions.molecules(), 0, 100_000, 97))
+    assert len({Chem.CanonSmiles(one) for one in some}) == len(some)
+
+
+def wanted(pricing: Pricing) -> int:
+    """`Pricing.wants` reckoned anew from all candidates, where all of the budget may be spent."""
+    board, rule = pricing.market.board, pricing.priced
+    found = 0
+    for row in np.flatnonzero(~board.out & ~board.pending):
+        known = rule.index[row] if row < len(rule.index) else np.nan
+        lacks = any(not board.closed[row, j] for j in rule.free(board))
+        found += bool(lacks or np.isnan(known) or known >= max(rule.price, 1e-12))
+    return found
+
+
+def test_who_is_wanted_is_kept_in_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, kept = Pricing.wants, list[tuple[int, int, int]]()
+
+    def both(pricing: Pricing, connection: Connection, purse: Purse) -> int:
+        whole = pricing._wanted is None
+        kept.append((told(pricing, connection, purse), wanted(pricing), whole))
+        assert pricing._features() == pricing.priced.free(pricing.market.board)
+        return kept[-1][0]
+
+    monkeypatch.setattr(Pricing, "wants", both)
+    with decisions.invented():
+        ledger = Ledger(str(tmp_path / "few.db"))
+        built = decisions.opened(ledger, tmp_path, 200, "priced", 1)
+        decisions.fill(tmp_path / "few.db", built, 200, 100)
+        decisions.measure(built, 180)
+        ledger.close()
+    assert [count for count, *_ in kept] == [count for _, count, _ in kept]
+    assert 0 < sum(whole for *_, whole in kept) < len(kept), "they are not counted again each time"
+    assert len({count for count, *_ in kept}) > 3

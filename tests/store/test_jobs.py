@@ -245,3 +245,20 @@ def test_several_jobs_are_made_at_once_and_none_twice(ledger: Ledger, row: Campa
         assert [stored[i] for i in made] == ids
         with pytest.raises(LedgerError, match="already"):
             jobs.create_many(connection, new[1:])
+
+
+def test_jobs_that_end_differently_end_at_once(ledger: Ledger, row: CampaignRow) -> None:
+    one, two, three = make(ledger, row, 3)
+    with ledger.begin() as connection:
+        claims = jobs.claim_many(connection, [one, two, three], "a")
+        ends = [
+            jobs.JobEnd(claims[one], JobState.DONE, "ok"),
+            jobs.JobEnd(claims[two], JobState.QUEUED, "crashed", kills=1),
+            jobs.JobEnd(claims[three], JobState.QUARANTINED, "crashed", kills=1),
+        ]
+        assert jobs.finish_many(connection, ends) == {one, two, three}
+    found = [stored(ledger, id_) for id_ in (one, two, three)]
+    assert [(f["state"], f["outcome"], f["kills"], f["lease_owner"]) for f in found] == [
+        (JobState.DONE, "ok", 0, None), (JobState.QUEUED, "crashed", 1, None),
+        (JobState.QUARANTINED, "crashed", 1, None),
+    ]  # fmt: skip

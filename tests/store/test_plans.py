@@ -100,6 +100,7 @@ WRITES: dict[str, Callable[[Any, int], object]] = {
     "release_reservations": lambda c, i: jobs.release_reservations(c, [1, 2]),
     "take_back": lambda c, i: jobs.take_back(c, 1, 1),
     "update_many": lambda c, i: standings.update_many(c, i, {1: {"standing": "open"}, 2: {"standing": "open"}}),
+    "update_alike": lambda c, i: standings.update_alike(c, i, [1, 2], standing="open"),
 }
 
 

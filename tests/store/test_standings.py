@@ -99,3 +99,12 @@ def test_who_may_still_come(ledger: Ledger, row: CampaignRow, ids: list[int]) ->
         undecided = {p: standings.undecided_seqs(connection, row.id, p, 10) for p in (0, 1, 2)}
         assert undecided == {0: [0], 1: [0, 1, 2], 2: [0, 1, 2, 3, 4]}
         assert standings.undecided_seqs(connection, row.id, 2, 2) == [0, 1]
+
+
+def test_the_same_is_written_of_several_and_of_nobody_else(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
+    with ledger.begin() as connection:
+        standings.update_alike(connection, row.id, ids[:3], standing=Standing.PENDING, position=2)
+        standings.update_alike(connection, row.id, [], standing=Standing.DROPPED)
+        found = {one.candidate_id: (one.standing, one.position) for one in standings.of(connection, row.id, ids)}
+    assert [found[id_] for id_ in ids[:3]] == [(Standing.PENDING, 2)] * 3
+    assert not any(found[id_] == (Standing.PENDING, 2) for id_ in ids[3:])
