@@ -77,6 +77,10 @@ def test_the_committed_results_are_of_this_benchmark() -> None:
     results = json.loads((RESULTS / "results.json").read_text())
     assert set(results["met"]) == set(results["targets"]) == set(TARGETS)
     assert [one["candidates"] for one in results["sizes"]] == [10_000, 100_000, 1_000_000]
+    made = json.loads((RESULTS / "decisions.json").read_text())
+    assert made["candidates"] == 100_000
+    assert made["target"] == decisions.TARGET
+    assert set(made["priced"]["checked"]["rows"].values()) == {made["priced"]["decisions"]}
 
 
 @pytest.fixture(scope="module")
