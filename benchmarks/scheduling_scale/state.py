@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.board import Board, Purchase
-from sciagent.scheduling.law.chain import Similarity
-from sciagent.scheduling.law.similarity import Overlap
+from sciagent.scheduling.law.similarity import Overlap, Similarity
 from sciagent.scheduling.rules.priced import Priced
 
 Array = NDArray[np.float64]

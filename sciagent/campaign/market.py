@@ -15,14 +15,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built
 from sciagent.campaign.columns import KNOWN, Reading
-from sciagent.chemistry.fingerprint import morgan_counts
+from sciagent.chemistry.fingerprint import structure_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
 from sciagent.scheduling.board import Board
-from sciagent.scheduling.law.growing import GrowingTanimoto
+from sciagent.scheduling.law.growing import GrowingStructures
 from sciagent.scheduling.law.replicates import pooled
 from sciagent.store import candidates, evidence, standings
 from sciagent.verification.cost import cost_or_none
@@ -49,7 +49,7 @@ class Market:
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self.known: dict[int, int] = {}
         self.declared: dict[str, Array] = {"core_seconds": np.empty((0, k))}
-        self.structures = GrowingTanimoto()
+        self.structures = GrowingStructures()
         self._counted: NDArray[np.bool_] = np.empty((0, k), dtype=bool)
         self._touched: set[int] = set()
         self.changed: list[int] = []
@@ -105,7 +105,7 @@ class Market:
                         self.declared[resource] = np.zeros((last, k))
                     self.declared[resource][row, place] = amount
         if self._built.spec.subject == "molecule":
-            self.structures.add([(morgan_counts(one.text) or {}) if one else {} for one in made])
+            self.structures.add([structure_of(one.text) if one else None for one in made])
 
     def _place(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
         """Where candidates stand, and what was said of them so far."""

@@ -25,8 +25,8 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.states import Standing
 from sciagent.errors import SciagentError
 from sciagent.scheduling.aims import questions
-from sciagent.scheduling.law.chain import Similarity
 from sciagent.scheduling.law.hints import Padded, hinted
+from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.outlook import Group, groups

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.scheduling.law.kernel import CENTRES, Hyper
 from sciagent.scheduling.law.process import MAX_FIT_ROWS, Process, Rows, fit_hyper
+from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
 
 Array = NDArray[np.float64]
@@ -28,13 +28,6 @@ TERMINAL_ROWS, AT_RANDOM = 600, 0.25
 TRUST_ROWS, TRUST_PRIOR = 60, 30.0
 MIDDLE_ROWS = 500  # of a rung below the terminal one: what it says fills gaps, and is soon known well enough
 BLOCK = 20_000
-
-
-class Similarity(Protocol):
-    """Likeness of structures, in [0, 1]; the matrix over any set of candidates is positive semi-definite."""
-
-    def between(self, one: Places, other: Places) -> Array:
-        """(n,) and (m,) places of candidates to (n, m)."""
 
 
 @dataclass(frozen=True)

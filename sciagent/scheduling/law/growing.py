@@ -1,21 +1,61 @@
-"""Count Tanimoto among candidates that keep arriving: rows are added, what is there is not made anew."""
+"""Likeness of molecules that keep arriving: rows are added, what is there is not made anew."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from sciagent.scheduling.law.similarity import MAX_COUNT
+from sciagent.scheduling.law.similarity import MAX_COUNT, OF_TRAITS, radial
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 Number = TypeVar("Number", bound=np.generic)
 
 WIDTH = 1 << 15  # features are folded into so many; two rarely meet
+
+
+class Structure(Protocol):
+    """As `chemistry.fingerprint` makes it: counts of features, and a few numbers of unit spread."""
+
+    @property
+    def counts(self) -> Mapping[int, int]: ...
+
+    @property
+    def traits(self) -> Sequence[float]: ...
+
+
+class GrowingStructures:
+    """A mean of the likeness of counts and that of traits. A candidate without a structure is unlike all others."""
+
+    def __init__(self) -> None:
+        self._counts = GrowingTanimoto()
+        self._traits: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
+
+    def add(self, structures: Sequence[Structure | None]) -> None:
+        """Of each new candidate; places follow the order of arrival."""
+        before, n = len(self), len(self) + len(structures)
+        self._counts.add([one.counts if one else {} for one in structures])
+        width = max((len(one.traits) for one in structures if one), default=self._traits.shape[1])
+        if width != self._traits.shape[1]:
+            self._traits = np.full((before, width), np.inf, dtype=np.float32)
+        self._traits = _room(self._traits, n)
+        for row, one in enumerate(structures, before):
+            self._traits[row] = np.inf if one is None else one.traits
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def between(self, one: Places, other: Places) -> Array:
+        traits = [self._traits[of].astype(np.float64) for of in (one, other)]
+        known = [np.isfinite(x).all(1) & (x.shape[1] > 0) for x in traits]
+        found = (1 - OF_TRAITS) * self._counts.between(one, other)
+        if all(rows.any() for rows in known):
+            found[np.ix_(*known)] += OF_TRAITS * radial(*(x[rows] for x, rows in zip(traits, known, strict=True)))
+        return found
 
 
 class GrowingTanimoto:
@@ -68,6 +108,6 @@ def _room(array: NDArray[Number], n: int) -> NDArray[Number]:
     """At least n long; twice as long as before where it grows."""
     if len(array) >= n:
         return array
-    grown = np.zeros(max(n, 2 * len(array)), dtype=array.dtype)
+    grown = np.zeros((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)
     grown[: len(array)] = array
     return grown

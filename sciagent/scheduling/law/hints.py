@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.scheduling.law.chain import Similarity
+from sciagent.scheduling.law.similarity import Similarity
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -1,15 +1,62 @@
-"""Likeness of structures from counts of features, such as those of Morgan fingerprints, or from compositions."""
+"""Likeness of structures: from counts of features, such as those of Morgan fingerprints, from a few numbers, from
+compositions."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from sciagent.scheduling.law.kernel import squared_distance
+
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 MAX_COUNT = 8  # a feature that occurs more often counts as so often
+# of the likeness of two molecules that of their traits as wholes, such as size and unsaturation: those of one kind err
+# together although they share few surroundings of atoms
+OF_TRAITS = 0.5
+
+
+class Similarity(Protocol):
+    """Likeness of structures, in [0, 1]; the matrix over any set of candidates is positive semi-definite."""
+
+    def between(self, one: Places, other: Places) -> Array:
+        """(n,) and (m,) places of candidates to (n, m)."""
+
+
+@dataclass(frozen=True)
+class Radial:
+    """exp(-|x - x'|² / 2d), so that those that differ by 1 in each of d numbers are 0.6 alike; points: (n, d)."""
+
+    points: Array
+
+    def between(self, one: Places, other: Places) -> Array:
+        return radial(self.points[one], self.points[other])
+
+
+def radial(x: Array, y: Array) -> Array:
+    """(n, d) and (m, d) to (n, m)."""
+    found: Array = np.exp(-squared_distance(x, y) / (2 * x.shape[1]))
+    return found
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A mean of similarities; weights sum to 1."""
+
+    parts: Sequence[Similarity]
+    weights: Sequence[float]
+
+    def between(self, one: Places, other: Places) -> Array:
+        found = np.zeros((len(one), len(other)))
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            found += weight * part.between(one, other)
+        return found
 
 
 class CountTanimoto:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from sciagent.scheduling.law.chain import Chain, Similarity
+from sciagent.scheduling.law.chain import Chain
 from sciagent.scheduling.law.kernel import Hyper
+from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims import Aims
-from sciagent.scheduling.law.chain import Similarity
+from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.replay.families import family
 from sciagent.scheduling.replay.simulate import Truth
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.scheduling.board import Board, Purchase
-from sciagent.scheduling.law.chain import Similarity
+from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.opening import warm_up
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sciagent.scheduling.board import Board, Purchase
-from sciagent.scheduling.law.chain import Similarity
+from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Question, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.opening import warm_up

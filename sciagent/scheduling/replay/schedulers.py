@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims import Aims
-from sciagent.scheduling.law.chain import Similarity
+from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.replay.botorch_buyers import EiPerCost, KnowledgeGradient
 from sciagent.scheduling.replay.greedy import Greedy
 from sciagent.scheduling.replay.one_step import OneStep

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 from ase.data import atomic_numbers
 from numpy.typing import NDArray
-from rdkit import Chem, rdBase
-from rdkit.Chem import rdFingerprintGenerator
 from scipy.sparse import csr_matrix
 
-from sciagent.scheduling.law.chain import Similarity
-from sciagent.scheduling.law.kernel import squared_distance
-from sciagent.scheduling.law.similarity import CountTanimoto, Overlap
+from sciagent.chemistry.fingerprint import structure_of
+from sciagent.scheduling.law.similarity import OF_TRAITS, CountTanimoto, Mixed, Overlap, Radial, Similarity
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -32,43 +28,19 @@ class UnreadableError(ValueError):
         self.place = place
 
 
-@dataclass(frozen=True)
-class Radial:
-    """exp(-|x - x'|² / 2d), so that strangers are about 1/e alike; points: (n, d), each column of variance 1."""
-
-    points: Array
-
-    def between(self, one: Places, other: Places) -> Array:
-        found: Array = np.exp(-squared_distance(self.points[one], self.points[other]) / (2 * self.points.shape[1]))
-        return found
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """A mean of similarities; weights sum to 1."""
-
-    parts: Sequence[Similarity]
-    weights: Sequence[float]
-
-    def between(self, one: Places, other: Places) -> Array:
-        found = np.zeros((len(one), len(other)))
-        for part, weight in zip(self.parts, self.weights, strict=True):
-            found += weight * part.between(one, other)
-        return found
-
-
 def of_identifiers(texts: Sequence[str]) -> Similarity:
-    """Count Tanimoto of Morgan fingerprints of radius 2 if all are SMILES, else overlap of compositions."""
-    counts = [_fingerprint(text) for text in texts]
-    found = [one for one in counts if one is not None]
+    """Likeness of molecules if all are SMILES, else overlap of compositions."""
+    structures = [structure_of(text) for text in texts]
+    found = [one for one in structures if one is not None]
     if len(found) == len(texts):
-        return CountTanimoto(_matrix(found))
+        parts = CountTanimoto(_matrix([one.counts for one in found])), Radial(np.array([one.traits for one in found]))
+        return Mixed(parts, (1 - OF_TRAITS, OF_TRAITS))
     fractions = [composition(text) for text in texts]
     read = [one for one in fractions if one is not None]
     if len(read) == len(texts):
         return Overlap(_matrix([{atomic_numbers[e]: x for e, x in one.items()} for one in read]).toarray())
     kind, place = (
-        ("formula", fractions.index(None)) if len(read) > len(found) else ("SMILES", counts.index(None))
+        ("formula", fractions.index(None)) if len(read) > len(found) else ("SMILES", structures.index(None))
     )  # fmt: skip
     raise UnreadableError(place, f'"{texts[place]}" is no {kind}, as most others are')
 
@@ -115,18 +87,6 @@ def composition(text: str) -> dict[str, float] | None:
             groups[-1][element] = groups[-1].get(element, 0.0) + amount * x
     total = sum(groups[0].values())
     return {element: x / total for element, x in groups[0].items()} if len(groups) == 1 and total > 0 else None
-
-
-def _fingerprint(text: str) -> dict[int, int] | None:
-    with rdBase.BlockLogs():
-        molecule = Chem.MolFromSmiles(text)
-    if molecule is None or not molecule.GetNumAtoms():
-        return None
-    found: dict[int, int] = _MORGAN.GetSparseCountFingerprint(molecule).GetNonzeroElements()
-    return found
-
-
-_MORGAN = rdFingerprintGenerator.GetMorganGenerator(radius=2)
 
 
 def _matrix(rows: Sequence[Mapping[int, float]]) -> csr_matrix:

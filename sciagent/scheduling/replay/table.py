@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.errors import InputFileError, UsageError, did_you_mean
-from sciagent.scheduling.law.chain import Similarity
+from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.replay.case import Case
 from sciagent.scheduling.replay.simulate import Truth
 

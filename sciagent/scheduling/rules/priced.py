@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.board import Board, Purchase
-from sciagent.scheduling.law.chain import Similarity
 from sciagent.scheduling.law.hints import Padded, hinted, made_up
+from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.outlook import Group, groups
@@ -37,7 +37,7 @@ WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learne
 WARM_UP_SHARE = 0.1  # of the budget, at most
 # spent before the law takes in what it brought: terminal verifications, or a share of what was spent so far
 BATCH, BATCH_SHARE = 8, 0.04
-BATCH_LEFT = 0.125  # of what is left, at most: the last batch should not buy rungs, and no verification after them
+BATCH_LEFT = 0.125  # of what is left, at most, where nobody is worth the price
 AHEAD = 3000  # candidates near the top that are looked at again between fits
 # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
 LESSONS = 0.03
@@ -151,8 +151,11 @@ class Priced:
         order = np.argsort(-index, kind="stable")
         one = float(np.median(board.costs[of, -1]))
         worth = max(BATCH * one, BATCH_SHARE * board.spent)
-        worth = max(min(worth, BATCH_LEFT * left), one)
-        count = int(np.searchsorted(board.costs[of[order], rung[order]].cumsum(), worth, side="right"))
+        # who is worth less than the price would take what those above it will need
+        above = int(np.searchsorted(-index[order], -self.price, side="right"))
+        if not above:
+            worth, above = max(min(worth, BATCH_LEFT * left), one), len(order)
+        count = min(above, int(np.searchsorted(board.costs[of[order], rung[order]].cumsum(), worth, side="right")))
         batch = [Purchase(int(of[i]), int(rung[i]), float(index[i])) for i in order[: max(1, count)]]
         return self._with_lessons(board, batch, paid[:-1])
 
@@ -247,7 +250,6 @@ class Priced:
                 rung[places] = buys[np.where(action < 0, len(buys) - 1, action)]
         self.index[of], self.expected[of], self.value[of] = index, expected, value
         return rung
-
 
     def _solved(self, board: Board, of: Places, index: Array, found: list[Group], left: float) -> float:
         """The price at which what is left is just spent on all who are open. What those would spend who are far from

@@ -68,12 +68,12 @@ def test_a_gzipped_table_reads_the_same(file: Path) -> None:
     np.testing.assert_array_equal(read(packed).truth.scores, read(file).truth.scores)
 
 
-def test_smiles_are_alike_by_their_fingerprints(file: Path) -> None:
+def test_smiles_are_alike_by_their_fingerprints_and_traits(file: Path) -> None:
     case = read(file, identifier="smiles")
     assert case.similarity is not None
     found = case.similarity.between(ALL, ALL)
     assert np.diag(found) == pytest.approx(1)
-    assert found[2, 4] > found[2, 3] == 0, "propane is like butane, not like benzene"
+    assert found[2, 4] > 0.5 > 0.1 > found[2, 3] > 0, "propane is like butane, not like benzene"
 
 
 def test_formulas_are_alike_by_their_compositions(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_seed_shuffles_the_arrivals_and_similarity_follows(file: Path) -> None
     benzene, propane = (int(np.flatnonzero(f(one.truth.scores))[0]) for f in (_benzene, _propane))
     butane = int(np.flatnonzero(one.truth.scores[:, 1] == 1)[0])
     found = one.similarity.between(ALL, ALL)
-    assert found[propane, benzene] == 0 < found[propane, butane]
+    assert found[propane, benzene] < 0.1 < 0.5 < found[propane, butane]
 
 
 def _benzene(scores: np.ndarray) -> np.ndarray:

@@ -1,0 +1,35 @@
+"""What molecules are compared by, counted by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sciagent.chemistry.fingerprint import RINGS, SHARE, SIZE, structure_of
+
+
+def test_traits_are_those_that_one_counts() -> None:
+    pyridine = structure_of("c1ccncc1")
+    assert pyridine is not None
+    size, rings, hydrogens, aromatic, unsaturated, nitrogen, oxygen, other = pyridine.traits
+    assert (size, rings) == pytest.approx((math.log(6) / SIZE, 1 / RINGS))
+    assert hydrogens == pytest.approx(5 / 6 / (2 * SHARE))
+    assert (aromatic * SHARE, unsaturated * SHARE, nitrogen * SHARE) == pytest.approx((1, 1, 1 / 6))
+    assert (oxygen, other) == (0, 0)
+
+
+def test_explicit_hydrogens_change_nothing() -> None:
+    plain, written = structure_of("CO"), structure_of("[H]C([H])([H])O[H]")
+    assert plain is not None and written is not None
+    assert plain.traits == pytest.approx(written.traits)
+
+
+def test_what_is_no_smiles_has_no_structure() -> None:
+    assert structure_of("NaCl2(") is None
+    assert structure_of("") is None
+
+
+def test_hydrogen_itself_has_one() -> None:
+    found = structure_of("[H][H]")
+    assert found is not None and all(map(math.isfinite, found.traits))
