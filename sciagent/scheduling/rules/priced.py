@@ -37,7 +37,8 @@ WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learne
 WARM_UP_SHARE = 0.1  # of the budget, at most
 # spent before the law takes in what it brought: terminal verifications, or a share of what was spent so far
 BATCH, BATCH_SHARE = 8, 0.04
-BATCH_LEFT = 0.125  # of what is left, at most, where nobody is worth the price
+# and at least so much of that, or of what is left, where few are worth the price
+BATCH_LEAST, BATCH_LEFT = 0.25, 0.125
 AHEAD = 3000  # candidates near the top that are looked at again between fits
 # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
 LESSONS = 0.03
@@ -151,11 +152,11 @@ class Priced:
         order = np.argsort(-index, kind="stable")
         one = float(np.median(board.costs[of, -1]))
         worth = max(BATCH * one, BATCH_SHARE * board.spent)
+        least = max(min(BATCH_LEAST * worth, BATCH_LEFT * left), one)
+        few, many = np.searchsorted(board.costs[of[order], rung[order]].cumsum(), [least, worth], side="right")
         # who is worth less than the price would take what those above it will need
-        above = int(np.searchsorted(-index[order], -self.price, side="right"))
-        if not above:
-            worth, above = max(min(worth, BATCH_LEFT * left), one), len(order)
-        count = min(above, int(np.searchsorted(board.costs[of[order], rung[order]].cumsum(), worth, side="right")))
+        above = np.searchsorted(-index[order], -self.price, side="right")
+        count = int(np.clip(above, few, many))
         batch = [Purchase(int(of[i]), int(rung[i]), float(index[i])) for i in order[: max(1, count)]]
         return self._with_lessons(board, batch, paid[:-1])
 
