@@ -5,9 +5,9 @@ scheduler replayed on what they said and what they took.
     python -m benchmarks.scheduling.live table sciagent.db  the table, from the ledger
     python -m benchmarks.scheduling.live replay             the schedulers, from the table
 
-A hit meets both objectives of the quickstart at PBE0/def2-SVP. `priced` reads gap and dipole of both rungs, as it does
-in a campaign; the others, which rank by one score, are given the quickstart's own gates: how far inside them GFN2's gap
-and dipole lie. They know from its hand-made windows what `priced` has to learn.
+Every seed draws 160 of the molecules. A hit meets both objectives of the quickstart at PBE0/def2-SVP. `priced` reads
+gap and dipole of both rungs, as it does in a campaign; the others, which rank by one score, are given the quickstart's
+own gates: how far inside them GFN2's gap and dipole lie. They know from hand-made windows what `priced` has to learn.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ SCHEDULERS = (
     "priced", "thresholds", "halving", "best_rung", "greedy", "one_step", "ei_per_cost", "mfkg", "random", "exhaustive",
 )  # fmt: skip
 BUDGETS = (0.1, 0.2, 0.4)
+DRAWN = 160  # molecules of a seed: the spread over seeds is then that of which molecules there are, too
 
 
 def table(ledger: Path) -> None:
@@ -110,34 +111,57 @@ def _margin(column: Any, rung: str, windows: dict[str, tuple[float | None, float
     return np.min(found, axis=0)
 
 
+class Drawn:
+    """Some of a case's molecules by seed, in an order of arrival."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __call__(self, seed: int) -> Any:
+        import numpy as np
+
+        return self.of.arriving(np.random.default_rng([seed, 1]).permutation(len(self.of.truth.hit))[:DRAWN])
+
+
 def replay(seeds: int, workers: int) -> None:
     from rich.progress import track
 
-    from sciagent.scheduling.replay.case import OfTable
     from sciagent.scheduling.replay.score import summarised
-    from sciagent.scheduling.replay.trial import Outcome, run_all, trials
+    from sciagent.scheduling.replay.trial import run_all, trials
 
-    found = case()
-    hits, total = int(found.truth.hit.sum()), float(found.truth.costs[:, -1].sum())
-    wanted = trials(SCHEDULERS, BUDGETS, seeds)
-    outcomes = {name: Outcome() for name in SCHEDULERS}
-    for trial, values in track(run_all(OfTable(found), wanted, workers), "runs", len(wanted)):
-        outcomes[trial.scheduler].add(trial, values)
-    per_hour = {
+    whole = case()
+    source = Drawn(whole)
+    drawn = [source(seed).truth for seed in range(seeds)]
+    wanted = trials(SCHEDULERS, BUDGETS, seeds, marks=False)
+    hits: dict[tuple[str, float], dict[int, float]] = {}
+    for trial, values in track(run_all(source, wanted, workers), "runs", len(wanted)):
+        assert trial.budget is not None and values[0] is not None
+        truth = drawn[trial.seed]
+        per_hour = values[0] * truth.hit.sum() / (trial.budget * truth.exhaustive / 3600)
+        hits.setdefault((trial.scheduler, trial.budget), {})[trial.seed] = per_hour
+    schedulers = {
+        name: {f"{at:g}": _rounded(summarised(list(hits[name, at].values()))) for at in BUDGETS} for name in SCHEDULERS
+    }
+    ahead = {
         name: {
-            f"{at:g}": summarised([v * hits / (at * total / 3600) for v in values])
-            for at, values in sorted(one.recall.items())
+            f"{at:g}": _rounded(summarised([hits["priced", at][i] - hits[name, at][i] for i in range(seeds)]))
+            for at in BUDGETS
         }
-        for name, one in outcomes.items()
+        for name in SCHEDULERS[1:]
     }
     result = {
         "command": f"python -m benchmarks.scheduling.live replay --seeds {seeds}",
-        "molecules": len(found.truth.hit), "hits": hits, "dft_core_seconds": round(total, 1),
-        "hits_per_core_hour": per_hour, "schedulers": {name: one.summary() for name, one in outcomes.items()},
+        "molecules": len(whole.truth.hit), "hits": int(whole.truth.hit.sum()),
+        "dft_core_seconds": round(whole.truth.exhaustive, 1), "drawn": DRAWN,
+        "hits_per_core_hour": schedulers, "priced_ahead_of": ahead,
     }  # fmt: skip
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    for name, one in per_hour.items():
+    for name, one in schedulers.items():
         print(f"{name:12}", *(_shown(v) for v in one.values()), sep="  ")  # noqa: T201
+
+
+def _rounded(interval: Any) -> list[float | None]:
+    return [None if v is None else round(v, 3) for v in interval]
 
 
 def _shown(interval: Any) -> str:
