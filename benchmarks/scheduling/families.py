@@ -12,35 +12,36 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 RESULT = HERE / "families.json"
-SCHEDULERS = ("priced", "halving", "thresholds", "best_rung", "greedy")
+OTHERS = ("halving", "thresholds", "best_rung", "greedy")
 SIZE, TOP = 20_000, 0.01
 POOL, STREAM, STREAMED = (0.05,), (0.03, 0.08), 1000
 
 
-def case(name: str, seeds: int, workers: int, stream: int) -> dict[str, Any]:
+def case(name: str, schedulers: Sequence[str], seeds: int, workers: int, stream: int) -> dict[str, Any]:
     """By budget, by scheduler: recall, mean and interval."""
     from sciagent.scheduling.replay.case import OfFamily
     from sciagent.scheduling.replay.score import summarised
     from sciagent.scheduling.replay.trial import run_all, trials
 
     budgets = STREAM if stream else POOL
-    wanted = trials(SCHEDULERS, budgets, seeds, stream, marks=False)
+    wanted = trials(schedulers, budgets, seeds, stream, marks=False)
     recall: dict[tuple[float, str], dict[int, float]] = {}
     for trial, values in run_all(OfFamily(name, SIZE, TOP), wanted, workers):
         assert trial.budget is not None and values[0] is not None
         recall.setdefault((trial.budget, trial.scheduler), {})[trial.seed] = values[0]
     found: dict[str, Any] = {}
     for budget in budgets:
-        mean = {one: sum(recall[budget, one].values()) / seeds for one in SCHEDULERS}
-        best = max(SCHEDULERS[1:], key=lambda one: mean[one])
+        mean = {one: sum(recall[budget, one].values()) / seeds for one in schedulers}
+        best = max(schedulers[1:], key=lambda one: mean[one])
         ours, others = recall[budget, "priced"], recall[budget, best]
         found[f"{budget:g}"] = {
-            "recall": {one: _rounded(summarised(list(recall[budget, one].values()))) for one in SCHEDULERS},
+            "recall": {one: _rounded(summarised(list(recall[budget, one].values()))) for one in schedulers},
             "best_other": best,
             "ahead": _rounded(summarised([ours[seed] - others[seed] for seed in range(seeds)])),
         }
@@ -57,17 +58,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--only", help="families, and whether they are a stream: drift:stream,flat")
+    parser.add_argument("--others", default=",".join(OTHERS), help="schedulers that priced is compared with")
     options = parser.parse_args()
+    schedulers = ("priced", *options.others.split(","))
     from sciagent.scheduling.replay.families import FAMILIES
 
     result = json.loads(RESULT.read_text()) if options.only and RESULT.exists() else {"cases": {}}
     result |= {
-        "command": f"python -m benchmarks.scheduling.families --seeds {options.seeds}",
+        "command": f"python -m benchmarks.scheduling.families --seeds {options.seeds} --others {options.others}",
         "candidates": SIZE, "top": TOP, "stream": STREAMED,
     }  # fmt: skip
     for name in options.only.split(",") if options.only else [*FAMILIES, "drift:stream"]:
         family, _, streamed = name.partition(":")
-        found = case(family, options.seeds, options.workers, STREAMED if streamed else 0)
+        found = case(family, schedulers, options.seeds, options.workers, STREAMED if streamed else 0)
         result["cases"][name] = found
         RESULT.write_text(json.dumps(result, indent=1) + "\n")
         for budget, row in found.items():
