@@ -37,8 +37,7 @@ WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learne
 WARM_UP_SHARE = 0.1  # of the budget, at most
 # spent before the law takes in what it brought: terminal verifications, or a share of what was spent so far
 BATCH, BATCH_SHARE = 8, 0.04
-# and at least so much of that, or of what is left, where few are worth the price
-BATCH_LEAST, BATCH_LEFT = 0.25, 0.125
+BATCH_LEFT = 0.125  # of what is left: so much is enough where few are worth the price
 AHEAD = 3000  # candidates near the top that are looked at again between fits
 # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
 LESSONS = 0.03
@@ -152,7 +151,7 @@ class Priced:
         order = np.argsort(-index, kind="stable")
         one = float(np.median(board.costs[of, -1]))
         worth = max(BATCH * one, BATCH_SHARE * board.spent)
-        least = max(min(BATCH_LEAST * worth, BATCH_LEFT * left), one)
+        least = max(min(worth, BATCH_LEFT * left), one)
         few, many = np.searchsorted(board.costs[of[order], rung[order]].cumsum(), [least, worth], side="right")
         # who is worth less than the price would take what those above it will need
         above = np.searchsorted(-index[order], -self.price, side="right")
