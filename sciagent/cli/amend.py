@@ -24,7 +24,7 @@ def amend(
         typer.Option(
             "--budget",
             "-b",
-            help="KEY=NUMBER[/week], such as wall_minutes=90, rungs.dft=20, money=50/week; none lifts it.",
+            help="KEY=NUMBER, such as wall_minutes=90, rungs.dft=20 or money=50/week; none lifts a limit.",
         ),
     ] = None,
     goal_count: Annotated[int | None, typer.Option("--goal-count", min=1, help="Stop after so many hits.")] = None,
