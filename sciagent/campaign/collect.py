@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sciagent.campaign.build import Built
-from sciagent.campaign.dispatch import Ticket, checkpoint_of
+from sciagent.campaign.dispatch import Ticket, checkpoints_of
 from sciagent.campaign.judge import Judgement
 from sciagent.campaign.money import Purse
 from sciagent.campaign.record import Result, Settling, error, record_results, settle, store_files
@@ -53,12 +54,13 @@ def collect(
             [one.found(artifacts) for one, artifacts, is_over in zip(ended, files, over, strict=True) if is_over],
         )
         settle(connection, built, [one.settling for one, is_over in zip(ended, over, strict=True) if is_over])
-    for one, is_over in zip(ended, over, strict=True):
+    checkpoints = checkpoints_of(built, [one.ticket for one in ended])
+    for one, is_over, checkpoint in zip(ended, over, checkpoints, strict=True):
         purse.spend(one.cost)
         if is_over:
             purse.release(one.ticket.reservation)
         if one.job_id in mine and (is_over or one.outcome is Outcome.CRASHED):  # it may be why it crashed
-            remove_folder(checkpoint_of(built, one.ticket))
+            remove_folder(checkpoint)
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class _Ended:
     def outcome(self) -> Outcome:
         return self.result.finding.outcome
 
-    @property
+    @cached_property
     def state(self) -> JobState:
         return _states(self.result.finding, self.kills, self.interrupted)[0]
 
@@ -98,7 +100,7 @@ class _Ended:
     def bill(self, campaign_id: int) -> Bill:
         return Bill(campaign_id, self.ticket.rung.id, self.ticket.claim.attempt_id, self.cost)
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         """What was measured; and, of a job that came to an end, what nobody measures as it was declared."""
         if self.outcome is Outcome.LOST:

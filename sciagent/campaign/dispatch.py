@@ -21,6 +21,7 @@ from sciagent.domain.states import AttemptState, Standing
 from sciagent.store import candidates, directives, evidence, jobs, standings
 from sciagent.store import tables as t
 from sciagent.store.audits import AUDIT
+from sciagent.store.bulk import execute_many
 from sciagent.store.clock import db_now
 from sciagent.store.jobs import Claim, NewJob
 from sciagent.verification.host import Request
@@ -198,18 +199,14 @@ def request_of(built: Built, tickets: Sequence[Ticket]) -> Request:
     """One process for jobs of one rung; each is verified as if it were alone."""
     rung = tickets[0].rung
     v = rung.verifier
-    root = built.scratch()
-    checkpoints = tuple(_checkpoint(root, one) for one in tickets)
+    checkpoints = tuple(checkpoints_of(built, tickets))
     batch = tuple(one.candidate for one in tickets)
     return Request(v.name, v.request_settings, batch, rung.limits, checkpoints=checkpoints, apart=len(tickets) > 1)
 
 
-def checkpoint_of(built: Built, ticket: Ticket) -> Path:
-    return _checkpoint(built.scratch(), ticket)
-
-
-def _checkpoint(root: Path, ticket: Ticket) -> Path:
-    return root / "checkpoints" / ticket.key.hash
+def checkpoints_of(built: Built, tickets: Sequence[Ticket]) -> list[Path]:
+    root = built.scratch() / "checkpoints"
+    return [root / one.key.hash for one in tickets]
 
 
 _Decided = tuple[Choice, str, str, int | None]  # choice, action, why, evidence reused
@@ -227,8 +224,7 @@ def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -
         }
         for choice, action, why, evidence_id in decided
     ]  # fmt: skip
-    if rows:
-        connection.execute(t.decision.insert(), rows)
+    execute_many(connection, t.decision.insert(), rows)
 
 
 def _chooser(built: Built, choice: Choice) -> str:

@@ -26,7 +26,7 @@ from sciagent.campaign.spec_sources import PricedSpec
 from sciagent.domain.ports import Choice
 from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.board import Purchase
-from sciagent.scheduling.rules.priced import Priced
+from sciagent.scheduling.rules.priced import SOME, Pace, Priced
 from sciagent.store import campaigns, laws
 from sciagent.store.audits import AUDIT
 
@@ -35,7 +35,10 @@ Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
 
 FIRST = 1e5  # index of what is bought unasked; below what a person promotes
-THOUGHT = 0.05  # of the time may go into looking at the candidates again
+THOUGHT = 0.05  # of the time may go into looking at the candidates again while workers have something to do,
+WAITING = 0.1  # and while they wait for it
+DECIDING = 1e-3  # seconds that a decision takes at least, whatever it buys
+TIMES = ("core_seconds", "gpu_seconds")
 SELECTIVE = 10  # without a limit on proposals so many times more are expected than could all be verified
 WORTH = 1e-4  # payoff that no candidate promises: there is nothing left to find
 
@@ -221,6 +224,7 @@ class Pricing:
             self._numeraire.weights, self._balanced = self._balanced, None
         self._cost()
         self.market.board.outlay = self._spent(purse) if self._numeraire.allowances else None
+        self.priced.pace = Pace(self._seconds(), self._took * (1 / WAITING - 1))
         self._queue = deque(self.priced.choose(self.market.board, self._left(purse)))
         self._wanted = None
         self._asked_at = time.monotonic()
@@ -233,6 +237,18 @@ class Pricing:
         if fitted or news:
             state = self._state() | ({"audit": news} if news else {})
             self.law_version = laws.write(connection, self._built.row.id, state)
+
+    def _seconds(self) -> Array:
+        """(k,) how long a job of each rung keeps all workers busy; for ever where it takes more than their time."""
+        rows = self.market.board.open
+        rows = rows[:: math.ceil(len(rows) / SOME) or 1]
+        factors = np.array([self._built.rungs[p].cost_model.factor for p in self._reading.paid])
+        total = np.zeros(len(factors))
+        for resource, declared in self.market.declared.items():
+            each = np.median(declared[rows], axis=0) if len(rows) else np.zeros(len(factors))
+            total += each * factors if resource in TIMES else np.where(each > 0, np.inf, 0.0)
+        busy: Array = total / self._built.spec.workers + DECIDING
+        return busy
 
     def _rebalance(self, purse: Purse) -> None:
         bought = self.priced.purchases

@@ -39,6 +39,8 @@ class Cost(Mapping[str, float]):
         return len(self._amounts)
 
     def __add__(self, other: Mapping[str, float]) -> Cost:
+        if not other:
+            return self
         return Cost({k: self.get(k, 0.0) + other.get(k, 0.0) for k in {*self, *other}})
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store import tables as t
+from sciagent.store.bulk import execute_many
 from sciagent.store.candidates import insert_or_ignore
 from sciagent.store.clock import db_now
 
@@ -56,10 +57,9 @@ class Recorded:
     detail: str
     watermark: int
     measured: tuple[Measured, ...] = ()
-    diagnostics: dict[str, Any] = field(default_factory=dict)
 
 
-_RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark", "diagnostics")
+_RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark")
 
 
 def next_watermark(connection: Connection, n: int = 1) -> int:
@@ -145,15 +145,13 @@ def _record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
         for id_, one in zip(ids, new, strict=True)
         for m in one.finding.measured
     ]
-    if quantities:
-        connection.execute(sa.insert(t.quantity), quantities)
+    execute_many(connection, sa.insert(t.quantity), quantities)
     artifacts = [
         {"evidence_id": id_, "name": name, "sha256": sha256, "size": size, "media_type": media_type}
         for id_, one in zip(ids, new, strict=True)
         for name, sha256, size, media_type in one.artifacts
     ]
-    if artifacts:
-        connection.execute(sa.insert(t.artifact), artifacts)
+    execute_many(connection, sa.insert(t.artifact), artifacts)
     return ids
 
 
@@ -309,5 +307,4 @@ def _recorded(row: Any, measured: tuple[Measured, ...]) -> Recorded:
     return Recorded(
         row["id"], row["key"], row["candidate_id"], Outcome(row["outcome"]),
         Reason(row["reason"]) if row["reason"] else None, row["detail"] or "", row["watermark"], measured,
-        row["diagnostics"] or {},
     )  # fmt: skip

@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.states import ATTEMPT_TRANSITIONS, AttemptState, JobState, check_transition
 from sciagent.errors import LedgerError
 from sciagent.store import tables as t
+from sciagent.store.bulk import execute_many
 from sciagent.store.clock import db_now
 
 LEASE_SECONDS = 60.0
@@ -239,8 +240,7 @@ def end_attempts(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
         }
         for one in ends
     ]  # fmt: skip
-    if rows:
-        connection.execute(sa.update(t.attempt).where(a.id == sa.bindparam("of")), rows)
+    execute_many(connection, sa.update(t.attempt).where(a.id == sa.bindparam("of")), rows)
 
 
 def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: float = LEASE_SECONDS) -> list[Claim]:
@@ -382,8 +382,7 @@ def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, 
         for job_id, amounts in by_job.items()
         for row in _by_resource(amounts, campaign_id=campaign_id, job_id=job_id, at=now)
     ]
-    if rows:
-        connection.execute(sa.insert(t.reservation), rows)
+    execute_many(connection, sa.insert(t.reservation), rows)
 
 
 def release_reservation(connection: Connection, job_id: int) -> None:
@@ -443,8 +442,7 @@ def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
         )
         if row["amount"]
     ]
-    if rows:
-        connection.execute(sa.insert(t.spend), rows)
+    execute_many(connection, sa.insert(t.spend), rows)
 
 
 @dataclass(frozen=True)
@@ -470,8 +468,7 @@ def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
             candidate_id=one.candidate_id, attempt_id=one.attempt_id, at=now,
         )
     ]  # fmt: skip
-    if rows:
-        connection.execute(sa.insert(t.cost_observation), rows)
+    execute_many(connection, sa.insert(t.cost_observation), rows)
 
 
 def cost_ratios(

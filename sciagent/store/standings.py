@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import Standing
 from sciagent.store import tables as t
+from sciagent.store.bulk import execute_many
 from sciagent.store.clock import db_now
 
 CHUNK = 500  # values in a statement
@@ -55,13 +56,10 @@ def update_many(connection: Connection, campaign_id: int, values: Mapping[int, M
     """Write columns of several candidates, by candidate id; the same columns for each."""
     now = db_now(connection)
     rows = [{"of": id_, **one, "updated_at": now} for id_, one in values.items()]
-    if rows:
-        connection.execute(
-            sa.update(t.campaign_candidate).where(
-                _CC.campaign_id == campaign_id, _CC.candidate_id == sa.bindparam("of")
-            ),
-            rows,
-        )
+    of_these = sa.update(t.campaign_candidate).where(
+        _CC.campaign_id == campaign_id, _CC.candidate_id == sa.bindparam("of")
+    )
+    execute_many(connection, of_these, rows)
 
 
 def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequence[int], **values: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from sciagent.scheduling.law.similarity import MAX_COUNT, OF_TRAITS, radial
+from sciagent.scheduling.law.similarity import MAX_COUNT, OF_TRAITS, radial, tanimoto
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -50,10 +50,13 @@ class GrowingStructures:
         return len(self._counts)
 
     def between(self, one: Places, other: Places) -> Array:
-        traits = [self._traits[of].astype(np.float64) for of in (one, other)]
+        found = self._counts.between(one, other)
+        found *= 1 - OF_TRAITS
+        traits = [self._traits[of] for of in (one, other)]
         known = [np.isfinite(x).all(1) & (x.shape[1] > 0) for x in traits]
-        found = (1 - OF_TRAITS) * self._counts.between(one, other)
-        if all(rows.any() for rows in known):
+        if all(rows.all() for rows in known):
+            found += OF_TRAITS * radial(*traits)
+        elif all(rows.any() for rows in known):
             found[np.ix_(*known)] += OF_TRAITS * radial(*(x[rows] for x, rows in zip(traits, known, strict=True)))
         return found
 
@@ -82,12 +85,7 @@ class GrowingTanimoto:
         return self._n
 
     def between(self, one: Places, other: Places) -> Array:
-        left, right = self._rows(one), self._rows(other)
-        common = (left @ right.T).toarray().astype(np.float64)
-        sizes = [np.diff(m.indptr).astype(float) for m in (left, right)]
-        whole = sizes[0][:, None] + sizes[1] - common
-        found: Array = np.divide(common, whole, out=np.zeros_like(common), where=whole > 0)
-        return found
+        return tanimoto(self._rows(one), self._rows(other))
 
     def _rows(self, of: Places) -> csr_matrix:
         sizes = self._starts[of + 1] - self._starts[of]
@@ -99,9 +97,10 @@ class GrowingTanimoto:
 
 def _unary(counts: Mapping[int, int]) -> list[int]:
     """A count c as c columns."""
-    return [
-        (feature % WIDTH) * MAX_COUNT + level for feature, n in counts.items() for level in range(min(n, MAX_COUNT))
-    ]
+    folded: dict[int, int] = {}
+    for feature, n in counts.items():
+        folded[feature % WIDTH] = folded.get(feature % WIDTH, 0) + n
+    return [feature * MAX_COUNT + level for feature, n in folded.items() for level in range(min(n, MAX_COUNT))]
 
 
 def _room(array: NDArray[Number], n: int) -> NDArray[Number]:

@@ -8,11 +8,13 @@ z: transformed scores of lower rungs; S: similarity of structures in [0, 1], pos
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Real = TypeVar("Real", bound=np.floating[Any])
 
 OFFSET = 4.0  # prior variance of the mean, in transformed units
 CENTRES = np.log([0.7, 0.4, 1.5, 0.5, 0.3])  # a1, a2, l, a3, noise: medians of their log-normal priors
@@ -34,9 +36,9 @@ class Hyper:
         return float(np.exp(2 * self.log_values[4]))
 
 
-def squared_distance(z: Array, w: Array) -> Array:
+def squared_distance(z: NDArray[Real], w: NDArray[Real]) -> NDArray[Real]:
     """(n, d) and (m, d) to (n, m)."""
-    squared: Array = np.maximum((z**2).sum(1)[:, None] + (w**2).sum(1) - 2 * z @ w.T, 0.0)
+    squared: NDArray[Real] = np.maximum((z**2).sum(1)[:, None] + (w**2).sum(1) - 2 * z @ w.T, 0.0)
     return squared
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,19 @@ AT_ONCE = 1 << 14  # features, which may be wanted for a million candidates
 SOME = 10_000  # candidates whose costs stand for all
 
 
+@dataclass(frozen=True)
+class Pace:
+    """A look takes time in which nobody decides anything. seconds: (k,) that a purchase of each rung lasts on all
+    workers together; lasts: seconds that a batch has to last at least."""
+
+    seconds: Array
+    lasts: float
+
+    def count(self, rungs: NDArray[np.int64]) -> int:
+        """How many of these purchases, in their order, last so long."""
+        return int(np.searchsorted(self.seconds[rungs].cumsum(), self.lasts))
+
+
 class Priced:
     """similarity: of the candidates' structures, by their place on the board, if they have any. budget: in the unit of
     the board's costs.
@@ -52,7 +66,8 @@ class Priced:
     Attributes: `price`, payoff a unit of cost at which the budget would just be spent, as of the last fit; 0 where it
     buys everything. `index`, `expected`, `value`: (n,) of each candidate as of when it was last looked at: payoff a
     unit of cost, payoff of a terminal verification, and value at the price; NaN before. `purchases`: (n, k) expected
-    ones to come, at the price. trusted: rungs that measure what is wanted, if at another level: known to tell.
+    ones to come, at the price. trusted: rungs that measure what is wanted, if at another level: known to tell. `pace`:
+    set by who knows how long a look takes.
     """
 
     def __init__(
@@ -70,6 +85,7 @@ class Priced:
         self._base = 1.0  # what one costs
         self._pupils: list[int] = []  # those that go up the whole ladder
         self.price = 0.0
+        self.pace: Pace | None = None
         self.index, self.expected, self.value = np.empty(0), np.empty(0), np.empty(0)
         self.purchases: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
 
@@ -151,11 +167,11 @@ class Priced:
         order = np.argsort(-index, kind="stable")
         one = float(np.median(board.costs[of, -1]))
         worth = max(BATCH * one, BATCH_SHARE * board.spent)
-        least = max(min(worth, BATCH_LEFT * left), one)
-        few, many = np.searchsorted(board.costs[of[order], rung[order]].cumsum(), [least, worth], side="right")
-        # who is worth less than the price would take what those above it will need
-        above = np.searchsorted(-index[order], -self.price, side="right")
-        count = int(np.clip(above, few, many))
+        if self.price > 0:  # near the end of what may be spent a batch must not be all that is left
+            worth = max(min(worth, BATCH_LEFT * left), one)
+        count = int(np.searchsorted(board.costs[of[order], rung[order]].cumsum(), worth, side="right"))
+        if self.pace is not None:
+            count = max(count, self.pace.count(rung[order]))
         batch = [Purchase(int(of[i]), int(rung[i]), float(index[i])) for i in order[: max(1, count)]]
         return self._with_lessons(board, batch, paid[:-1])
 

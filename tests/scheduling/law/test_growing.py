@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sciagent.chemistry.fingerprint import structure_of
-from sciagent.scheduling.law.growing import GrowingStructures
+from sciagent.scheduling.law.growing import WIDTH, GrowingStructures, GrowingTanimoto
 from sciagent.scheduling.replay.structure import of_identifiers
 
 SMILES = ["CCO", "c1ccccc1", "C=CC=CC=C", "CC(=O)N", "O=C1C=CC(=O)C=C1", "CCCCCCCC", "c1ccncc1", "C"]
@@ -33,3 +33,12 @@ def test_nothing_but_strangers_has_no_likeness() -> None:
     grown = GrowingStructures()
     grown.add([None, None])
     assert not grown.between(np.arange(2), np.arange(2)).any()
+
+
+def test_features_that_fold_onto_one_count_together() -> None:
+    folded, single = GrowingTanimoto(), GrowingTanimoto()
+    folded.add([{5: 1, 5 + WIDTH: 2}, {5: 1}, {7: 4}])
+    single.add([{5: 3}, {5: 1}, {7: 4}])
+    places = np.arange(3)
+    found = folded.between(places, places)
+    assert found.tolist() == single.between(places, places).tolist() == [[1, 1 / 3, 0], [1 / 3, 1, 0], [0, 0, 1]]

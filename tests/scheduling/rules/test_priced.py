@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from sciagent.scheduling.aims import Aims
+from sciagent.scheduling.board import Board
 from sciagent.scheduling.replay.case import Case
 from sciagent.scheduling.replay.families import family
 from sciagent.scheduling.replay.schedulers import SCHEDULERS, Facts
 from sciagent.scheduling.replay.simulate import Run, simulate
-from sciagent.scheduling.rules.priced import LESSONS, Priced
+from sciagent.scheduling.rules.priced import LESSONS, Pace, Priced
 
 N, BUDGET = 3000, 0.05
 
@@ -96,3 +97,23 @@ def test_the_last_to_come_get_their_share() -> None:
     run, _ = run_of("priced", "informative", 3, 150)
     verified = np.array(run.of)[np.array(run.rung) == 3] // (N // 10)
     assert verified[verified == 9].size >= 0.5 * verified.size / 10
+
+
+def test_a_batch_lasts_as_long_as_it_has_to() -> None:
+    pace = Pace(np.array([0.5, 2.0, np.inf]), 5.0)
+    assert pace.count(np.array([0, 1, 0, 1, 1, 1])) == 3  # the fourth brings it to five seconds
+    assert pace.count(np.array([0, 2, 0, 0])) == 1  # what takes more than workers' time is never bought ahead
+    assert Pace(np.ones(3), 0.0).count(np.array([0, 1])) == 0
+
+
+def test_where_a_look_takes_long_a_batch_is_large() -> None:
+    case = Case.of(family("informative", 2000, 0))
+    k = case.truth.scores.shape[1]
+    rule = Priced(Aims.one(k, case.threshold, 1), budget=case.truth.exhaustive)
+    board = Board(np.full((2000, k), np.nan), np.zeros((2000, k), dtype=bool), case.truth.costs.copy())
+    some = np.arange(100)
+    board.scores[some], board.closed[some], board.out[some] = case.truth.scores[some], True, True
+    board.scores[:, :2], board.closed[:, :2] = case.truth.scores[:, :2], True
+    short = len(rule.choose(board, case.truth.exhaustive))
+    rule.pace = Pace(np.full(k, 0.01), 6.0)
+    assert len(rule.choose(board, case.truth.exhaustive)) >= 599 > 2 * short

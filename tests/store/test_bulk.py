@@ -1,0 +1,54 @@
+"""Rows written by one statement are those that SQLAlchemy would have written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from sciagent.store import tables as t
+from sciagent.store.bulk import execute_many
+from sciagent.store.ledger import Ledger
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
+
+
+def laid_up(**given: Any) -> dict[str, Any]:
+    """A candidate, which has texts, numbers, JSON, a time and a column that may be empty."""
+    key = str(given["key"])
+    return {
+        "key": key, "kind": "molecule", "text": f"C{key}", "identity": key, "inchikey": None, "formula": "CH4",
+        "charge": -1, "multiplicity": 2, "n_atoms": 5, "payload": {"a": [1, None, "\0"]}, "standardiser": "1",
+        "library": "x", "created_at": NOW, **given,
+    }  # fmt: skip
+
+
+def everything(ledger: Ledger) -> list[dict[str, Any]]:
+    with ledger.read() as connection:
+        rows = connection.execute(sa.select(t.candidate).order_by(t.candidate.c.key)).mappings()
+        return [{name: value for name, value in row.items() if name != "id"} for row in rows]
+
+
+def test_inserts_are_those_of_sqlalchemy(ledger: Ledger) -> None:
+    one, other = laid_up(key="a"), laid_up(key="b", inchikey="Q" * 27)
+    with ledger.begin() as connection:
+        execute_many(connection, sa.insert(t.candidate), [one, other])
+    mine = everything(ledger)
+    with ledger.begin() as connection:
+        connection.execute(sa.delete(t.candidate))
+        connection.execute(sa.insert(t.candidate), [one, other])
+    assert mine == everything(ledger)
+    assert mine[0]["created_at"] == NOW and mine[0]["payload"] == {"a": [1, None, "\N{REPLACEMENT CHARACTER}"]}
+
+
+def test_updates_find_their_rows_and_what_the_statement_says_of_all_holds(ledger: Ledger) -> None:
+    c = t.candidate.c
+    with ledger.begin() as connection:
+        execute_many(connection, sa.insert(t.candidate), [laid_up(key=key) for key in "abc"])
+        charged = sa.update(t.candidate).where(c.key == sa.bindparam("of"), c.kind == "molecule").values(library="new")
+        execute_many(connection, charged, [{"of": "a", "charge": 1}, {"of": "c", "charge": 3}])
+        execute_many(connection, charged, [])
+    assert [(row["key"], row["charge"], row["library"]) for row in everything(ledger)] == [
+        ("a", 1, "new"), ("b", -1, "x"), ("c", 3, "new"),
+    ]  # fmt: skip
