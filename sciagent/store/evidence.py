@@ -133,8 +133,9 @@ def _record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     e, now = t.evidence, db_now(connection)
     first = next_watermark(connection, len(new)) - len(new) + 1
     rows = [_row(one, first + i, now) for i, one in enumerate(new)]
-    # asked for ids in the order of the rows, SQLAlchemy inserts them one at a time on SQLite
-    made = {w: int(i) for i, w in connection.execute(sa.insert(e).returning(e.c.id, e.c.watermark), rows)}
+    execute_many(connection, sa.insert(e), rows)
+    query = sa.select(e.c.watermark, e.c.id).where(e.c.watermark.between(first, first + len(new) - 1))
+    made = {int(watermark): int(id_) for watermark, id_ in connection.execute(query)}
     ids = [made[row["watermark"]] for row in rows]
     named = {m.property for one in new for m in one.finding.measured}
     at = {m.level for one in new for m in one.finding.measured}

@@ -27,7 +27,7 @@ BASIS_STRUCTURE = 900
 TERMINAL_ROWS, AT_RANDOM = 600, 0.25
 TRUST_ROWS, TRUST_PRIOR = 60, 30.0
 MIDDLE_ROWS = 500  # of a rung below the terminal one: what it says fills gaps, and is soon known well enough
-BLOCK = 20_000
+BLOCK = 4096  # candidates at a time, for what is computed of them to stay in the processor's cache
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,9 @@ class GrowingStructures:
         traits = [self._traits[of] for of in (one, other)]
         known = [np.isfinite(x).all(1) & (x.shape[1] > 0) for x in traits]
         if all(rows.all() for rows in known):
-            found += OF_TRAITS * radial(*traits)
+            alike = radial(*traits)
+            alike *= OF_TRAITS
+            found += alike
         elif all(rows.any() for rows in known):
             found[np.ix_(*known)] += OF_TRAITS * radial(*(x[rows] for x, rows in zip(traits, known, strict=True)))
         return found

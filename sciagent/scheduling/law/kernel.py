@@ -38,17 +38,37 @@ class Hyper:
 
 def squared_distance(z: NDArray[Real], w: NDArray[Real]) -> NDArray[Real]:
     """(n, d) and (m, d) to (n, m)."""
-    squared: NDArray[Real] = np.maximum((z**2).sum(1)[:, None] + (w**2).sum(1) - 2 * z @ w.T, 0.0)
+    return _squared(z @ w.T, z, w)
+
+
+def _squared(product: NDArray[Real], z: NDArray[Real], w: NDArray[Real]) -> NDArray[Real]:
+    """The same where z·w is known, which is overwritten: passes over (n, m) are what a forecast spends its time on."""
+    product *= -2
+    product += (z**2).sum(1)[:, None]
+    product += (w**2).sum(1)
+    np.maximum(product, 0.0, out=product)
+    return product
+
+
+def _near(squared: Array, length: float, scale: float) -> Array:
+    """scale² exp(-squared / 2 length²), in place of `squared`."""
+    squared *= -0.5 / length**2
+    np.exp(squared, out=squared)
+    squared *= scale**2
     return squared
 
 
 def covariance(hyper: Hyper, z: Array, w: Array, similarity: Array | None) -> Array:
     """(n, d) and (m, d), with their (n, m) similarity or None, to (n, m). Without noise."""
     a1, a2, length, a3, _ = hyper.values
-    found: Array = OFFSET + a1**2 * (z @ w.T)
+    product = z @ w.T
+    found: Array = a1**2 * product
+    found += OFFSET
     if z.shape[1]:
-        found += a2**2 * np.exp(-squared_distance(z, w) / (2 * length**2))
-    return found if similarity is None else found + a3**2 * similarity
+        found += _near(_squared(product, z, w), length, a2)
+    if similarity is not None:
+        found += a3**2 * similarity
+    return found
 
 
 def variance(hyper: Hyper, z: Array, structure: bool) -> Array:
@@ -63,7 +83,8 @@ def slopes(hyper: Hyper, z: Array, w: Array, weights: Array) -> Array:
     a1, a2, length, _, _ = hyper.values
     if not z.shape[1]:
         return np.zeros_like(z)
-    near = a2**2 * np.exp(-squared_distance(z, w) / (2 * length**2)) * weights
+    near = _near(squared_distance(z, w), length, a2)
+    near *= weights
     gradient: Array = a1**2 * (weights @ w) + (near @ w - near.sum(1)[:, None] * z) / length**2
     return gradient
 

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 JITTER = 1e-6
 MAX_FIT_ROWS = 250
-PART = 4096  # rows at a time, for what is computed of them to stay in the processor's cache
+PART = 1024  # rows at a time, for what is computed of them to stay in the processor's cache
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from sciagent.scheduling.law.kernel import Real, squared_distance
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
+PART = 512  # rows at a time, for what is computed of them to stay in the processor's cache
 MAX_COUNT = 8  # a feature that occurs more often counts as so often
 # of the likeness of two molecules that of their traits as wholes, such as size and unsaturation: those of one kind err
 # together although they share few surroundings of atoms
@@ -41,7 +42,9 @@ class Radial:
 
 def radial(x: NDArray[Real], y: NDArray[Real]) -> NDArray[Real]:
     """(n, d) and (m, d) to (n, m), in their precision."""
-    found: NDArray[Real] = np.exp(-squared_distance(x, y) / (2 * x.shape[1]))
+    found = squared_distance(x, y)
+    found *= -0.5 / x.shape[1]
+    np.exp(found, out=found)
     return found
 
 
@@ -92,10 +95,14 @@ def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
     there = at >= 0
     begins = np.concatenate([[0], np.cumsum(there)])[left.indptr]
     known = csr_matrix((np.ones(begins[-1], dtype=np.float32), at[there], begins), shape=(left.shape[0], len(columns)))
-    common = known @ full  # whole numbers, exact
     sizes = [np.diff(m.indptr).astype(np.float32) for m in (left, right)]
-    whole = sizes[0][:, None] + sizes[1] - common
-    found: Array = np.divide(common, np.maximum(whole, 1.0), dtype=np.float64)
+    found = np.empty((left.shape[0], right.shape[0]))
+    for start in range(0, len(found), PART):
+        part = slice(start, start + PART)
+        common = known[part] @ full  # whole numbers, exact
+        whole = sizes[0][part, None] + sizes[1]
+        whole -= common
+        np.divide(common, np.maximum(whole, 1.0, out=whole), out=found[part], dtype=np.float64)
     return found
 
 

@@ -38,7 +38,7 @@ WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learne
 WARM_UP_SHARE = 0.1  # of the budget, at most
 # spent before the law takes in what it brought: terminal verifications, or a share of what was spent so far
 BATCH, BATCH_SHARE = 8, 0.04
-BATCH_LEFT = 0.125  # of what is left: so much is enough where few are worth the price
+BATCH_LEFT = 0.125  # of what is left, at most, where that does not buy everything
 AHEAD = 3000  # candidates near the top that are looked at again between fits
 # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
 LESSONS = 0.03
