@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -18,7 +18,6 @@ from sciagent.campaign.heartbeat import Heartbeat
 from sciagent.campaign.money import Purse
 from sciagent.campaign.pace import Pace, Places
 from sciagent.campaign.prepare import prepare
-from sciagent.campaign.pricing import pricing_of
 from sciagent.campaign.safety import note
 from sciagent.campaign.workbench import CampaignWorkbench
 from sciagent.domain.directives import Verb
@@ -33,6 +32,9 @@ from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 from sciagent.store.directives import Directive
 from sciagent.verification.host import Worker, sweep
+
+if TYPE_CHECKING:
+    from sciagent.campaign.pricing import Pricing
 
 BEGUN_SECONDS = 0.02  # a job claimed ahead that has run so long is written down as running
 LISTEN_SECONDS = 0.2  # between looks for what people said; besides, each dispatch looks
@@ -82,7 +84,7 @@ class Driver:
                 started = {"reaped": self.reaped, "safety": note(built.spec) or "on"}
                 campaigns.log_event(connection, built.row.id, "driver_started", started)
                 self._purse = Purse(built, connection)
-                self._pricing = pricing_of(built, connection, self._purse)
+                self._pricing = _pricing_of(built, connection, self._purse)
                 self._trajectory_id = self._open_trajectory(connection)
                 self._turn_number, self._cursor = self._last_turn(connection)
                 self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == built.row.id)
@@ -220,7 +222,7 @@ class Driver:
             return
         with built.ledger.read() as connection:
             self._purse.refresh(built, connection)
-            self._pricing = pricing_of(built, connection, self._purse)
+            self._pricing = _pricing_of(built, connection, self._purse)
         self._pool.resize(self._own_workers or built.spec.workers)
 
     def _ending(self) -> tuple[CampaignState, str] | None:
@@ -458,3 +460,12 @@ class Driver:
             "at": db_now(connection),
         }
         return int(connection.execute(t.turn.insert().values(values).returning(t.turn.c.id)).scalar_one())
+
+
+def _pricing_of(built: Built, connection: Connection, purse: Purse) -> Pricing | None:
+    """None where another rule schedules, or where nothing is to be bought."""
+    if built.spec.scheduler.kind != "priced":
+        return None
+    from sciagent.campaign.pricing import pricing_of  # takes a second to import
+
+    return pricing_of(built, connection, purse)

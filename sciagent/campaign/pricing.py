@@ -361,10 +361,9 @@ class Pricing:
 
 
 def pricing_of(built: Built, connection: Connection, purse: Purse) -> Pricing | None:
-    """None where another rule schedules, or where nothing is to be bought."""
-    if built.spec.scheduler.kind != "priced" or (reading := read(built)) is None:
-        return None
-    return Pricing(built, reading, connection, purse)
+    """None where nothing is to be bought."""
+    reading = read(built)
+    return None if reading is None else Pricing(built, reading, connection, purse)
 
 
 def _allowances(built: Built, reading: Reading, purse: Purse) -> tuple[Allowance, ...]:

@@ -26,7 +26,6 @@ from sciagent.report.agreement import KEPT, SCALE_OF_ITS_METHOD
 from sciagent.report.summary import has_limits
 from sciagent.report.wording import many
 from sciagent.scheduling.audit.guard import guard
-from sciagent.scheduling.audit.recall import Span, recall
 from sciagent.scheduling.audit.rungs import agreements
 from sciagent.store import audits, evidence, queries, report_queries
 from sciagent.store.campaigns import CampaignRow, RungRow, rungs
@@ -107,6 +106,8 @@ def population(connection: Connection, row: CampaignRow, log: audits.Log) -> Pop
 
 def missed(them: Population, hits: int, own: int, open_: int) -> dict[str, Any]:
     """hits: all that are known; own: by choice. open_: candidates that were not passed over and are not decided."""
+    from sciagent.scheduling.audit.recall import Span, recall  # imports SciPy
+
     known = int(them.hit.sum())
     found = recall(hits - known, them.pi, them.audited, them.hit & them.audited)
     rest = int((~them.known).sum())

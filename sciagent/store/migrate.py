@@ -1,4 +1,7 @@
-"""Migrations: SQLite upgrades itself after taking a copy, PostgreSQL only when told (`sciagent db upgrade`)."""
+"""Migrations: SQLite upgrades itself after taking a copy, PostgreSQL only when told (`sciagent db upgrade`).
+
+Alembic is imported when there is something to migrate: every command opens a ledger, and hardly ever an old one.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,40 @@ import sqlite3
 from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from sciagent.errors import LedgerError, SchemaVersionError
 from sciagent.store.engine import read_only, sqlite_path
 from sciagent.store.tables import APPEND_ONLY, metadata
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+HEAD = "0004"  # the revision of the last script, as `head` reads it
 _ADVISORY_LOCK = 7_260_213  # any number, the same in every process
+VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 
 
 def _config() -> Config:
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(files("sciagent_migrations")).replace("%", "%%"))
     return config
 
 
+def _scripts() -> ScriptDirectory:
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory.from_config(_config())
+
+
 def head() -> str:
-    return str(ScriptDirectory.from_config(_config()).get_current_head())
+    return str(_scripts().get_current_head())
 
 
 def current(engine: Engine) -> str | None:
@@ -36,7 +50,9 @@ def current(engine: Engine) -> str | None:
     if (path := sqlite_path(engine)) is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
     with read_only(engine) as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+        if not sa.inspect(connection).has_table(VERSION.name):
+            return None
+        return connection.execute(sa.select(VERSION.c.version_num)).scalar_one_or_none()
 
 
 def upgrade(engine: Engine, revision: str = "head") -> Path | None:
@@ -70,6 +86,8 @@ def upgrade(engine: Engine, revision: str = "head") -> Path | None:
 def _run(engine: Engine, revision: str) -> None:
     """One transaction. On SQLite without foreign keys, for a table that is rebuilt is dropped in between; they are
     checked before the commit."""
+    from alembic import command
+
     with engine.connect() as connection:
         is_sqlite = engine.dialect.name == "sqlite"
         raw = connection.connection
@@ -106,13 +124,12 @@ def _copy(path: Path, revision: str) -> Path:
 
 def ensure(engine: Engine) -> Path | None:
     """Bring SQLite to the code's revision; raise SchemaVersionError for a PostgreSQL that is behind or ahead."""
-    at, need = current(engine), head()
-    if at == need:
+    if (at := current(engine)) == HEAD:
         return None
     refuse_newer(at)
     if engine.dialect.name != "sqlite":
         raise SchemaVersionError(
-            f"the ledger is at revision {at or 'none'}, this sciagent needs {need}; run: "
+            f"the ledger is at revision {at or 'none'}, this sciagent needs {HEAD}; run: "
             "sciagent db upgrade --ledger URL"
         )
     return upgrade(engine)
@@ -120,7 +137,7 @@ def ensure(engine: Engine) -> Path | None:
 
 def refuse_newer(at: str | None) -> None:
     """Raises SchemaVersionError for a revision that this sciagent does not know."""
-    known = {s.revision for s in ScriptDirectory.from_config(_config()).walk_revisions()}
+    known = {s.revision for s in _scripts().walk_revisions()}
     if at is not None and at not in known:
         raise SchemaVersionError(
             f"the ledger is at revision {at}, which is newer than this sciagent ({head()}); upgrade sciagent"
@@ -129,6 +146,9 @@ def refuse_newer(at: str | None) -> None:
 
 def differences(engine: Engine) -> list[str]:
     """How the database differs from the tables of the code; empty when it is right."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.runtime.migration import MigrationContext
+
     with read_only(engine) as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         found = [str(d) for d in compare_metadata(context, metadata)]

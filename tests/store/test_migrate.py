@@ -39,6 +39,10 @@ def downgrade():
 '''.replace("HEAD", HEAD)
 
 
+def test_the_head_that_is_written_down_is_that_of_the_scripts() -> None:
+    assert migrate.head() == migrate.HEAD
+
+
 @pytest.fixture
 def later_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The code of tomorrow: one migration more."""
@@ -55,6 +59,7 @@ def later_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return config
 
     monkeypatch.setattr(migrate, "_config", tomorrow)
+    monkeypatch.setattr(migrate, "HEAD", migrate.head())
 
 
 @pytest.fixture
