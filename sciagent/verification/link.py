@@ -50,6 +50,7 @@ class Link:
         self._token = secrets.token_hex(8)
         self._writing = threading.Lock()
         self._buffer = b""
+        self._spoke = False
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
         environment = os.environ | dict.fromkeys(THREAD_VARIABLES, "1")
         environment = blas_hint() | environment
@@ -99,6 +100,7 @@ class Link:
                 if not chunk:
                     raise ZygoteDiedError(self._last_words())
                 self._buffer += chunk
+                self._spoke = True
         line, self._buffer = self._buffer.split(b"\n", 1)
         event: dict[str, Any] = json.loads(line)
         return event
@@ -112,9 +114,12 @@ class Link:
         return f"status {self.process.returncode}"
 
     def close(self, patience: float = 20.0) -> None:
-        """Hang up: the zygote kills what it started, removes the folder and ends."""
+        """Hang up: the zygote kills what it started, removes the folder and ends. One that has not said a word yet has
+        started nothing, and is not waited for until it has imported all: it is killed."""
         self._in.close()
         self._out.close()
+        if not self._spoke:
+            self.process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=patience)
         self.bury()

@@ -362,6 +362,13 @@ def test_a_killed_zygote_loses_of_candidates_apart_only_the_one_that_ran(misbeha
         assert said(results) == ["ok", "lost/worker_died", "ok", "ok"]
 
 
+def test_a_worker_that_was_asked_nothing_is_not_waited_for(mark: str, tmp_path: Path) -> None:
+    with Worker(tmp_path, preload=["pyscf.scf"]) as worker:
+        zygote = worker._link.process
+    assert zygote.returncode == -signal.SIGKILL, "it was killed while it imported"
+    assert not carrying(mark) and not worker.folder.exists()
+
+
 def _is_zombie(pid: int) -> bool:
     return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
