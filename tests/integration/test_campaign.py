@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from rdkit import Chem
 
-from tests.support.campaigns import environment, sciagent, write_campaign
+from tests.support.campaigns import SMALL, environment, sciagent, write_campaign
 
 STATUS = {
     "campaign", "state", "spent", "budget", "proposals", "candidates", "hits", "hits_by_tier", "reused", "rungs",
@@ -156,11 +158,10 @@ def test_a_setting_with_another_value_does_not_reuse_old_evidence(finished: Path
 
 def wait_until_it_runs(folder: Path) -> None:
     """Until the driver has the campaign, and not longer: small campaigns are soon over."""
-    deadline = time.monotonic() + 60
+    path, deadline = folder / "sciagent.db", time.monotonic() + 60
     while time.monotonic() < deadline:
-        if (folder / "sciagent.db").exists():
-            found = sciagent("status", "small", "--json", cwd=folder, expect=None)
-            if isinstance(found, dict) and found["state"] == "running":
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            if db.execute("SELECT state FROM campaign").fetchall() == [("running",)]:
                 return
         time.sleep(0.1)
     raise AssertionError("the campaign did not start within a minute")
@@ -168,7 +169,7 @@ def wait_until_it_runs(folder: Path) -> None:
 
 @pytest.mark.parametrize("presses", [1, 2])
 def test_ctrl_c_ends_cleanly_and_resume_goes_on(tmp_path: Path, presses: int) -> None:
-    file = write_campaign(tmp_path, dft=2)
+    file = write_campaign(tmp_path, molecules=SMALL[:10], dft=2)
     process = subprocess.Popen(
         [sys.executable, "-m", "sciagent", "run", str(file), "--quiet"], cwd=tmp_path, env=environment(),
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests.support import warm
 
 SMALL = (
     "C",
@@ -99,10 +99,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def sciagent(*arguments: str, cwd: Path, expect: int | None = 0, timeout: float = 300, **env: str) -> Any:
     """Run the command line to its end; returns parsed JSON of stdout if it is JSON, else the finished process."""
-    done = subprocess.run(
-        [sys.executable, "-m", "sciagent", *arguments], cwd=cwd, env=environment(**env), capture_output=True, text=True,
-        timeout=timeout, stdin=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
+    done = warm.run(arguments, cwd, environment(**env), timeout)
     if expect is not None:
         assert done.returncode == expect, f"exit {done.returncode}, expected {expect}\n{done.stdout}\n{done.stderr}"
     if "--json" in arguments and done.stdout.strip():
