@@ -25,6 +25,7 @@ from sciagent.store import tables as t
 from sciagent.store.campaigns import CampaignRow, RungRow
 from sciagent.store.ledger import Ledger
 
+WAITS = (Standing.OPEN, Standing.HELD)
 MAX_TEXT = 4000  # of a proposal, as the workbench keeps it
 
 
@@ -78,7 +79,7 @@ def _campaign(
         "core_seconds": round(sum(r["core_seconds"] for r in rungs), 3),
     }  # fmt: skip
     told["outlook"] = None
-    if ledger is not None:
+    if ledger is not None and told["scheduler"] == "priced" and Standing(told["standing"]) in WAITS:
         from sciagent.campaign.outlooks import outlook  # takes a second to import
 
         told["outlook"] = outlook(ledger, connection, row, candidate_id)

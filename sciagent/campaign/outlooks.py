@@ -22,7 +22,6 @@ from sciagent.campaign.numeraire import Allowance, Numeraire
 from sciagent.campaign.spec import CampaignSpec
 from sciagent.campaign.spec_sources import PricedSpec
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.states import Standing
 from sciagent.errors import SciagentError
 from sciagent.scheduling.aims import questions
 from sciagent.scheduling.law.hints import Padded, hinted
@@ -31,7 +30,7 @@ from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.outlook import Group, groups
 from sciagent.scheduling.rules.priced import WARM_UP, Priced
-from sciagent.store import campaigns, laws, queries, standings
+from sciagent.store import campaigns, laws, queries
 from sciagent.store import tables as t
 from sciagent.store.campaigns import CampaignRow
 from sciagent.store.evidence import read_watermark
@@ -42,7 +41,6 @@ Places = NDArray[np.intp]
 
 MANY = 10_000  # candidates of a campaign beyond which making the law again takes more than ten seconds
 COMPARED = 3000  # open candidates that are looked at to say how many promise more
-WAITS = (Standing.OPEN, Standing.HELD)
 
 
 @dataclass(frozen=True)
@@ -184,12 +182,9 @@ def promise(remade: Remade, candidate_id: int) -> Promise | None:
     return Promise(value, expected, float(index[place]), rung, later, ahead)
 
 
-def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> dict[str, Any] | None:
-    """The JSON of `outlook` in `sciagent explain`; None for a campaign that another rule schedules, and for a candidate
-    that does not wait. `text` says it in words; where nothing can be foretold that is all there is."""
-    stands = standings.get(connection, row.id, candidate_id)
-    if row.spec["scheduler"]["kind"] != "priced" or Standing(stands["standing"]) not in WAITS:
-        return None
+def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> dict[str, Any]:
+    """The JSON of `outlook` in `sciagent explain`, of a candidate that waits in a priced campaign. `text` says it in
+    words; where nothing can be foretold that is all there is."""
     n = queries.count(connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id)
     if n > MANY:
         return _nothing(f"What it promises is not worked out here for a campaign of {n} candidates, more than {MANY}.")
