@@ -16,7 +16,7 @@ import select
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -33,6 +33,7 @@ from sciagent.verification.watch import Cancelled, Watch, failure
 from sciagent.verification.wire import dumps
 
 IMPORT_SECONDS = 300
+LOOK_SECONDS = 0.05  # of CPU time
 METHANE = {"smiles": "C", "multiplicity": 1}
 
 
@@ -190,15 +191,27 @@ def main(folder: Path, driver: int, warm: list[str]) -> None:
     processes.become_subreaper()
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        for name in warm:
-            with contextlib.suppress(Exception):  # the job that wants it will say what is wrong
-                load(name)
+        with _looking(control):
+            for name in warm:
+                with contextlib.suppress(Exception):  # the job that wants it will say what is wrong
+                    load(name)
         serve(control, folder)
     except DriverGoneError:
         pass
     finally:
         processes.kill_descendants()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _looking(control: Control) -> Iterator[None]:
+    """Look for the driver while nobody listens to it: imports take seconds, and may be for nobody any more."""
+    signal.signal(signal.SIGVTALRM, lambda number, frame: control.check())
+    signal.setitimer(signal.ITIMER_VIRTUAL, LOOK_SECONDS, LOOK_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 def _terminated(number: int, frame: object) -> None:
