@@ -118,7 +118,7 @@ def check_books(found: dict[str, Any], kills: int) -> None:
     assert found["status"]["rungs"][-1]["done"] <= 5, "the budget by count was overrun"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, ...]]:
     folder = tmp_path_factory.mktemp("calm")
     file = write_campaign(folder)
