@@ -23,7 +23,7 @@ GFN1 = """  - rung: gfn1
 def built(folder: Path, scheduler: str, checks: str = ""):  # type: ignore[no-untyped-def]
     file = write_campaign(folder, evolve=True)
     text = file.read_text().replace("  - rung: dft\n", GFN1).replace("scheduler: {kind: exhaustive}", scheduler)
-    text = text.replace("settings: {descriptors: [heavy_atoms, sa_score]}", f"settings: {{{checks}}}")
+    text = text.replace("settings: {descriptors: [heavy_atoms, logp]}", f"settings: {{{checks}}}")
     spec = parse_spec(text, name="small.yaml", base=folder)
     return create_or_open(Ledger(str(folder / "sciagent.db")), spec, text, "me")[0]
 

@@ -47,7 +47,7 @@ objectives:
 ladder:
   - rung: checks
     verifier: molecule.checks
-    settings: {{descriptors: [heavy_atoms, sa_score]}}
+    settings: {{descriptors: [heavy_atoms, logp]}}
   - rung: xtb
     verifier: xtb.singlepoint
     settings: {{geometry: {{conformers: 1}}}}

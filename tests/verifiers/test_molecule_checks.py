@@ -193,3 +193,21 @@ def test_an_rdkit_without_its_contrib_folder_is_a_bad_environment(check, monkeyp
     sa_score_module._scorer.cache_clear()
     assert (finding.outcome, finding.reason) == (Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED)
     assert "sa_score" in finding.detail
+
+
+@pytest.mark.parametrize(("descriptors", "loaded"), [(["heavy_atoms", "logp"], False), (["sa_score"], True)])
+def test_the_table_of_the_sa_score_is_loaded_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, descriptors: list[str], loaded: bool
+) -> None:
+    called = []
+    monkeypatch.setattr(sa_score_module, "_scorer", lambda: called.append(1) or Scorer)
+    MoleculeChecks.warm()
+    assert not called
+    MoleculeChecks({"descriptors": descriptors}).attach()
+    assert bool(called) is loaded
+
+
+class Scorer:
+    @staticmethod
+    def calculateScore(mol: object) -> float:
+        return 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -140,12 +140,12 @@ class MoleculeChecks(Verifier[Molecule]):
 
     @classmethod
     def warm(cls) -> None:
-        """Load the tables of QED and of the SA score, about half a second, once."""
-        from rdkit import Chem
+        """Load what RDKit loads at first use, but for the table of the SA score: see `attach`."""
+        _look_at_phenol(name for name in functions() if name != "sa_score")
 
-        molecule = Chem.MolFromSmiles("c1ccccc1O")
-        for function in functions().values():
-            function(molecule)
+    def attach(self) -> None:
+        """Load the table of the SA score, half a second and 70 MB, where that is asked for."""
+        _look_at_phenol(self.settings.descriptors)
 
     @cached_property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
@@ -269,3 +269,11 @@ def _undefined_stereo(mol: Any) -> list[str]:
 
 def _listed(values: Sequence[Any]) -> str:
     return ", ".join(map(str, values))
+
+
+def _look_at_phenol(descriptors: Iterable[str]) -> None:
+    from rdkit import Chem
+
+    molecule, known = Chem.MolFromSmiles("c1ccccc1O"), functions()
+    for name in descriptors:
+        known[name](molecule)
