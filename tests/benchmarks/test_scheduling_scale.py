@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sqlalchemy.engine import Connection
 
-from benchmarks.scheduling_scale import decisions
+from benchmarks.scheduling_scale import decisions, invented
 from benchmarks.scheduling_scale.run import TARGETS, held, main
 from benchmarks.scheduling_scale.state import MEDIANS, campaign, fresh
 from sciagent.campaign.money import Purse
@@ -116,7 +116,7 @@ def test_features_and_the_law_are_told_apart_and_every_step_is_timed(decided: di
 def test_invented_molecules_differ() -> None:
     from rdkit import Chem
 
-    some = list(islice(decisions.molecules(), 0, 100_000, 97))
+    some = list(islice(invented.molecules(), 0, 100_000, 97))
     assert len({Chem.CanonSmiles(one) for one in some}) == len(some)
 
 
@@ -141,10 +141,10 @@ def test_who_is_wanted_is_kept_in_step(tmp_path: Path, monkeypatch: pytest.Monke
         return kept[-1][0]
 
     monkeypatch.setattr(Pricing, "wants", both)
-    with decisions.invented():
+    with invented.invented():
         ledger = Ledger(str(tmp_path / "few.db"))
-        built = decisions.opened(ledger, tmp_path, 200, "priced", 1)
-        decisions.fill(tmp_path / "few.db", built, 200, 100)
+        built = invented.opened(ledger, tmp_path, 200, "priced", 1)
+        invented.fill(ledger, built, 200, 100)
         decisions.measure(built, 180)
         ledger.close()
     assert [count for count, *_ in kept] == [count for _, count, _ in kept]
