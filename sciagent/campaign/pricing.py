@@ -66,6 +66,7 @@ class Pricing:
         self._in_play: Mask = np.empty(0, dtype=bool)  # as of then
         self.come: float | None = None  # share of the candidates that are to come; None where nobody knows
         self._balanced: Array | None = None  # weights of the budgets from the next look on
+        self._brings: dict[str, object] = {}  # what the rungs do, as of the last fit
         self.blocked = False  # something is worth buying, but not yet, or not any more, within the budget
         if (row := laws.last(connection, built.row.id)) is not None:
             self._restore(row)
@@ -233,10 +234,17 @@ class Pricing:
         fitted = self.priced.fits > self._written
         if fitted:
             self._written = self.priced.fits
+            self._brings = self._worth()
             self._rebalance(purse)
         if fitted or news:
             state = self._state() | ({"audit": news} if news else {})
             self.law_version = laws.write(connection, self._built.row.id, state)
+
+    def _worth(self) -> dict[str, object]:
+        """What the candidates are worth, and by rung what they would be worth without it."""
+        worth, without = self.priced.worth_without(self.market.board)
+        labels = {j: self._built.rungs[self._reading.paid[j]].spec.rung for j in without}
+        return {"worth": _digits(worth), "without": {labels[j]: _digits(one) for j, one in without.items()}}
 
     def _seconds(self) -> Array:
         """(k,) how long a job of each rung keeps all workers busy; for ever where it takes more than their time."""
@@ -348,6 +356,7 @@ class Pricing:
             "columns": [[c.rung, c.property] for c in self._reading.columns],
             "weights": dict(zip(names, map(float, self._numeraire.weights), strict=True)),
             "failures": [round(float(p), 6) for p in self.market.board.failures()],
+            "value": self._brings,
             "priced": self.priced.state(),
         }
 
@@ -356,8 +365,13 @@ class Pricing:
         names = [one.name for one in self._numeraire.allowances]
         if set(names) == set(weights):  # else the budget was amended
             self._numeraire.weights = np.array([weights[name] for name in names], dtype=float)
+        self._brings = row.state.get("value", {})
         self.priced.restore(row.state["priced"])
         self.law_version, self._written = row.version, self.priced.fits
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.6g}")
 
 
 def pricing_of(built: Built, connection: Connection, purse: Purse) -> Pricing | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.report import audit, candidates, charts, ladder, losses, provenance, summary
+from sciagent.report import audit, candidates, charts, earning, ladder, losses, provenance, summary
 from sciagent.report.drawing import cost_unit
 from sciagent.report.wording import cost, many, unit_sign, wish, words
 from sciagent.store import queries, report_queries
@@ -64,6 +64,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "progress_chart": charts.progress(progress, limits) if _moved(progress) else "",
         "cards": cards, "table": table, "columns": table.columns,
         "audit": audit.audit(connection, row),
+        "value": earning.earning(connection, row),
         "pairs": [*pairs, *ladder.imported(row, steps, table.against)], "losses": fallen, "unread": unread,
         "blocked": blocked, "blocks": blocks, "rungs": provenance.of_rungs(connection, row, steps),
         "reused": provenance.of_reuse(connection, row, steps),

@@ -78,15 +78,16 @@ class Group:
 
 
 def groups(
-    board: Board, of: Places, aims: Aims, truths: Sequence[TruthTransform], payoff: Payoff, chains: Sequence[Chain]
-) -> Iterator[Group]:
-    """of: (n,) candidates. chains: one for each aim."""
+    board: Board, of: Places, aims: Aims, truths: Sequence[TruthTransform], payoff: Payoff, chains: Sequence[Chain],
+    barred: Set[int] = frozenset(),
+) -> Iterator[Group]:  # fmt: skip
+    """of: (n,) candidates. chains: one for each aim. barred: rungs that are not to be had."""
     last = board.costs.shape[1] - 1
     failures = board.failures()
     simple = len(truths) == 1 and truths[0].is_one_sided and aims.kind == "hits"
     deciding = {board.rungs[aim.columns[-1]] for aim in aims.aims} - {last}
-    for places, rungs in _situations(board, of, deciding):
-        some = of[places]
+    for places, had in _situations(board, of, deciding):
+        some, rungs = of[places], tuple(j for j in had if j not in barred)
         means, variances, shares = _forecasts(board, some, rungs, aims, truths, chains)
         if simple:
             u = means[0] / np.sqrt(variances[0])

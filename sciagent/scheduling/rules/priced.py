@@ -267,6 +267,26 @@ class Priced:
         self.index[of], self.expected[of], self.value[of] = index, expected, value
         return rung
 
+    def worth_without(self, board: Board) -> tuple[float, dict[int, float]]:
+        """What those near the top are worth at the price, payoff less what it pays for; and by rung that some of them
+        could still be bought, what they would be worth if it could not. The difference is what the rung brings."""
+        if self.truths is None or not self.laws:
+            return 0.0, {}
+        of = board.open[board.open < len(self.index)]
+        order = np.argsort(-np.nan_to_num(self.index[of], nan=-np.inf), kind="stable")
+        of = np.sort(of[order[:AHEAD]])
+        payoff = self.aims.payoff(self.truths, board.scores)
+        chains = max(self.laws, key=lambda law: law.weight).chains
+
+        def worth(*barred: int) -> float:
+            assert self.truths is not None
+            found = groups(board, of, self.aims, self.truths, payoff, chains, frozenset(barred))
+            return float(sum(group.worth(self.price).sum() for group in found))
+
+        deciding = {board.rungs[aim.columns[-1]] for aim in self.aims.aims}
+        asked = [j for j in range(board.costs.shape[1] - 1) if j not in deciding and not board.closed[of, j].all()]
+        return worth(), {j: worth(j) for j in asked}
+
     def _solved(self, board: Board, of: Places, index: Array, found: list[Group], left: float) -> float:
         """The price at which what is left is just spent on all who are open. What those would spend who are far from
         the top, and are not looked at again, is remembered from when they were."""

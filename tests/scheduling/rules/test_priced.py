@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
@@ -117,3 +118,23 @@ def test_where_a_look_takes_long_a_batch_is_large() -> None:
     short = len(rule.choose(board, case.truth.exhaustive))
     rule.pace = Pace(np.full(k, 0.01), 6.0)
     assert len(rule.choose(board, case.truth.exhaustive)) >= 599 > 2 * short
+
+
+@pytest.mark.parametrize(("correlation", "least", "most"), [(0.0, 0.0, 0.02), (0.95, 0.3, 1.0)])
+def test_what_a_rung_brings_is_what_it_tells(correlation: float, least: float, most: float) -> None:
+    rng, n = np.random.default_rng(5), 3000
+    truth = rng.standard_normal(n)
+    scores = np.stack(
+        [r * truth + math.sqrt(1 - r**2) * rng.standard_normal(n) for r in (0.5, correlation)] + [truth], axis=1
+    )
+    costs = np.tile([1.0, 50.0, 1000.0], (n, 1))
+    rule = Priced(Aims.one(3, float(np.quantile(truth, 0.98)), 1), budget=0.05 * costs.sum())
+    board = Board(np.full((n, 3), np.nan), np.zeros((n, 3), dtype=bool), costs)
+    board.scores[:, 0], board.closed[:, 0] = scores[:, 0], True
+    some = rng.permutation(n)[:150]
+    board.scores[some], board.closed[some], board.out[some] = scores[some], True, True
+    assert rule.worth_without(board) == (0.0, {})  # nothing is learnt yet
+    rule.choose(board, 0.03 * costs.sum())
+    worth, without = rule.worth_without(board)
+    assert list(without) == [1] and worth > 0
+    assert least * worth <= worth - without[1] <= most * worth
