@@ -23,7 +23,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, owens_t
-from scipy.stats import qmc
 
 from sciagent.scheduling.law.transforms import TruthTransform, between
 
@@ -129,6 +128,8 @@ class Graded:
 def normal(q: int, n: int) -> tuple[Array, Array]:
     """(n, q) draws of low discrepancy, always the same, and the weights (n,), of sum 1, under which they are standard
     normal; n: a power of two. They are spread wider than that, for payoffs are often rare."""
+    from scipy.stats import qmc  # half a second, and only utilities need it
+
     wider = 1 + min(0.5, 0.7 / math.sqrt(q))
     drawn = wider * ndtri(qmc.Sobol(q, seed=0).random(n))
     weights = np.exp(-(drawn**2).sum(1) / 2 * (1 - wider**-2))
