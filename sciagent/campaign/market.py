@@ -29,7 +29,7 @@ from sciagent.verification.cost import cost_or_none
 
 Array = NDArray[np.float64]
 
-CHUNK = 500
+CHUNK = 2000
 SHARED = 2000  # candidates of an earlier campaign, at most
 WORKED = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
 

@@ -14,9 +14,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import Standing
 from sciagent.store import tables as t
+from sciagent.store.bulk import CHUNK, among
 
 AUDIT = "audit"  # the chooser of what was drawn
-CHUNK = 500
 
 _CC = t.campaign_candidate.c
 
@@ -75,7 +75,7 @@ def decided(connection: Connection, campaign_id: int, after: int = 0) -> list[Dr
 def keys(connection: Connection, candidate_ids: Sequence[int]) -> dict[int, str]:
     found: dict[int, str] = {}
     for some in _chunks(candidate_ids):
-        query = sa.select(t.candidate.c.id, t.candidate.c.key).where(t.candidate.c.id.in_(some))
+        query = sa.select(t.candidate.c.id, t.candidate.c.key).where(among(connection, t.candidate.c.id, some))
         found.update({int(i): str(key) for i, key in connection.execute(query)})
     return found
 
@@ -90,7 +90,7 @@ def became(connection: Connection, campaign_id: int, candidate_ids: Sequence[int
     found: dict[int, Became] = {}
     for some in _chunks(candidate_ids):
         query = sa.select(_CC.candidate_id, _CC.standing, _CC.is_hit).where(
-            _CC.campaign_id == campaign_id, _CC.candidate_id.in_(some)
+            _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, some)
         )
         found.update({int(i): Became(Standing(s), bool(hit)) for i, s, hit in connection.execute(query)})
     return found

@@ -14,6 +14,7 @@ from sciagent.chemistry.payload import candidate_from_payload, molecule_from_col
 from sciagent.chemistry.standardise import STANDARDISER_VERSION
 from sciagent.domain.candidates import Candidate
 from sciagent.store import tables as t
+from sciagent.store.bulk import CHUNK, among
 from sciagent.store.clock import db_now
 
 MAX_ALIAS = 4096
@@ -63,9 +64,10 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
 def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     wanted = list(keys)
-    for start in range(0, len(wanted), 500):
-        chunk = wanted[start : start + 500]
-        rows = connection.execute(sa.select(t.candidate.c.key, t.candidate.c.id).where(t.candidate.c.key.in_(chunk)))
+    c = t.candidate.c
+    for start in range(0, len(wanted), CHUNK):
+        chunk = wanted[start : start + CHUNK]
+        rows = connection.execute(sa.select(c.key, c.id).where(among(connection, c.key, chunk)))
         found.update({key: id_ for key, id_ in rows})
     return found
 
@@ -91,7 +93,7 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     known = (c.text, c.identity, c.charge, c.multiplicity, c.formula, c.n_atoms, c.inchikey)
     ours = ("molecule", STANDARDISER_VERSION, library())
     query = sa.select(c.id, c.kind, c.standardiser, c.library, c.payload, *known)
-    for start in range(0, len(ids), 500):
+    for start in range(0, len(ids), CHUNK):
         for (
             id_,
             *origin,
@@ -103,7 +105,7 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
             formula,
             n_atoms,
             inchikey,
-        ) in connection.execute(query.where(c.id.in_(ids[start : start + 500]))):
+        ) in connection.execute(query.where(among(connection, c.id, ids[start : start + CHUNK]))):
             found[id_] = (
                 molecule_from_columns(text, identity, charge, multiplicity, formula, n_atoms, inchikey)
                 if tuple(origin) == ours

@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.directives import Verb, Word, word_of
 from sciagent.errors import UsageError
 from sciagent.store import tables as t
+from sciagent.store.bulk import CHUNK, among
 from sciagent.store.clock import db_now
 
 MAX_WHY = 2000
@@ -85,11 +86,12 @@ def word(connection: Connection, campaign_id: int, candidate_id: int) -> Word:
 def words(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> dict[int, Word]:
     """The same of several, by candidate id."""
     said: dict[int, list[Any]] = {id_: [] for id_ in candidate_ids}
-    for start in range(0, len(candidate_ids), 500):
+    for start in range(0, len(candidate_ids), CHUNK):
+        some = candidate_ids[start : start + CHUNK]
         query = (
             sa.select(_D.candidate_id, _D.verb, t.rung.c.position, _D.who, _D.why)
             .select_from(t.directive.outerjoin(t.rung, t.rung.c.id == _D.rung_id))
-            .where(_D.campaign_id == campaign_id, _D.candidate_id.in_(candidate_ids[start : start + 500]))
+            .where(_D.campaign_id == campaign_id, among(connection, _D.candidate_id, some))
             .order_by(_D.id)
         )
         for id_, *spoken in connection.execute(query):

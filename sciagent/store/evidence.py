@@ -17,11 +17,9 @@ from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store import tables as t
-from sciagent.store.bulk import execute_many
+from sciagent.store.bulk import CHUNK, among, execute_many
 from sciagent.store.candidates import insert_or_ignore
 from sciagent.store.clock import db_now
-
-CHUNK = 500  # rows a statement
 
 
 @dataclass(frozen=True)
@@ -111,8 +109,8 @@ def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[i
 def ids_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
     """{evidence key: id} of those that stand."""
     e, found = t.evidence.c, {}
-    for start in range(0, len(keys), 500):
-        rows = connection.execute(sa.select(e.key, e.id).where(e.key.in_(keys[start : start + 500])))
+    for start in range(0, len(keys), CHUNK):
+        rows = connection.execute(sa.select(e.key, e.id).where(among(connection, e.key, keys[start : start + CHUNK])))
         found.update({key: int(id_) for key, id_ in rows})
     return found
 
@@ -258,7 +256,8 @@ def _reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]
 def _all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> Iterator[Recorded]:
     e = t.current_evidence.c
     for start in range(0, len(candidate_ids), CHUNK):
-        chunk = query.where(e.candidate_id.in_(candidate_ids[start : start + CHUNK])).order_by(e.replicate, e.id)
+        some = candidate_ids[start : start + CHUNK]
+        chunk = query.where(among(connection, e.candidate_id, some)).order_by(e.replicate, e.id)
         rows = list(connection.execute(chunk).mappings())
         values = measured_of(connection, [r["id"] for r in rows])
         yield from (_recorded(r, values.get(r["id"], ())) for r in rows)
@@ -282,7 +281,9 @@ def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int
     levels: dict[int, Level] = {}
     for start in range(0, len(evidence_ids), CHUNK):
         some = evidence_ids[start : start + CHUNK]
-        rows = connection.execute(sa.select(*columns).where(q.evidence_id.in_(some)).order_by(q.id)).all()
+        rows = connection.execute(
+            sa.select(*columns).where(among(connection, q.evidence_id, some)).order_by(q.id)
+        ).all()
         names |= _named(connection, {row[1] for row in rows} - names.keys())
         levels |= _levels(connection, {row[2] for row in rows} - levels.keys())
         for evidence_id, property_, level, value, uncertainty, unit, censoring, n, typed in rows:

@@ -14,12 +14,11 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.states import ATTEMPT_TRANSITIONS, AttemptState, JobState, check_transition
 from sciagent.errors import LedgerError
 from sciagent.store import tables as t
-from sciagent.store.bulk import execute_many
+from sciagent.store.bulk import CHUNK, among, execute_many
 from sciagent.store.clock import db_now
 
 LEASE_SECONDS = 60.0
 PREFERRED = 1e6  # priority of what a person promoted: before all that a rule chose
-CHUNK = 500  # values in a statement
 MAX_KILLS = 2  # a candidate that kills two workers is quarantined
 
 _LIVE = (JobState.RUNNING,)
@@ -147,7 +146,7 @@ def claim_many(
     for start in range(0, len(job_ids), CHUNK):
         taken += connection.execute(
             sa.update(t.job)
-            .where(j.id.in_(job_ids[start : start + CHUNK]), free, sa.not_(j.cancel_requested))
+            .where(among(connection, j.id, job_ids[start : start + CHUNK]), free, sa.not_(j.cancel_requested))
             .values(
                 state=JobState.RUNNING, lease_owner=owner, lease_until=now + timedelta(seconds=lease_seconds),
                 fence=j.fence + 1, attempts=j.attempts + 1, updated_at=now,
@@ -228,7 +227,7 @@ class AttemptEnd:
 def end_attempts(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     """Raises ValueError for an end that the state of the attempt does not allow."""
     a = t.attempt.c
-    query = sa.select(a.id, a.state).where(a.id.in_([one.attempt_id for one in ends]))
+    query = sa.select(a.id, a.state).where(among(connection, a.id, [one.attempt_id for one in ends]))
     old = {int(id_): AttemptState(state) for id_, state in connection.execute(query)}
     for one in ends:
         check_transition(ATTEMPT_TRANSITIONS, old[one.attempt_id], one.state)
@@ -279,7 +278,9 @@ class JobEnd:
 def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
     """End jobs under their fences; returns the ids of those that were still the caller's."""
     j = t.job.c
-    query = sa.select(j.id, j.fence).where(j.id.in_([one.claim.job_id for one in ends]), j.state.in_(_LIVE))
+    query = sa.select(j.id, j.fence).where(
+        among(connection, j.id, [one.claim.job_id for one in ends]), j.state.in_(_LIVE)
+    )
     live = {int(id_): fence for id_, fence in connection.execute(query.with_for_update())}
     mine = [one for one in ends if live.get(one.claim.job_id) == one.claim.fence]
     now = db_now(connection)
@@ -290,14 +291,14 @@ def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
         values = {"state": state, "outcome": outcome, "kills": j.kills + kills, "updated_at": now}
         changed = sa.update(t.job).values(**values, lease_owner=None, lease_until=None)
         for start in range(0, len(ids), CHUNK):
-            connection.execute(changed.where(j.id.in_(ids[start : start + CHUNK])))
+            connection.execute(changed.where(among(connection, j.id, ids[start : start + CHUNK])))
     release_reservations(connection, [one.claim.job_id for one in mine if one.state is not JobState.QUEUED])
     return {one.claim.job_id for one in mine}
 
 
 def kills_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
     """How many workers each job has killed."""
-    query = sa.select(t.job.c.id, t.job.c.kills).where(t.job.c.id.in_(job_ids))
+    query = sa.select(t.job.c.id, t.job.c.kills).where(among(connection, t.job.c.id, job_ids))
     return {int(id_): int(kills) for id_, kills in connection.execute(query)}
 
 
@@ -394,7 +395,7 @@ def release_reservations(connection: Connection, job_ids: Sequence[int]) -> None
     if job_ids:
         connection.execute(
             sa.update(t.reservation)
-            .where(r.job_id.in_(job_ids), r.released_at.is_(None))
+            .where(among(connection, r.job_id, job_ids), r.released_at.is_(None))
             .values(released_at=db_now(connection))
         )
 

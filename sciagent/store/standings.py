@@ -10,10 +10,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import Standing
 from sciagent.store import tables as t
-from sciagent.store.bulk import execute_many
+from sciagent.store.bulk import CHUNK, among, execute_many
 from sciagent.store.clock import db_now
-
-CHUNK = 500  # values in a statement
 
 _CC = t.campaign_candidate.c
 
@@ -21,9 +19,9 @@ _CC = t.campaign_candidate.c
 def members(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> set[int]:
     """Which of these candidates the campaign has already."""
     found: set[int] = set()
-    for start in range(0, len(candidate_ids), 500):
+    for start in range(0, len(candidate_ids), CHUNK):
         query = sa.select(_CC.candidate_id).where(
-            _CC.campaign_id == campaign_id, _CC.candidate_id.in_(candidate_ids[start : start + 500])
+            _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids[start : start + CHUNK])
         )
         found.update(connection.execute(query).scalars())
     return found
@@ -68,7 +66,10 @@ def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequen
     for start in range(0, len(candidate_ids), CHUNK):
         connection.execute(
             sa.update(t.campaign_candidate)
-            .where(_CC.campaign_id == campaign_id, _CC.candidate_id.in_(candidate_ids[start : start + CHUNK]))
+            .where(
+                _CC.campaign_id == campaign_id,
+                among(connection, _CC.candidate_id, candidate_ids[start : start + CHUNK]),
+            )
             .values(**values, updated_at=now)
         )
 
@@ -99,7 +100,9 @@ def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -
 
 def of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> list[Stands]:
     """Of these candidates, at most some hundreds, those that the campaign has."""
-    query = sa.select(*_STANDS).where(_CC.campaign_id == campaign_id, _CC.candidate_id.in_(candidate_ids))
+    query = sa.select(*_STANDS).where(
+        _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids)
+    )
     return [_stands(row) for row in connection.execute(query)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from sciagent.store import tables as t
-from sciagent.store.bulk import execute_many
+from sciagent.store.bulk import among, execute_many
 from sciagent.store.ledger import Ledger
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
@@ -52,3 +52,17 @@ def test_updates_find_their_rows_and_what_the_statement_says_of_all_holds(ledger
     assert [(row["key"], row["charge"], row["library"]) for row in everything(ledger)] == [
         ("a", 1, "new"), ("b", -1, "x"), ("c", 3, "new"),
     ]  # fmt: skip
+
+
+def test_among_asks_for_numbers_and_texts_and_for_nothing(ledger: Ledger) -> None:
+    c = t.candidate.c
+    with ledger.begin() as connection:
+        execute_many(connection, sa.insert(t.candidate), [laid_up(key=key) for key in ("a", "b'\"", "c")])
+
+        def keys(condition: Any) -> list[str]:
+            return list(connection.execute(sa.select(c.key).where(condition).order_by(c.key)).scalars())
+
+        assert keys(among(connection, c.key, ["c", "b'\"", "none"])) == ["b'\"", "c"]
+        ids = list(connection.execute(sa.select(c.id).where(c.key != "c")).scalars())
+        assert keys(among(connection, c.id, [*ids, 10**12])) == ["a", "b'\""]
+        assert keys(among(connection, c.id, [])) == []
