@@ -44,7 +44,15 @@ def _maker(
         return lambda row: always
     if convert is None:
         return lambda row: row[key]
-    return lambda row: convert(row[key])
+    before: list[Any] = [None, convert(None)]  # the last value, as given and as converted: a time is that of many rows
+
+    def make(row: Mapping[str, Any]) -> Any:
+        value = row[key]
+        if value is not before[0]:
+            before[:] = value, convert(value)
+        return before[1]
+
+    return make
 
 
 def among(connection: Connection, column: sa.ColumnElement[Any], values: Sequence[int] | Sequence[str]) -> Any:

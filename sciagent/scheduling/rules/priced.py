@@ -40,6 +40,7 @@ WARM_UP_SHARE = 0.1  # of the budget, at most
 BATCH, BATCH_SHARE = 8, 0.04
 BATCH_LEFT = 0.125  # of what is left, at most, where that does not buy everything
 AHEAD = 3000  # candidates near the top that are looked at again between fits
+JUDGED = 500  # of the best, that say what a rung brings
 # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
 LESSONS = 0.03
 AT_ONCE = 1 << 14  # features, which may be wanted for a million candidates
@@ -274,7 +275,7 @@ class Priced:
             return 0.0, {}
         of = board.open[board.open < len(self.index)]
         order = np.argsort(-np.nan_to_num(self.index[of], nan=-np.inf), kind="stable")
-        of = np.sort(of[order[:AHEAD]])
+        of = np.sort(of[order[:JUDGED]])
         payoff = self.aims.payoff(self.truths, board.scores)
         chains = max(self.laws, key=lambda law: law.weight).chains
 
