@@ -10,7 +10,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from rdkit import Chem, RDLogger
+from rdkit import Chem, rdBase
 from rdkit.Chem import QED, Crippen, RDConfig, rdMolDescriptors
 from rdkit.Chem.FilterCatalog import FilterCatalog, FilterCatalogParams
 from rdkit.Chem.MolStandardize import rdMolStandardize
@@ -34,7 +34,7 @@ class PlainLoop:
     """catalogues: names of RDKit filter catalogues whose matches are refused, as `refuse_alerts` has them."""
 
     def __init__(self, catalogues: tuple[str, ...] = ()) -> None:
-        RDLogger.DisableLog("rdApp.*")
+        self._silence = rdBase.BlockLogs()  # as long as it lives
         rules = "\n".join(f"{name}\t{smirks}" for name, smirks in RULES)
         self._normaliser = rdMolStandardize.NormalizerFromData(rules, rdMolStandardize.CleanupParameters())
         self._sa_score = _scorer().calculateScore

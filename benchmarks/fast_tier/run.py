@@ -40,9 +40,8 @@ COMPARED = (
 
 def texts_of(path: Path, column: str, n: int, seed: int) -> list[str]:
     """n structures of the file, drawn at random, and as many broken ones as make BROKEN of the whole, shuffled."""
-    from rdkit import Chem, RDLogger
+    from rdkit import Chem, rdBase
 
-    RDLogger.DisableLog("rdApp.*")
     rng = random.Random(seed)
     whole = [record.text for record in read_structures(path, column) if not record.fault]
     chosen = rng.sample(whole, n)
@@ -53,8 +52,9 @@ def texts_of(path: Path, column: str, n: int, seed: int) -> list[str]:
         damaged = rng.choice(
             [text[:place], f"{text[:place]}({text[place:]}", f"{text[:place]}F{text[place + 1 :]}", ""]
         )
-        if damaged and Chem.MolFromSmiles(damaged) is None:
-            broken.append(damaged)
+        with rdBase.BlockLogs():
+            if damaged and Chem.MolFromSmiles(damaged) is None:
+                broken.append(damaged)
     mixed = chosen + broken
     rng.shuffle(mixed)
     return mixed

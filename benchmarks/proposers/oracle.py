@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from rdkit import Chem, RDLogger
+from rdkit import Chem, rdBase
 
 STEP = 100  # calls between two points of a curve
 TOP = 10
@@ -26,7 +26,7 @@ class Oracle:
     """Scores SMILES until `budget` different molecules were scored, then raises BudgetSpentError."""
 
     def __init__(self, objective: Callable[[str], float], budget: int) -> None:
-        RDLogger.DisableLog("rdApp.*")  # what searches write is not always a molecule
+        self._silence = rdBase.BlockLogs()  # as long as it lives: what searches write is not always a molecule
         self._objective = objective
         self._budget = budget
         self._scores: dict[str, float] = {}
