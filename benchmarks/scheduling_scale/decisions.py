@@ -46,7 +46,6 @@ from sciagent.campaign.pricing import Pricing  # noqa: E402
 from sciagent.store.ledger import Ledger  # noqa: E402
 
 TARGET = 1000.0  # decisions a second
-MET = {"deciding": "decisions", "sustained": "decisions, and their answers by the same process"}
 KNOWN = 0.9  # of the candidates the cheapest rung has answered for
 
 
@@ -253,9 +252,9 @@ def run(n: int, decisions: int, workers: int, folder: Path, profile: Path | None
             ledger.close()
             found[scheduler] = one | {"checked": check(path, one["decisions"], known)}
     found["plain_inserts"] = plain(folder / "template.db", folder / "priced.db", known, at_once)
-    rates = found["priced"]["decisions_a_second"]
+    sustained = found["priced"]["decisions_a_second"]["sustained"]
     found["target"] = TARGET
-    found["met"] = {what: min(rates[of].values()) >= TARGET for of, what in MET.items()}
+    found["met"] = {of: rate >= TARGET for of, rate in sustained.items()}
     return found
 
 

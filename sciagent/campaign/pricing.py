@@ -26,7 +26,7 @@ from sciagent.campaign.spec_sources import PricedSpec
 from sciagent.domain.ports import Choice
 from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.board import Purchase
-from sciagent.scheduling.rules.priced import SOME, Pace, Priced
+from sciagent.scheduling.rules.priced import SOME, Patience, Priced
 from sciagent.store import campaigns, laws
 from sciagent.store.audits import AUDIT
 
@@ -225,7 +225,7 @@ class Pricing:
             self._numeraire.weights, self._balanced = self._balanced, None
         self._cost()
         self.market.board.outlay = self._spent(purse) if self._numeraire.allowances else None
-        self.priced.pace = Pace(self._seconds(), self._took * (1 / WAITING - 1))
+        self.priced.patience = Patience(self._seconds(), self._took * (1 / WAITING - 1))
         self._queue = deque(self.priced.choose(self.market.board, self._left(purse)))
         self._wanted = None
         self._asked_at = time.monotonic()

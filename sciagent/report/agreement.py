@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.scheduling.audit import rungs
+
 Array = NDArray[np.float64]
 
 KEPT = 5000  # pairs that statistics are taken over; beyond it an unbiased sample
@@ -83,15 +85,7 @@ def spearman(x: Array, y: Array) -> float | None:
     """Pearson's correlation of the ranks, ties shared; None where one of them does not vary."""
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
-    return float(np.corrcoef(_ranks(x), _ranks(y))[0, 1])
-
-
-def _ranks(x: Array) -> Array:
-    """(n,) from 1; those who tie share the middle. SciPy has it too, in a module that takes a second to import."""
-    _, which, counts = np.unique(x, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks: Array = (last - (counts - 1) / 2)[which]
-    return ranks
+    return rungs.spearman(x, y, np.full(len(x), 1 / len(x)))
 
 
 def interval(rho: float, n: int, z: float = 1.959964) -> tuple[float, float] | None:

@@ -1,5 +1,5 @@
-"""Many rows by one statement, or of one: parameters are put together here. SQLAlchemy takes three times as long for
-it, and longer than the database takes for the rows."""
+"""Many rows by one statement, or of one: parameters are put together here. SQLAlchemy's own `execute` takes half as
+long again for 512 rows."""
 
 from __future__ import annotations
 

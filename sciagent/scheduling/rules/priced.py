@@ -48,7 +48,7 @@ SOME = 10_000  # candidates whose costs stand for all
 
 
 @dataclass(frozen=True)
-class Pace:
+class Patience:
     """A look takes time in which nobody decides anything. seconds: (k,) that a purchase of each rung lasts on all
     workers together; lasts: seconds that a batch has to last at least."""
 
@@ -67,8 +67,8 @@ class Priced:
     Attributes: `price`, payoff a unit of cost at which the budget would just be spent, as of the last fit; 0 where it
     buys everything. `index`, `expected`, `value`: (n,) of each candidate as of when it was last looked at: payoff a
     unit of cost, payoff of a terminal verification, and value at the price; NaN before. `purchases`: (n, k) expected
-    ones to come, at the price. trusted: rungs that measure what is wanted, if at another level: known to tell. `pace`:
-    set by who knows how long a look takes.
+    ones to come, at the price. trusted: rungs that measure what is wanted, if at another level: known to tell.
+    `patience`: set by who knows how long a look takes.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Priced:
         self._base = 1.0  # what one costs
         self._pupils: list[int] = []  # those that go up the whole ladder
         self.price = 0.0
-        self.pace: Pace | None = None
+        self.patience: Patience | None = None
         self.index, self.expected, self.value = np.empty(0), np.empty(0), np.empty(0)
         self.purchases: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
 
@@ -171,8 +171,8 @@ class Priced:
         if self.price > 0:  # near the end of what may be spent a batch must not be all that is left
             worth = max(min(worth, BATCH_LEFT * left), one)
         count = int(np.searchsorted(board.costs[of[order], rung[order]].cumsum(), worth, side="right"))
-        if self.pace is not None:
-            count = max(count, self.pace.count(rung[order]))
+        if self.patience is not None:
+            count = max(count, self.patience.count(rung[order]))
         batch = [Purchase(int(of[i]), int(rung[i]), float(index[i])) for i in order[: max(1, count)]]
         return self._with_lessons(board, batch, paid[:-1])
 

@@ -14,7 +14,7 @@ from sciagent.scheduling.replay.case import Case
 from sciagent.scheduling.replay.families import family
 from sciagent.scheduling.replay.schedulers import SCHEDULERS, Facts
 from sciagent.scheduling.replay.simulate import Run, simulate
-from sciagent.scheduling.rules.priced import LESSONS, Pace, Priced
+from sciagent.scheduling.rules.priced import LESSONS, Patience, Priced
 
 N, BUDGET = 3000, 0.05
 
@@ -101,10 +101,10 @@ def test_the_last_to_come_get_their_share() -> None:
 
 
 def test_a_batch_lasts_as_long_as_it_has_to() -> None:
-    pace = Pace(np.array([0.5, 2.0, np.inf]), 5.0)
-    assert pace.count(np.array([0, 1, 0, 1, 1, 1])) == 3  # the fourth brings it to five seconds
-    assert pace.count(np.array([0, 2, 0, 0])) == 1  # what takes more than workers' time is never bought ahead
-    assert Pace(np.ones(3), 0.0).count(np.array([0, 1])) == 0
+    patience = Patience(np.array([0.5, 2.0, np.inf]), 5.0)
+    assert patience.count(np.array([0, 1, 0, 1, 1, 1])) == 3  # the fourth brings it to five seconds
+    assert patience.count(np.array([0, 2, 0, 0])) == 1  # what takes more than workers' time is never bought ahead
+    assert Patience(np.ones(3), 0.0).count(np.array([0, 1])) == 0
 
 
 def test_where_a_look_takes_long_a_batch_is_large() -> None:
@@ -116,7 +116,7 @@ def test_where_a_look_takes_long_a_batch_is_large() -> None:
     board.scores[some], board.closed[some], board.out[some] = case.truth.scores[some], True, True
     board.scores[:, :2], board.closed[:, :2] = case.truth.scores[:, :2], True
     short = len(rule.choose(board, case.truth.exhaustive))
-    rule.pace = Pace(np.full(k, 0.01), 6.0)
+    rule.patience = Patience(np.full(k, 0.01), 6.0)
     assert len(rule.choose(board, case.truth.exhaustive)) >= 599 > 2 * short
 
 
