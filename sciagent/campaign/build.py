@@ -50,11 +50,18 @@ class BuiltRung:
     def is_fast(self) -> bool:
         return self.verifier.tier is Tier.FAST
 
-    def reservation(self, candidate: Candidate) -> Cost:
-        """What must be left in the budget before the candidate's job is started. Nothing where the verifier cannot say
-        it: then the job is started for the error to be recorded."""
-        declared = cost_or_none(self.verifier, candidate)
+    def declared(self, candidate: Candidate) -> Cost | None:
+        """What the verifier expects to spend; None where it cannot say it."""
+        return cost_or_none(self.verifier, candidate)
+
+    def reserves(self, declared: Cost | None) -> Cost:
+        """What must be left in the budget before a job is started. Nothing where the verifier cannot say it: then the
+        job is started for the error to be recorded."""
         return Cost() if declared is None else self.cost_model.reservation(declared)
+
+    def reservation(self, candidate: Candidate) -> Cost:
+        """The same for a candidate."""
+        return self.reserves(self.declared(candidate))
 
 
 class Built:

@@ -19,7 +19,7 @@ from sciagent.execution.local import Completed
 from sciagent.store import campaigns, jobs
 from sciagent.store.campaigns import DriverLease
 from sciagent.store.jobs import AttemptEnd, Bill, JobEnd
-from sciagent.verification.cost import cost_or_none, unmeasured
+from sciagent.verification.cost import unmeasured
 from sciagent.verification.host import HostResult
 from sciagent.verification.scratch import remove_folder
 
@@ -105,12 +105,13 @@ class _Ended:
         """What was measured; and, of a job that came to an end, what nobody measures as it was declared."""
         if self.outcome is Outcome.LOST:
             return self.result.cost
-        declared = cost_or_none(self.ticket.rung.verifier, self.ticket.candidate)
-        return self.result.cost + unmeasured(declared or Cost())
+        return self.result.cost + unmeasured(self.ticket.declared or {})
 
     def found(self, artifacts: tuple[tuple[str, str, int, str], ...]) -> Result:
         one = self.ticket
-        return Result(one.rung, one.claim.attempt_id, one.key, one.candidate, one.candidate_id, self.result, artifacts)
+        return Result(
+            one.rung, one.claim.attempt_id, one.key, one.candidate_id, one.declared, self.result, artifacts
+        )  # fmt: skip
 
     @property
     def settling(self) -> Settling:

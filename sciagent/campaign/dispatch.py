@@ -31,15 +31,28 @@ WINDOW = 512  # how many waiting candidates of each rung a rule sees at once
 
 @dataclass(frozen=True)
 class Ticket:
-    """A job in the pool. ahead: it was claimed before a worker was free."""
+    """A job in the pool. declared: what its verifier expects to spend, None where it cannot say. ahead: it was claimed
+    before a worker was free."""
 
     claim: Claim
     rung: BuiltRung
     candidate_id: int
     candidate: Candidate
     key: EvidenceKey
+    declared: Cost | None
     reservation: Cost
     ahead: bool = False
+
+
+@dataclass(frozen=True)
+class _Started:
+    """What becomes a ticket once there is a job."""
+
+    choice: Choice
+    key: EvidenceKey
+    declared: Cost | None
+    reservation: Cost
+    group: Group[Ticket]
 
 
 def choose(connection: Connection, built: Built, purse: Purse, slots: int, first_only: bool) -> list[Choice]:
@@ -95,7 +108,7 @@ def promote(
     loaded = candidates.load(connection, [one.id for one in choices])
     known = _known(connection, built, choices)
     decided: list[_Decided] = []
-    started: list[tuple[Choice, Cost, Group[Ticket]]] = []
+    started: list[_Started] = []
     for choice in choices:
         rung = built.rungs[choice.position]
         if (evidence_id := known.get((choice.position, choice.id))) is not None:
@@ -103,18 +116,19 @@ def promote(
             purse.reuse(choice.position)
             done.reused = True
             continue
-        reservation = rung.reservation(loaded[choice.id])
+        declared = rung.declared(loaded[choice.id])
+        reservation = rung.reserves(declared)
         if not purse.fits(reservation):
             done.blocked = True
             continue
-        many = Cost({r: MARGIN * amount for r, amount in reservation.items()})
-        ample = rung.cost_model.learnt and purse.fits(many)
+        ample = rung.cost_model.learnt and purse.fits({r: MARGIN * amount for r, amount in reservation.items()})
         group = places.find(choice.position, ample)
         if group is None:
             break
         decided.append((choice, "run", choice.why, None))
         group.reserve(1)
-        started.append((choice, reservation, group))
+        key = rung.verifier.evidence_key(loaded[choice.id])
+        started.append(_Started(choice, key, declared, reservation, group))
         purse.reserve(choice.position, reservation)
     _decide(connection, built, decided)
     settle(connection, built, [Settling(c.id, c.position) for c, action, *_ in decided if action == "reuse"])
@@ -135,26 +149,29 @@ def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> d
 
 def _start(
     connection: Connection, built: Built, owner: str, loaded: Mapping[int, Candidate],
-    started: Sequence[tuple[Choice, Cost, Group[Ticket]]],
+    started: Sequence[_Started],
 ) -> None:  # fmt: skip
-    """Jobs, reservations, leases, and the candidates' new standing."""
-    keys = [built.rungs[choice.position].verifier.evidence_key(loaded[choice.id]) for choice, _, _ in started]
-    new = [
-        NewJob(built.row.id, built.rungs[choice.position].id, choice.id, 0, key.hash, choice.index)
-        for key, (choice, _, _) in zip(keys, started, strict=True)
-    ]
-    ids = jobs.create_many(connection, new)
-    jobs.reserve_many(connection, built.row.id, {i: held for i, (_, held, _) in zip(ids, started, strict=True)})
-    for position in sorted({choice.position for choice, _, _ in started}):
-        mine = [choice.id for choice, _, _ in started if choice.position == position]
-        standings.update_alike(connection, built.row.id, mine, standing=Standing.PENDING, position=position)
-    claims: dict[int, Claim] = {}
-    for state, waits in ((AttemptState.RUNNING, False), (AttemptState.CLAIMED, True)):
-        mine = [i for i, (_, _, group) in zip(ids, started, strict=True) if group.waits is waits]
-        claims |= jobs.claim_many(connection, mine, owner, state=state)
-    for job_id, key, (choice, reservation, group) in zip(ids, keys, started, strict=True):
-        rung, candidate = built.rungs[choice.position], loaded[choice.id]
-        group.jobs.append(Ticket(claims[job_id], rung, choice.id, candidate, key, reservation, group.waits))
+    """Jobs under lease, reservations, and the candidates' new standing."""
+    new: dict[AttemptState, list[NewJob]] = {}
+    waiting: dict[AttemptState, list[_Started]] = {}
+    for one in started:
+        choice, rung, key = one.choice, built.rungs[one.choice.position], one.key
+        job = NewJob(built.row.id, rung.id, choice.id, 0, key.hash, choice.index)
+        state = AttemptState.CLAIMED if one.group.waits else AttemptState.RUNNING
+        new.setdefault(state, []).append(job)
+        waiting.setdefault(state, []).append(one)
+    claims = jobs.start_many(connection, new, owner)
+    pairs = [pair for state, mine in waiting.items() for pair in zip(claims[state], mine, strict=True)]
+    jobs.reserve_many(connection, built.row.id, {claim.job_id: one.reservation for claim, one in pairs})
+    for position in sorted({one.choice.position for one in started}):
+        ids = [one.choice.id for one in started if one.choice.position == position]
+        standings.update_alike(connection, built.row.id, ids, standing=Standing.PENDING, position=position)
+    for claim, one in pairs:
+        rung = built.rungs[one.choice.position]
+        ticket = Ticket(
+            claim, rung, one.choice.id, loaded[one.choice.id], one.key, one.declared, one.reservation, one.group.waits
+        )
+        one.group.jobs.append(ticket)
 
 
 def take_queued(
@@ -181,7 +198,8 @@ def take_queued(
             continue
         rung = by_id[rung_id]
         candidate = candidates.load(connection, [candidate_id])[candidate_id]
-        reservation = held or rung.reservation(candidate)
+        declared = rung.declared(candidate)
+        reservation = held or rung.reserves(declared)
         if not held and not purse.fits(reservation):
             wait.add(rung_id)
             continue
@@ -191,7 +209,7 @@ def take_queued(
                 jobs.reserve(connection, built.row.id, job_id, reservation)
                 purse.hold(reservation)
             key = rung.verifier.evidence_key(candidate)
-            tickets.append(Ticket(claim, rung, candidate_id, candidate, key, reservation))
+            tickets.append(Ticket(claim, rung, candidate_id, candidate, key, declared, reservation))
     return tickets
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.judge import Answer, Judgement, Place, judge, place, under
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.cost import Cost
 from sciagent.domain.directives import NOWHERE
 from sciagent.domain.evidence import EvidenceKey
 from sciagent.domain.outcomes import Outcome, Verdict
@@ -19,7 +19,6 @@ from sciagent.store import directives, evidence, jobs, standings
 from sciagent.store.evidence import NewEvidence, Recorded
 from sciagent.store.jobs import CostSeen
 from sciagent.store.ledger import Ledger
-from sciagent.verification.cost import cost_or_none
 from sciagent.verification.host import HostResult
 
 
@@ -38,13 +37,14 @@ def store_files(ledger: Ledger, results: Sequence[HostResult]) -> list[tuple[tup
 
 @dataclass(frozen=True)
 class Result:
-    """What the host brought back of one candidate, with the artifacts already in the store."""
+    """What the host brought back of one candidate, with the artifacts already in the store. declared: what it was
+    expected to cost, None where the verifier could not say."""
 
     rung: BuiltRung
     attempt_id: int
     key: EvidenceKey
-    candidate: Candidate
     candidate_id: int
+    declared: Cost | None
     result: HostResult
     artifacts: tuple[tuple[str, str, int, str], ...]
 
@@ -67,7 +67,7 @@ def record_results(connection: Connection, found: Sequence[Result]) -> None:
     for f in good:
         v = f.rung.verifier
         if not f.rung.is_fast:
-            declared, actual = cost_or_none(v, f.candidate), f.result.cost
+            declared, actual = f.declared, f.result.cost
             if declared is None:
                 continue
             seen.append(CostSeen(v.name, v.version, v.settings_hash, f.candidate_id, f.attempt_id, declared, actual))

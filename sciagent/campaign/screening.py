@@ -101,7 +101,7 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
                     jobs.book(connection, built.row.id, rung.id, attempt, Cost(result.cost))
                     record_results(
                         connection,
-                        [Result(rung, attempt, v.evidence_key(candidate), candidate, named.id, result, files)],
+                        [Result(rung, attempt, v.evidence_key(candidate), named.id, None, result, files)],
                     )
                 if _is_block(rung, f.outcome):
                     against.append(f"{f.reason}: {f.detail}")

@@ -92,8 +92,9 @@ def _one_rung(
             connection, attempt_id, state, cost=result.cost, wall_seconds=result.wall_seconds, outcome=f.outcome,
             reason=f.reason, detail=f.detail,
         )  # fmt: skip
+        declared = rung.declared(candidate)
         record_results(
-            connection, [Result(rung, attempt_id, v.evidence_key(candidate), candidate, candidate_id, result, files)]
+            connection, [Result(rung, attempt_id, v.evidence_key(candidate), candidate_id, declared, result, files)]
         )
     judgement = judge(rung.rules, f.outcome, f.reason, f.detail, f.measured)
     answer = Answer(rung.rules.position, judgement, f.measured if f.outcome is Outcome.OK else ())

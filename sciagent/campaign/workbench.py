@@ -285,8 +285,8 @@ class CampaignWorkbench:
                 rung,
                 attempt_id,
                 rung.verifier.evidence_key(entry.candidate),
-                entry.candidate,
                 ids[entry.candidate.key],
+                None,
                 result,
                 artifacts,
             )

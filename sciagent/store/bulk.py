@@ -22,37 +22,33 @@ def execute_many(connection: Connection, statement: sa.Insert | sa.Update, rows:
         statement = statement.inline()  # else PostgreSQL is asked for the ids
     dialect = connection.dialect
     compiled = statement.compile(dialect=dialect, column_keys=list(rows[0]))
-    binds = {name: bind for bind, name in compiled.bind_names.items()}
-    makers = {
-        name: _maker(bind.type.dialect_impl(dialect).bind_processor(dialect), bind.key, compiled.params[name], rows[0])
-        for name, bind in binds.items()
+    columns = {
+        name: _column(bind.type.dialect_impl(dialect).bind_processor(dialect), bind.key, compiled.params[name], rows)
+        for bind, name in compiled.bind_names.items()
     }
     if dialect.positional:
-        order = [makers[name] for name in compiled.positiontup or ()]
-        connection.exec_driver_sql(str(compiled), [tuple([make(row) for make in order]) for row in rows])
+        order = [columns[name] for name in compiled.positiontup or ()]
+        connection.exec_driver_sql(str(compiled), list(zip(*order, strict=True)))
     else:
-        named = [{name: make(row) for name, make in makers.items()} for row in rows]
+        named = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         connection.exec_driver_sql(str(compiled), named)
 
 
-def _maker(
-    convert: Callable[[Any], Any] | None, key: str, constant: Any, row: Mapping[str, Any]
-) -> Callable[[Mapping[str, Any]], Any]:
-    """What a parameter is, of a row."""
-    if key not in row:
-        always = convert(constant) if convert else constant
-        return lambda row: always
+def _column(
+    convert: Callable[[Any], Any] | None, key: str, constant: Any, rows: Sequence[Mapping[str, Any]]
+) -> list[Any]:
+    """A parameter of each row."""
+    if key not in rows[0]:
+        return [convert(constant) if convert else constant] * len(rows)
     if convert is None:
-        return lambda row: row[key]
-    before: list[Any] = [None, convert(None)]  # the last value, as given and as converted: a time is that of many rows
-
-    def make(row: Mapping[str, Any]) -> Any:
+        return [row[key] for row in rows]
+    found, before, made = [], object(), None
+    for row in rows:
         value = row[key]
-        if value is not before[0]:
-            before[:] = value, convert(value)
-        return before[1]
-
-    return make
+        if value is not before:  # a time is that of many rows
+            before, made = value, convert(value)
+        found.append(made)
+    return found
 
 
 def among(connection: Connection, column: sa.ColumnElement[Any], values: Sequence[int] | Sequence[str]) -> Any:

@@ -105,7 +105,7 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
             formula,
             n_atoms,
             inchikey,
-        ) in connection.execute(query.where(among(connection, c.id, ids[start : start + CHUNK]))):
+        ) in connection.execute(query.where(among(connection, c.id, ids[start : start + CHUNK]))).all():
             found[id_] = (
                 molecule_from_columns(text, identity, charge, multiplicity, formula, n_atoms, inchikey)
                 if tuple(origin) == ours

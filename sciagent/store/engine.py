@@ -16,6 +16,10 @@ from sciagent.errors import LedgerError, UsageError
 BUSY_SECONDS = 15
 CACHE_KIB = 65536  # of pages a connection; the default, 2 MB, does not hold the inner pages of a large ledger
 
+# of 4 KiB in the log before they are written into the file; after the default, 1000, each page of an index is written
+# again for every few hundred rows
+LOG_PAGES = 16384
+
 
 def ledger_url(text: str) -> URL:
     """A file path means SQLite; otherwise a SQLAlchemy URL of SQLite or PostgreSQL. Raises UsageError."""
@@ -52,6 +56,7 @@ def connect(url: URL) -> Engine:
         # a commit survives the kill of any process; a power cut may take the last commits, whole, and damages nothing
         cursor.execute("PRAGMA synchronous=NORMAL")
         cursor.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+        cursor.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
         cursor.execute("PRAGMA foreign_keys=ON")
         # else INSERT OR REPLACE deletes a row without asking the append-only triggers
         cursor.execute("PRAGMA recursive_triggers=ON")

@@ -58,6 +58,7 @@ class Recorded:
 
 
 _RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark")
+_ONE = sa.select(*(t.evidence.c[name] for name in _RECORDED))
 
 
 def next_watermark(connection: Connection, n: int = 1) -> int:
@@ -111,7 +112,7 @@ def ids_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
     e, found = t.evidence.c, {}
     for start in range(0, len(keys), CHUNK):
         rows = connection.execute(sa.select(e.key, e.id).where(among(connection, e.key, keys[start : start + CHUNK])))
-        found.update({key: int(id_) for key, id_ in rows})
+        found.update({key: int(id_) for key, id_ in rows.all()})
     return found
 
 
@@ -133,7 +134,7 @@ def _record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     rows = [_row(one, first + i, now) for i, one in enumerate(new)]
     execute_many(connection, sa.insert(e), rows)
     query = sa.select(e.c.watermark, e.c.id).where(e.c.watermark.between(first, first + len(new) - 1))
-    made = {int(watermark): int(id_) for watermark, id_ in connection.execute(query)}
+    made = {int(watermark): int(id_) for watermark, id_ in connection.execute(query).all()}
     ids = [made[row["watermark"]] for row in rows]
     named = {m.property for one in new for m in one.finding.measured}
     at = {m.level for one in new for m in one.finding.measured}
@@ -258,19 +259,19 @@ def _all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequen
     for start in range(0, len(candidate_ids), CHUNK):
         some = candidate_ids[start : start + CHUNK]
         chunk = query.where(among(connection, e.candidate_id, some)).order_by(e.replicate, e.id)
-        rows = list(connection.execute(chunk).mappings())
-        values = measured_of(connection, [r["id"] for r in rows])
-        yield from (_recorded(r, values.get(r["id"], ())) for r in rows)
+        rows = connection.execute(chunk).all()
+        values = measured_of(connection, [row[0] for row in rows])
+        yield from (_recorded(row, values.get(row[0], ())) for row in rows)
 
 
 def get(connection: Connection, evidence_id: int) -> Recorded:
-    row = connection.execute(sa.select(t.evidence).where(t.evidence.c.id == evidence_id)).mappings().one()
+    row = connection.execute(_ONE.where(t.evidence.c.id == evidence_id)).one()
     return _recorded(row, measured_of(connection, [evidence_id]).get(evidence_id, ()))
 
 
 def by_key(connection: Connection, key: str) -> Recorded | None:
-    row = connection.execute(sa.select(t.evidence).where(t.evidence.c.key == key)).mappings().one_or_none()
-    return None if row is None else _recorded(row, measured_of(connection, [row["id"]]).get(row["id"], ()))
+    row = connection.execute(_ONE.where(t.evidence.c.key == key)).one_or_none()
+    return None if row is None else _recorded(row, measured_of(connection, [row[0]]).get(row[0], ()))
 
 
 def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, tuple[Measured, ...]]:
@@ -305,8 +306,7 @@ def _levels(connection: Connection, level_ids: Set[int]) -> dict[int, Level]:
     return {int(id_): Level(**spec) for id_, spec in connection.execute(query)} if level_ids else {}
 
 
-def _recorded(row: Any, measured: tuple[Measured, ...]) -> Recorded:
-    return Recorded(
-        row["id"], row["key"], row["candidate_id"], Outcome(row["outcome"]),
-        Reason(row["reason"]) if row["reason"] else None, row["detail"] or "", row["watermark"], measured,
-    )  # fmt: skip
+def _recorded(row: Sequence[Any], measured: tuple[Measured, ...]) -> Recorded:
+    id_, key, candidate_id, outcome, reason, detail, watermark = row
+    why = Reason(reason) if reason else None
+    return Recorded(id_, key, candidate_id, Outcome(outcome), why, detail or "", watermark, measured)

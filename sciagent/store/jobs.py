@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import ATTEMPT_TRANSITIONS, AttemptState, JobState, check_transition
@@ -59,27 +58,74 @@ class NewJob:
     evidence_key: str
     priority: float
 
+    @property
+    def place(self) -> tuple[int, ...]:
+        """What there is one of."""
+        return self.campaign_id, self.rung_id, self.candidate_id, self.replicate
+
 
 def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
     """Queued jobs, ids in order; one that was cancelled before is queued again. Raises LedgerError if one of them
-    stands already."""
-    if not new:
-        return []
+    stands already. Jobs of a campaign are made under the lock of its row."""
+    there = _there(connection, new)
+    if standing := [one for one in new if one.place in there and there[one.place][1] != JobState.CANCELLED]:
+        raise LedgerError(f"rung {standing[0].rung_id} has a job on candidate {standing[0].candidate_id} already")
+    j, now = t.job.c, db_now(connection)
+    again = [
+        {"of": there[one.place][0], "state": JobState.QUEUED, "priority": one.priority, "outcome": None,
+         "updated_at": now} for one in new if one.place in there
+    ]  # fmt: skip
+    execute_many(connection, sa.update(t.job).where(j.id == sa.bindparam("of")), again)
+    fresh = [one for one in new if one.place not in there]
+    _insert(connection, fresh, {"state": JobState.QUEUED, "attempts": 0, "fence": 0, "created_at": now})
+    there |= _there(connection, fresh)
+    return [there[one.place][0] for one in new]
+
+
+def _insert(connection: Connection, new: Sequence[NewJob], alike: Mapping[str, Any]) -> None:
+    same = {**alike, "updated_at": alike["created_at"], "kills": 0, "cancel_requested": False}
+    execute_many(connection, sa.insert(t.job), [{**vars(one), **same} for one in new])
+
+
+def _there(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, JobState]]:
+    """(id, state) of those that are in the ledger, by their place in it."""
+    j, found = t.job.c, dict[tuple[int, ...], tuple[int, JobState]]()
+    of = dict[tuple[int, int], list[int]]()
+    for one in new:
+        of.setdefault((one.campaign_id, one.rung_id), []).append(one.candidate_id)
+    for (campaign_id, rung_id), ids in of.items():
+        for start in range(0, len(ids), CHUNK):
+            some = among(connection, j.candidate_id, ids[start : start + CHUNK])
+            query = sa.select(j.id, j.state, j.candidate_id, j.replicate).where(
+                j.campaign_id == campaign_id, j.rung_id == rung_id, some
+            )
+            for id_, state, candidate_id, replicate in connection.execute(query).all():
+                found[campaign_id, rung_id, candidate_id, replicate] = int(id_), JobState(state)
+    return found
+
+
+def start_many(
+    connection: Connection, new: Mapping[AttemptState, Sequence[NewJob]], owner: str,
+    lease_seconds: float = LEASE_SECONDS,
+) -> dict[AttemptState, list[Claim]]:  # fmt: skip
+    """Jobs that are claimed as they are made, in order. new: by the state of their attempts, as for `claim_many`.
+    Raises what `create_many` raises."""
     now = db_now(connection)
-    rows = [{**vars(one), "state": JobState.QUEUED, "created_at": now, "updated_at": now} for one in new]
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    j, statement = t.job.c, dialect.insert(t.job)
-    taken = statement.excluded
-    upsert = statement.on_conflict_do_update(
-        index_elements=["campaign_id", "rung_id", "candidate_id", "replicate"],
-        set_={"state": taken.state, "priority": taken.priority, "outcome": None, "updated_at": taken.updated_at},
-        where=j.state == JobState.CANCELLED,
-    ).returning(j.id, j.campaign_id, j.rung_id, j.candidate_id, j.replicate)
-    made = {tuple(key): int(id_) for id_, *key in connection.execute(upsert, rows)}
-    places = [(one.campaign_id, one.rung_id, one.candidate_id, one.replicate) for one in new]
-    if there := [place for place in places if place not in made]:
-        raise LedgerError(f"rung {there[0][1]} has a job on candidate {there[0][2]} already")
-    return [made[place] for place in places]
+    alike = {
+        "state": JobState.RUNNING, "attempts": 1, "fence": 1, "lease_owner": owner, "created_at": now,
+        "lease_until": now + timedelta(seconds=lease_seconds),
+    }  # fmt: skip
+    found = {}
+    for state, mine in new.items():
+        there = _there(connection, mine)
+        old, fresh = ([one for one in mine if (one.place in there) is is_old] for is_old in (True, False))
+        claims = claim_many(connection, create_many(connection, old), owner, state=state, lease_seconds=lease_seconds)
+        _insert(connection, fresh, alike)
+        there |= _there(connection, fresh)
+        taken = [(there[one.place][0], 1, one.campaign_id, one.rung_id) for one in fresh]
+        claims |= _attempt(connection, taken, owner, state, now)
+        found[state] = [claims[there[one.place][0]] for one in mine]
+    return found
 
 
 def of_candidate(connection: Connection, campaign_id: int, candidate_id: int, rung_ids: Sequence[int]) -> list[Any]:
@@ -153,18 +199,31 @@ def claim_many(
             )
             .returning(j.id, j.fence, j.campaign_id, j.rung_id)
         ).all()  # fmt: skip
-    if not taken:
-        return {}
+    return _attempt(connection, [tuple(one) for one in taken], owner, state, now)
+
+
+def _attempt(
+    connection: Connection, taken: Sequence[tuple[int, ...]], owner: str, state: AttemptState, now: datetime
+) -> dict[int, Claim]:  # fmt: skip
+    """A live attempt of each job. taken: (job id, fence, campaign id, rung id)."""
+    nothing = dict[str, float]()
     rows = [
         {
             "campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence, "owner": owner,
-            "state": state, "n_candidates": 1, "cost": {}, "started_at": now, "heartbeat_at": now,
+            "state": state, "n_candidates": 1, "cost": nothing, "started_at": now, "heartbeat_at": now,
         }
         for job_id, fence, campaign_id, rung_id in taken
     ]  # fmt: skip
-    a = t.attempt.c
-    made = connection.execute(sa.insert(t.attempt).returning(a.id, a.job_id, a.fence), rows)
-    return {job_id: Claim(job_id, int(attempt_id), fence) for attempt_id, job_id, fence in made}
+    execute_many(connection, sa.insert(t.attempt), rows)
+    a, fences = t.attempt.c, {job_id: fence for job_id, fence, *_ in taken}
+    found = dict[int, Claim]()
+    for start in range(0, len(taken), CHUNK):
+        some = [job_id for job_id, *_ in taken[start : start + CHUNK]]
+        query = sa.select(a.id, a.job_id, a.fence).where(among(connection, a.job_id, some))
+        for id_, job_id, fence in connection.execute(query).all():
+            if fence == fences[job_id]:  # else of an earlier attempt
+                found[job_id] = Claim(job_id, int(id_), fence)
+    return found
 
 
 def begun(connection: Connection, claims: Sequence[Claim]) -> None:
@@ -228,7 +287,7 @@ def end_attempts(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     """Raises ValueError for an end that the state of the attempt does not allow."""
     a = t.attempt.c
     query = sa.select(a.id, a.state).where(among(connection, a.id, [one.attempt_id for one in ends]))
-    old = {int(id_): AttemptState(state) for id_, state in connection.execute(query)}
+    old = {int(id_): AttemptState(state) for id_, state in connection.execute(query).all()}
     for one in ends:
         check_transition(ATTEMPT_TRANSITIONS, old[one.attempt_id], one.state)
     now = db_now(connection)
@@ -281,7 +340,7 @@ def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
     query = sa.select(j.id, j.fence).where(
         among(connection, j.id, [one.claim.job_id for one in ends]), j.state.in_(_LIVE)
     )
-    live = {int(id_): fence for id_, fence in connection.execute(query.with_for_update())}
+    live = {int(id_): fence for id_, fence in connection.execute(query.with_for_update()).all()}
     mine = [one for one in ends if live.get(one.claim.job_id) == one.claim.fence]
     now = db_now(connection)
     alike: dict[tuple[JobState, str, int], list[int]] = {}
@@ -299,7 +358,7 @@ def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
 def kills_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
     """How many workers each job has killed."""
     query = sa.select(t.job.c.id, t.job.c.kills).where(among(connection, t.job.c.id, job_ids))
-    return {int(id_): int(kills) for id_, kills in connection.execute(query)}
+    return {int(id_): int(kills) for id_, kills in connection.execute(query).all()}
 
 
 def orphans(connection: Connection, campaign_id: int, owner: str) -> list[Any]:

@@ -95,7 +95,7 @@ _STANDS = (_CC.candidate_id, _CC.seq, _CC.standing, _CC.position, _CC.depth)
 def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -> list[Stands]:
     """Candidates from sequence number `first` on, in order."""
     query = sa.select(*_STANDS).where(_CC.campaign_id == campaign_id, _CC.seq >= first).order_by(_CC.seq).limit(limit)
-    return [_stands(row) for row in connection.execute(query)]
+    return [_stands(row) for row in connection.execute(query).all()]
 
 
 def of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> list[Stands]:
@@ -103,7 +103,7 @@ def of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -
     query = sa.select(*_STANDS).where(
         _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids)
     )
-    return [_stands(row) for row in connection.execute(query)]
+    return [_stands(row) for row in connection.execute(query).all()]
 
 
 def climbed(connection: Connection, campaign_id: int, limit: int) -> list[int]:

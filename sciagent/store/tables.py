@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,6 +30,7 @@ APPEND_ONLY = (
 )  # fmt: skip
 Id = sa.BigInteger().with_variant(Integer(), "sqlite")
 Key = String(64)
+_ENCODE = json.JSONEncoder(allow_nan=False).encode
 _UNSTORABLE = re.compile("[\\x00\\ud800-\\udfff]")
 
 
@@ -50,7 +52,7 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
 
 def storable(text: str) -> str:
     """PostgreSQL takes neither null characters nor lone surrogates, and engines print both: they become U+FFFD."""
-    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text if text.isprintable() else _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _storable_json(value: Any) -> Any:
@@ -84,6 +86,21 @@ class Json(sa.types.TypeDecorator[Any]):
 
     def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[Any]:
         return dialect.type_descriptor(JSONB() if dialect.name == "postgresql" else sa.JSON())
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
+        """What can be stored as it is, nearly all, is written without looking at each part of it first."""
+        carefully = super().bind_processor(dialect)
+        if dialect.name == "postgresql" or carefully is None:
+            return carefully
+
+        def process(value: Any) -> Any:
+            try:
+                text = _ENCODE(value)
+            except (TypeError, ValueError):  # a mapping that is no dict, NaN, infinity
+                return carefully(value)
+            return carefully(value) if value is None or "\\u0000" in text or "\\ud" in text else text
+
+        return process
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         return _storable_json(value)

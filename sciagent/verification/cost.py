@@ -16,6 +16,7 @@ MIN_OBSERVATIONS = 5
 UNLEARNT_FACTOR = 3.0  # the 90th percentile is taken as 3x what is declared until there are observations
 WINDOW = 200
 MEASURED = frozenset({"core_seconds"})  # by the host; jobs that take longer than declared teach it by how much
+NOTHING = Cost()
 MAX_AMOUNT = 1e12  # of any resource; 30 000 years of one core
 
 
@@ -76,7 +77,7 @@ class CostModel:
 
 def unmeasured(declared: Mapping[str, float]) -> Cost:
     """The part that nobody measures while a job runs: it is booked as it was declared."""
-    return Cost({r: a for r, a in declared.items() if r not in MEASURED})
+    return NOTHING if declared.keys() <= MEASURED else Cost({r: a for r, a in declared.items() if r not in MEASURED})
 
 
 def _scaled(declared: Mapping[str, float], factor: float) -> Cost:

@@ -200,12 +200,12 @@ def test_a_rate_that_is_used_up_holds_back_only_what_takes_it(
 ) -> None:
     """The first thirty would take a slot in the laboratory, and there is none before next week; the others go on."""
     built = enter(ledger, tmp_path, "{core_seconds: 100, lab_slots: {amount: 1, per: week}}")
-    declared, slotted = BuiltRung.reservation, {parse_molecule(text).text for text in MOLECULES[:30]}
+    core_seconds, slotted = BuiltRung.declared, {parse_molecule(text).text for text in MOLECULES[:30]}
 
-    def reservation(self: BuiltRung, candidate: Any) -> Cost:
-        return declared(self, candidate) + Cost(lab_slots=float(candidate.text in slotted))
+    def declared(self: BuiltRung, candidate: Any) -> Cost:
+        return (core_seconds(self, candidate) or Cost()) + Cost(lab_slots=float(candidate.text in slotted))
 
-    monkeypatch.setattr(BuiltRung, "reservation", reservation)
+    monkeypatch.setattr(BuiltRung, "declared", declared)
     with Driver(built) as driver:
         driver._purse.spend(Cost(lab_slots=1))
         assert driver.run() is CampaignState.BUDGET_SPENT

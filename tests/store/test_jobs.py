@@ -247,6 +247,32 @@ def test_several_jobs_are_made_at_once_and_none_twice(ledger: Ledger, row: Campa
             jobs.create_many(connection, new[1:])
 
 
+def test_jobs_are_claimed_as_they_are_made(ledger: Ledger, row: CampaignRow) -> None:
+    """One of them was cancelled before, after an attempt: it goes on under its next fence."""
+    with ledger.begin() as connection:
+        ids = rows.entered(connection, row, 4)
+        rung_id = campaigns.rungs(connection, row.id)[0].id
+        new = [jobs.NewJob(row.id, rung_id, i, 0, f"{i:064d}", 1.0) for i in ids]
+        [old] = jobs.create_many(connection, new[:1])
+        jobs.give_back(connection, [jobs.claim_many(connection, [old], "a")[old]])
+        assert jobs.cancel_queued(connection, old)
+        asked = {AttemptState.CLAIMED: [new[1], new[0]], AttemptState.RUNNING: [new[2]]}
+        claims = jobs.start_many(connection, asked, "me")
+        [second, first], [third] = claims[AttemptState.CLAIMED], claims[AttemptState.RUNNING]
+        assert (first.job_id, first.fence, second.fence, third.fence) == (old, 2, 1, 1)
+        states = {job_id: state for _, job_id, _, _, state, *_ in jobs.orphans(connection, row.id, "others")}
+        assert states == {first.job_id: "claimed", second.job_id: "claimed", third.job_id: "running"}
+        assert jobs.claim_many(connection, [first.job_id, second.job_id, third.job_id], "other") == {}
+        with pytest.raises(LedgerError, match="already"):
+            jobs.start_many(connection, {AttemptState.RUNNING: [new[3], new[1]]}, "me")
+    with ledger.begin() as connection:
+        jobs.begun(connection, [first, second])
+        ended = jobs.finish_many(connection, [jobs.JobEnd(one, JobState.DONE, "ok") for one in (first, second, third)])
+    assert ended == {first.job_id, second.job_id, third.job_id}
+    found = [stored(ledger, one.job_id) for one in (first, second, third)]
+    assert [(one["candidate_id"], one["attempts"]) for one in found] == list(zip(ids[:3], (2, 1, 1), strict=True))
+
+
 def test_jobs_that_end_differently_end_at_once(ledger: Ledger, row: CampaignRow) -> None:
     one, two, three = make(ledger, row, 3)
     with ledger.begin() as connection:

@@ -94,6 +94,7 @@ def test_nothing_is_scanned(ledger: Ledger, name: str) -> None:
 
 CLAIM = jobs.Claim(1, 1, 1)
 WRITES: dict[str, Callable[[Any, int], object]] = {
+    "start_many": lambda c, i: jobs._there(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),
     "claim_many": lambda c, i: jobs.claim_many(c, [1, 2], "me"),
     "begun": lambda c, i: jobs.begun(c, [CLAIM]),
     "finish_many": lambda c, i: jobs.finish_many(c, [jobs.JobEnd(CLAIM, JobState.DONE, "ok")]),
