@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.scheduling.law.interval import reach
 from sciagent.scheduling.law.kernel import CENTRES, Hyper
 from sciagent.scheduling.law.process import MAX_FIT_ROWS, Process, Rows, fit_hyper
 from sciagent.scheduling.law.similarity import Similarity
@@ -78,7 +79,8 @@ class Chain:
     standard uncertainties of the scores, 0 where unknown: an answer that is known badly teaches less. Needs one
     terminal answer.
 
-    Attributes: `hyper`, by rung; `log_loss`, the leave-one-out record of "is a hit", nats, summed over the rows. A
+    Attributes: `hyper`, by rung; `log_loss`, the leave-one-out record of "is a hit", nats, summed over the rows;
+    `reach`, standard deviations that nine in ten terminal answers lie within, by the same record: see `interval`. A
     rung that says several things is several columns.
     """
 
@@ -184,6 +186,7 @@ class Chain:
             self._trust = Trust.of(mean, spread, whole.y)
             spread = spread * self._trust(mean)
             self.log_loss = self._truth.log_loss(mean, np.sqrt(spread), whole.y)
+            self.reach = reach(np.abs(whole.y - mean) / np.sqrt(spread))
 
     def _choose_basis(self, rows: Places) -> Places | None:
         """Places in `rows`; None: all."""
