@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built, open_for_people
 from sciagent.campaign.columns import Reading, read
+from sciagent.campaign.foretold import foretold, sentence
 from sciagent.campaign.market import Market
 from sciagent.campaign.numeraire import Allowance, Numeraire
 from sciagent.campaign.spec import CampaignSpec
@@ -207,8 +208,8 @@ def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_
 
 def _nothing(text: str) -> dict[str, Any]:
     names = (
-        "value", "p_hit", "expected", "index", "price", "ahead", "next_rung", "next_cost", "next_share", "later",
-        "law_version", "law_watermark", "watermark", "units",
+        "value", "p_hit", "expected", "foretold", "index", "price", "ahead", "next_rung", "next_cost", "next_share",
+        "later", "law_version", "law_watermark", "watermark", "units",
     )  # fmt: skip
     return dict.fromkeys(names) | {"text": text}
 
@@ -228,6 +229,7 @@ def _told(connection: Connection, remade: Remade, candidate_id: int, found: Prom
     share = float(market.board.costs[row, found.rung]) if limited else None
     told = {
         "value": found.value, "p_hit": found.expected if hits else None, "expected": found.expected,
+        "foretold": foretold(built, remade.reading, remade.laws, remade.truths, market.board.scores, row),
         "index": found.index, "price": remade.price, "ahead": found.ahead, "next_rung": rung.spec.rung,
         "next_cost": cost, "next_share": share,
         "later": {built.rungs[paid[j]].spec.rung: round(n, 6) for j, n in sorted(found.later.items())},
@@ -259,6 +261,7 @@ def _sentences(told: Mapping[str, Any], places: tuple[int, int] | None) -> list[
         what = f"Its expected payoff is {told['expected']:.2g}"
     per = told["units"]["index"]
     found = [f"{what} by the law of now; its value, after what is still to be paid, {told['value']:.2g} {_unit(told)}."]
+    found += [sentence(one) for one in told["foretold"]]
     index, price = told["index"], told["price"]
     if price <= 0:
         found.append(f"Its index is {index:.3g} {per}; the budget is enough for all that is worth anything.")

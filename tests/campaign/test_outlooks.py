@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sciagent.campaign import outlooks
 from sciagent.campaign.build import create_or_open, open_for_people
 from sciagent.campaign.explaining import campaigns_to_tell, explain, refused
+from sciagent.campaign.foretold import foretold, sentence
 from sciagent.campaign.load import load_spec
 from sciagent.campaign.money import Purse
 from sciagent.campaign.outlooks import allowances, promise, remake
@@ -72,6 +73,38 @@ def test_one_that_waits_is_told_with_value_chance_index_price_and_next_rung(ledg
         text = told(ledger, id_)["why"]
         for part in ("chance of a hit", "index", "price", "Next it would get dft", "6 of 6 places of dft are used"):
             assert part in text, part
+
+
+def test_what_the_rung_that_decides_would_say_is_foretold_with_interval_and_unit(ledger: Ledger) -> None:
+    for id_ in standing(ledger, "open"):
+        one = told(ledger, id_)
+        [gap] = one["outlook"]["foretold"]
+        assert (gap["property"], gap["rung"], gap["unit"]) == ("homo_lumo_gap", "dft", "eV")
+        assert gap["low"] < gap["value"] < gap["high"]
+        assert gap["value"] == pytest.approx((gap["low"] + gap["high"]) / 2)
+        assert 0 < gap["value"] < 20, "in eV, not in the law's unit"
+        assert f"{sentence(gap)} Its index" in one["why"]
+
+
+def test_what_is_known_already_is_not_foretold(ledger: Ledger) -> None:
+    with ledger.read() as connection:
+        made = remake(open_for_people(ledger, "small"), connection)
+    assert made is not None
+    scores, last = made.market.board.scores, len(made.reading.columns) - 1
+    for row in range(len(scores)):
+        found = foretold(made.built, made.reading, made.laws, made.truths, scores, row)
+        assert bool(found) == bool(np.isnan(scores[row, last]))
+
+
+def test_a_foretold_value_is_said_to_as_many_digits_as_its_interval_bears() -> None:
+    def said(value: float, low: float, high: float, unit: str = "eV") -> str:
+        return sentence({"property": "gap", "rung": "dft", "value": value, "low": low, "high": high, "unit": unit})
+
+    rounded = "dft is expected to say gap = 4.31 eV, nine times in ten between 3.90 and 4.72."
+    assert said(4.3123, 3.9017, 4.7229) == rounded
+    assert "= 200 eV, nine times in ten between -1000 and 1500." in said(214.0, -1032.0, 1460.0)
+    assert "= 0.0 eV" in said(-0.01, -3.0, 2.98), "no minus before a zero"
+    assert "gap = 0.50, nine" in said(0.5, 0.3, 0.7, "1")
 
 
 def test_ahead_are_those_with_a_higher_index(ledger: Ledger) -> None:
@@ -139,7 +172,7 @@ def without_pyscf(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_verifier_that_is_gone_gets_a_sentence(ledger: Ledger) -> None:
     one = told(ledger, standing(ledger, "open")[0])
     assert "cannot be worked out here" in one["why"] and "pyscf.scf" in one["why"]
-    assert one["outlook"]["p_hit"] is None and one["outlook"]["text"]
+    assert one["outlook"]["p_hit"] is None and one["outlook"]["foretold"] is None and one["outlook"]["text"]
 
 
 def test_a_campaign_too_large_to_be_worked_out_in_seconds_says_so(
