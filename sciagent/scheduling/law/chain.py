@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.scheduling.law.interval import reach
+from sciagent.scheduling.law.interval import Reach
 from sciagent.scheduling.law.kernel import CENTRES, Hyper
 from sciagent.scheduling.law.process import MAX_FIT_ROWS, Process, Rows, fit_hyper
 from sciagent.scheduling.law.similarity import Similarity
@@ -186,7 +186,7 @@ class Chain:
             self._trust = Trust.of(mean, spread, whole.y)
             spread = spread * self._trust(mean)
             self.log_loss = self._truth.log_loss(mean, np.sqrt(spread), whole.y)
-            self.reach = reach(np.abs(whole.y - mean) / np.sqrt(spread))
+            self.reach = Reach.of(mean, np.abs(whole.y - mean) / np.sqrt(spread))
 
     def _choose_basis(self, rows: Places) -> Places | None:
         """Places in `rows`; None: all."""

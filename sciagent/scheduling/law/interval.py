@@ -49,25 +49,42 @@ class Foretold:
         return (self.low <= answers) & (answers <= self.high)
 
 
-def reach(away: Array) -> float:
-    """Standard deviations that nine in ten errors lie within. away: (n,) sizes of leave-one-out errors, in units of
-    their foretold standard deviations.
+@dataclass(frozen=True)
+class Reach:
+    """Standard deviations that nine in ten answers lie within. size: where it was learned, for means from low to high.
+    Beyond them it is no less than a normal's: a campaign verifies what promises most, and its law, sure of that, says
+    little of the rest."""
 
-    reach = (n q + 30 * 1.6449) / (n + 30), where q is the 90 % quantile of `away`: shrunk to the normal's, for at 20
-    rows q is the second or third largest of them and would jump with every answer.
-    """
-    n = len(away)
-    return (n * float(np.quantile(away, INSIDE)) + NORMAL_ROWS * NORMAL) / (n + NORMAL_ROWS)
+    low: float
+    high: float
+    size: float
+
+    @classmethod
+    def of(cls, mean: Array, away: Array) -> Reach:
+        """mean: (n,) leave-one-out means; away: (n,) sizes of their errors, in foretold standard deviations.
+
+        size = (n q + 30 * 1.6449) / (n + 30), where q is the 90 % quantile of `away`: shrunk to the normal's, for at 20
+        rows q is the second or third largest of them and would jump with every answer. Four in five means lie from low
+        to high.
+        """
+        n = len(away)
+        size = (n * float(np.quantile(away, INSIDE)) + NORMAL_ROWS * NORMAL) / (n + NORMAL_ROWS)
+        low, high = np.quantile(mean, [1 - INSIDE, INSIDE])
+        return cls(float(low), float(high), size)
+
+    def __call__(self, mean: Array) -> Array:
+        found: Array = np.where((mean >= self.low) & (mean <= self.high), self.size, max(self.size, NORMAL))
+        return found
 
 
 def foretell(laws: Sequence[Law], question: int, of: Places) -> Foretold:
     """Of the candidates `of`, (n,), in the law's unit: mean ± reach * sd, where mean and sd are those of the laws'
     mixture and reach is the mean of theirs, all by their weights."""
-    mean, square, reaches = np.zeros(len(of)), np.zeros(len(of)), 0.0
+    mean, square, reaches = np.zeros(len(of)), np.zeros(len(of)), np.zeros(len(of))
     for law in laws:
         chain = law.chains[question]
-        reaches += law.weight * chain.reach
         for places, one in chain.forecast(of):
+            reaches[places] += law.weight * chain.reach(one.mean)
             mean[places] += law.weight * one.mean
             square[places] += law.weight * (one.variance + one.mean**2)
     half = reaches * np.sqrt(square - mean**2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sciagent.scheduling.law.interval import NORMAL, Foretold, foretell, reach
+from sciagent.scheduling.law.interval import NORMAL, Foretold, Reach, foretell
 from sciagent.scheduling.law.stack import Law, Question, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 
@@ -50,7 +50,7 @@ def covered(errors: Array, seed: int) -> tuple[float, float]:
     whole, truth = ladder(errors, seed), TruthTransform(0.0, 1.0)
     laws, left = learnt(whole, truth), np.arange(ANSWERS, len(whole))
     told, answers = foretell(laws, 0, left), truth(whole[left, -1])
-    wider = NORMAL / laws[0].chains[0].reach
+    wider = NORMAL / laws[0].chains[0].reach(told.mean)
     plain = replace(
         told, low=told.mean + wider * (told.low - told.mean), high=told.mean + wider * (told.high - told.mean)
     )
@@ -74,11 +74,22 @@ def test_of_normal_errors_nine_in_ten_lie_inside() -> None:
     assert 0.86 < ours < 0.94
 
 
+def size(away: Array) -> float:
+    return Reach.of(np.zeros(len(away)), away).size
+
+
 def test_few_errors_tell_little_and_many_tell_all() -> None:
     away = np.linspace(0, 1, 100_000)
-    assert reach(away) == pytest.approx(0.9, abs=1e-3)
-    assert reach(np.zeros(30)) == pytest.approx(NORMAL / 2)
-    assert reach(np.zeros(1)) > 0.95 * NORMAL
+    assert size(away) == pytest.approx(0.9, abs=1e-3)
+    assert size(np.zeros(30)) == pytest.approx(NORMAL / 2)
+    assert size(np.zeros(1)) > 0.95 * NORMAL
+
+
+def test_beyond_what_was_learned_it_reaches_no_less_far_than_a_normal() -> None:
+    narrow, wide = (Reach.of(np.linspace(-1, 1, 101), np.full(101, x)) for x in (0.5, 3.0))
+    assert (narrow.low, narrow.high) == pytest.approx((-0.8, 0.8))
+    assert narrow(np.array([-3.0, 0.0, 3.0])) == pytest.approx([NORMAL, narrow.size, NORMAL])
+    assert wide(np.array([-3.0, 0.0, 3.0])) == pytest.approx([wide.size] * 3)
 
 
 def test_the_variance_is_not_touched() -> None:
@@ -87,7 +98,7 @@ def test_the_variance_is_not_touched() -> None:
     [law], of = learnt(whole, TruthTransform(0.0, 1.0)), np.arange(ANSWERS, ANSWERS + 50)
     told, [(_, forecast)] = foretell([law], 0, of), list(law.chains[0].forecast(of))
     assert told.mean == pytest.approx(forecast.mean)
-    assert (told.high - told.mean) / law.chains[0].reach == pytest.approx(np.sqrt(forecast.variance))
+    assert (told.high - told.mean) / law.chains[0].reach(told.mean) == pytest.approx(np.sqrt(forecast.variance))
 
 
 def test_of_two_laws_that_disagree_the_interval_holds_both_means() -> None:
