@@ -198,7 +198,7 @@ def _enter(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any
     """What of the rows the table has columns for."""
     if rows:
         columns = [c.name for c in table.columns if c.name in rows[0] and c.name != NOT_TOLD.get(table.name)]
-        execute_many(connection, table.insert(), [{name: row[name] for name in columns} for row in rows])
+        execute_many(connection, table, [{name: row[name] for name in columns} for row in rows])
 
 
 def _row(i: int, text: str, known: int) -> dict[str, Any]:

@@ -242,7 +242,7 @@ def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -
         }
         for choice, action, why, evidence_id in decided
     ]  # fmt: skip
-    execute_many(connection, t.decision.insert(), rows)
+    execute_many(connection, t.decision, rows)
 
 
 def _chooser(built: Built, choice: Choice) -> str:

@@ -7,7 +7,6 @@ from. Rows are read again when something was written about them; nothing here is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,6 @@ from sciagent.campaign.columns import KNOWN, Reading
 from sciagent.chemistry.fingerprint import structure_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.outcomes import Outcome
-from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
 from sciagent.scheduling.board import Board
 from sciagent.scheduling.law.growing import GrowingStructures
@@ -128,14 +125,13 @@ class Market:
                 row, one = at[r.candidate_id], found.get(r.candidate_id)
                 answered = position < r.position or (position == r.position and r.standing in WORKED)
                 if answered:
-                    failed = one is None or one.outcome is not Outcome.OK
-                    skipped = one is None and position < r.position
+                    skipped = r.candidate_id not in found and position < r.position
                     if not self._counted[row, place] and not skipped:
                         self._counted[row, place] = True
                         board.tried[place] += 1
-                        board.failed[place] += failed
+                        board.failed[place] += one is None
                     self._write(row, position, one)
-                elif one is not None and r.standing == Standing.OPEN and row not in self.known:
+                elif r.candidate_id in found and r.standing == Standing.OPEN and row not in self.known:
                     self.known[row] = place
         for position in {c.rung for c in self.reading.columns if c.at == KNOWN}:
             found = self._answers(connection, [r.candidate_id for r in asked], position)
@@ -154,30 +150,15 @@ class Market:
             for position, answers in found.items():
                 self._write(row, position, answers.get(i))
 
-    def _answers(self, connection: Connection, ids: Sequence[int], position: int) -> dict[int, evidence.Recorded]:
+    def _answers(self, connection: Connection, ids: Sequence[int], position: int) -> dict[int, evidence.Values | None]:
         v = self._built.rungs[position].verifier
-        found = evidence.find_replicates(connection, ids, v.name, v.version, v.settings_hash)
-        return {i: _as_one(mine) for i, mine in found.items()}
+        return evidence.values_of(connection, ids, v.name, v.version, v.settings_hash)
 
-    def _write(self, row: int, position: int, one: evidence.Recorded | None) -> None:
-        said = {} if one is None or one.outcome is not Outcome.OK else {m.property: m.quantity for m in one.measured}
+    def _write(self, row: int, position: int, said: evidence.Values | None) -> None:
+        """said: of all replicates, which are pooled."""
         for column, what in enumerate(self.reading.columns):
             if what.rung == position:
-                quantity = said.get(what.property)
-                value, error = (np.nan, None) if quantity is None else (quantity.value, quantity.uncertainty)
+                value, error = np.nan, None
+                if said and what.property in said:
+                    value, error = pooled(*zip(*said[what.property], strict=True))
                 self.board.write(row, column, value, error or 0.0)
-
-
-def _as_one(replicates: Sequence[evidence.Recorded]) -> evidence.Recorded:
-    """The first of those that gave an answer, with the values of all of them pooled."""
-    answers = [one for one in replicates if one.outcome is Outcome.OK]
-    if len(answers) < 2:
-        return (answers or replicates)[0]
-    said: dict[str, list[Quantity]] = {}
-    for m in (m for one in answers for m in one.measured):
-        said.setdefault(m.property, []).append(m.quantity)
-    found = []
-    for m in answers[0].measured:
-        value, error = pooled([q.value for q in said[m.property]], [q.uncertainty for q in said[m.property]])
-        found.append(replace(m, quantity=replace(m.quantity, value=value, uncertainty=error, n=len(said[m.property]))))
-    return replace(answers[0], measured=tuple(found))

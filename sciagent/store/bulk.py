@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,15 +14,13 @@ from sqlalchemy.engine import Connection
 CHUNK = 5000  # rows or values a statement
 
 
-def execute_many(connection: Connection, statement: sa.Insert | sa.Update, rows: Sequence[Mapping[str, Any]]) -> None:
-    """What `connection.execute(statement, rows)` does where nothing is returned. rows: each with the same names, those
-    of columns or of `bindparam`s; a column that is left out gets the database's default, not one of Python's."""
+def execute_many(connection: Connection, what: sa.Table | sa.Update, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows into a table, or update one by rows. rows: each with the same names, those of columns or of
+    `bindparam`s; a column that is left out gets the database's default, not one of Python's."""
     if not rows:
         return
-    if isinstance(statement, sa.Insert):
-        statement = statement.inline()  # else PostgreSQL is asked for the ids
-    dialect = connection.dialect
-    compiled = statement.compile(dialect=dialect, column_keys=list(rows[0]))
+    dialect, names = connection.dialect, tuple(rows[0])
+    compiled = _insert(what, dialect, names) if isinstance(what, sa.Table) else _compiled(what, dialect, names)
     columns = {
         name: _column(bind.type.dialect_impl(dialect).bind_processor(dialect), bind.key, compiled.params[name], rows)
         for bind, name in compiled.bind_names.items()
@@ -32,6 +31,15 @@ def execute_many(connection: Connection, statement: sa.Insert | sa.Update, rows:
     else:
         named = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         connection.exec_driver_sql(str(compiled), named)
+
+
+@lru_cache(maxsize=64)
+def _insert(table: sa.Table, dialect: sa.Dialect, names: tuple[str, ...]) -> Any:
+    return _compiled(sa.insert(table).inline(), dialect, names)  # inline: else PostgreSQL is asked for the ids
+
+
+def _compiled(statement: Any, dialect: sa.Dialect, names: tuple[str, ...]) -> Any:
+    return statement.compile(dialect=dialect, column_keys=list(names))
 
 
 def _column(

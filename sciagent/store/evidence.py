@@ -132,7 +132,7 @@ def _record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     e, now = t.evidence, db_now(connection)
     first = next_watermark(connection, len(new)) - len(new) + 1
     rows = [_row(one, first + i, now) for i, one in enumerate(new)]
-    execute_many(connection, sa.insert(e), rows)
+    execute_many(connection, e, rows)
     query = sa.select(e.c.watermark, e.c.id).where(e.c.watermark.between(first, first + len(new) - 1))
     made = {int(watermark): int(id_) for watermark, id_ in connection.execute(query).all()}
     ids = [made[row["watermark"]] for row in rows]
@@ -145,13 +145,13 @@ def _record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
         for id_, one in zip(ids, new, strict=True)
         for m in one.finding.measured
     ]
-    execute_many(connection, sa.insert(t.quantity), quantities)
+    execute_many(connection, t.quantity, quantities)
     artifacts = [
         {"evidence_id": id_, "name": name, "sha256": sha256, "size": size, "media_type": media_type}
         for id_, one in zip(ids, new, strict=True)
         for name, sha256, size, media_type in one.artifacts
     ]
-    execute_many(connection, sa.insert(t.artifact), artifacts)
+    execute_many(connection, t.artifact, artifacts)
     return ids
 
 
@@ -236,13 +236,32 @@ def find_reusable(
     return {one.candidate_id: one for one in _all_of(connection, asked, candidate_ids)}
 
 
-def find_replicates(
+Values = dict[str, list[tuple[float, float | None]]]  # value and standard uncertainty of each replicate, by property
+
+
+def values_of(
     connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
-) -> dict[int, list[Recorded]]:
-    """The same with all replicates of each, in their order."""
-    found: dict[int, list[Recorded]] = {}
-    for one in _all_of(connection, _reusable(verifier, version, settings_hash), candidate_ids):
-        found.setdefault(one.candidate_id, []).append(one)
+) -> dict[int, Values | None]:
+    """What `find_reusable` would find, of all replicates and in few words, in canonical units; None where none of them
+    gave an answer."""
+    e, q, found = t.current_evidence.c, t.quantity.c, dict[int, Values | None]()
+    asked = _reusable(verifier, version, settings_hash).with_only_columns(
+        e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty
+    )
+    asked = asked.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
+    names: dict[int, str] = {}
+    for start in range(0, len(candidate_ids), CHUNK):
+        some = among(connection, e.candidate_id, candidate_ids[start : start + CHUNK])
+        rows = connection.execute(asked.where(some).order_by(e.replicate, e.id, q.id)).all()
+        names |= _named(connection, {row[2] for row in rows if row[2] is not None} - names.keys())
+        for candidate_id, outcome, property_, value, uncertainty in rows:
+            mine = found.setdefault(candidate_id, None)
+            if outcome != Outcome.OK:
+                continue
+            if mine is None:
+                mine = found[candidate_id] = {}
+            if property_ is not None:
+                mine.setdefault(names[property_], []).append((value, uncertainty))
     return found
 
 

@@ -84,7 +84,7 @@ def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
 
 def _insert(connection: Connection, new: Sequence[NewJob], alike: Mapping[str, Any]) -> None:
     same = {**alike, "updated_at": alike["created_at"], "kills": 0, "cancel_requested": False}
-    execute_many(connection, sa.insert(t.job), [{**vars(one), **same} for one in new])
+    execute_many(connection, t.job, [{**vars(one), **same} for one in new])
 
 
 def _there(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, JobState]]:
@@ -214,7 +214,7 @@ def _attempt(
         }
         for job_id, fence, campaign_id, rung_id in taken
     ]  # fmt: skip
-    execute_many(connection, sa.insert(t.attempt), rows)
+    execute_many(connection, t.attempt, rows)
     a, fences = t.attempt.c, {job_id: fence for job_id, fence, *_ in taken}
     found = dict[int, Claim]()
     for start in range(0, len(taken), CHUNK):
@@ -442,7 +442,7 @@ def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, 
         for job_id, amounts in by_job.items()
         for row in _by_resource(amounts, campaign_id=campaign_id, job_id=job_id, at=now)
     ]
-    execute_many(connection, sa.insert(t.reservation), rows)
+    execute_many(connection, t.reservation, rows)
 
 
 def release_reservation(connection: Connection, job_id: int) -> None:
@@ -502,7 +502,7 @@ def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
         )
         if row["amount"]
     ]
-    execute_many(connection, sa.insert(t.spend), rows)
+    execute_many(connection, t.spend, rows)
 
 
 @dataclass(frozen=True)
@@ -528,7 +528,7 @@ def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
             candidate_id=one.candidate_id, attempt_id=one.attempt_id, at=now,
         )
     ]  # fmt: skip
-    execute_many(connection, sa.insert(t.cost_observation), rows)
+    execute_many(connection, t.cost_observation, rows)
 
 
 def cost_ratios(

@@ -33,7 +33,7 @@ def everything(ledger: Ledger) -> list[dict[str, Any]]:
 def test_inserts_are_those_of_sqlalchemy(ledger: Ledger) -> None:
     one, other = laid_up(key="a"), laid_up(key="b", inchikey="Q" * 27)
     with ledger.begin() as connection:
-        execute_many(connection, sa.insert(t.candidate), [one, other])
+        execute_many(connection, t.candidate, [one, other])
     mine = everything(ledger)
     with ledger.begin() as connection:
         connection.execute(sa.delete(t.candidate))
@@ -45,7 +45,7 @@ def test_inserts_are_those_of_sqlalchemy(ledger: Ledger) -> None:
 def test_updates_find_their_rows_and_what_the_statement_says_of_all_holds(ledger: Ledger) -> None:
     c = t.candidate.c
     with ledger.begin() as connection:
-        execute_many(connection, sa.insert(t.candidate), [laid_up(key=key) for key in "abc"])
+        execute_many(connection, t.candidate, [laid_up(key=key) for key in "abc"])
         charged = sa.update(t.candidate).where(c.key == sa.bindparam("of"), c.kind == "molecule").values(library="new")
         execute_many(connection, charged, [{"of": "a", "charge": 1}, {"of": "c", "charge": 3}])
         execute_many(connection, charged, [])
@@ -57,7 +57,7 @@ def test_updates_find_their_rows_and_what_the_statement_says_of_all_holds(ledger
 def test_among_asks_for_numbers_and_texts_and_for_nothing(ledger: Ledger) -> None:
     c = t.candidate.c
     with ledger.begin() as connection:
-        execute_many(connection, sa.insert(t.candidate), [laid_up(key=key) for key in ("a", "b'\"", "c")])
+        execute_many(connection, t.candidate, [laid_up(key=key) for key in ("a", "b'\"", "c")])
 
         def keys(condition: Any) -> list[str]:
             return list(connection.execute(sa.select(c.key).where(condition).order_by(c.key)).scalars())

@@ -226,13 +226,13 @@ class Chain:
         are predictions themselves."""
         process = self._processes[j]
         alike = None if self._similarity is None else self._similarity.between(of, self._basis[j])
-        mean, spread = process.predict(z, alike)
+        mean, spread, slopes = process.foretell(z, alike)
         spread = spread + process.hyper.noise + self._doubts[j]
         if j == self._last:
             spread = spread * self._trust(mean)
         if not columns:
             return mean, spread, np.zeros((len(of), 0))
-        slopes = process.slopes(z)[:, columns]
+        slopes = slopes[:, columns]
         cross = np.einsum("nij,nj->ni", covariance, slopes)
         return mean, spread + (cross * slopes).sum(1), cross
 

@@ -50,7 +50,7 @@ def _squared(product: NDArray[Real], z: NDArray[Real], w: NDArray[Real]) -> NDAr
     return product
 
 
-def _near(squared: Array, length: float, scale: float) -> Array:
+def _near(squared: NDArray[Real], length: float, scale: float) -> NDArray[Real]:
     """scale² exp(-squared / 2 length²), in place of `squared`."""
     squared *= -0.5 / length**2
     np.exp(squared, out=squared)
@@ -58,16 +58,29 @@ def _near(squared: Array, length: float, scale: float) -> Array:
     return squared
 
 
-def covariance(hyper: Hyper, z: Array, w: Array, similarity: Array | None) -> Array:
-    """(n, d) and (m, d), with their (n, m) similarity or None, to (n, m). Without noise."""
-    a1, a2, length, a3, _ = hyper.values
+def covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real], similarity: Array | None) -> NDArray[Real]:
+    """(n, d) and (m, d), with their (n, m) similarity or None, to (n, m) in the precision of z. Without noise."""
+    far, near = answers_covariance(hyper, z, w)
+    if near is not None:
+        far += near
+    return add_structure(hyper, far, similarity)
+
+
+def answers_covariance(
+    hyper: Hyper, z: NDArray[Real], w: NDArray[Real]
+) -> tuple[NDArray[Real], NDArray[Real] | None]:  # fmt: skip
+    """What answers bring to it: 4 + a1² z·z', and the part that falls with their distance, None without any."""
+    a1, a2, length, *_ = hyper.values.tolist()
     product = z @ w.T
-    found: Array = a1**2 * product
+    found: NDArray[Real] = a1**2 * product
     found += OFFSET
-    if z.shape[1]:
-        found += _near(_squared(product, z, w), length, a2)
+    return found, _near(_squared(product, z, w), length, a2) if z.shape[1] else None
+
+
+def add_structure(hyper: Hyper, found: NDArray[Real], similarity: Array | None) -> NDArray[Real]:
+    """found, (n, m), and what likeness of structure brings to it, in its place."""
     if similarity is not None:
-        found += a3**2 * similarity
+        found += np.multiply(similarity, float(hyper.values[3]) ** 2, dtype=found.dtype)
     return found
 
 
@@ -80,12 +93,16 @@ def variance(hyper: Hyper, z: Array, structure: bool) -> Array:
 
 def slopes(hyper: Hyper, z: Array, w: Array, weights: Array) -> Array:
     """Gradient over z of the posterior mean k(z, w) @ weights: (n, d)."""
-    a1, a2, length, _, _ = hyper.values
-    if not z.shape[1]:
-        return np.zeros_like(z)
-    near = _near(squared_distance(z, w), length, a2)
-    near *= weights
-    gradient: Array = a1**2 * (weights @ w) + (near @ w - near.sum(1)[:, None] * z) / length**2
+    near = answers_covariance(hyper, z, w)[1]
+    return np.zeros_like(z) if near is None else slopes_of(hyper, z, w, weights, near)
+
+
+def slopes_of(hyper: Hyper, z: Array, w: Array, weights: Array, near: NDArray[Real]) -> Array:
+    """The same where `near` is known, (n, m) as `answers_covariance` makes it, which is overwritten."""
+    a1, _, length, *_ = hyper.values.tolist()
+    near *= weights.astype(near.dtype)
+    pull = near @ w.astype(near.dtype) - near.sum(1)[:, None] * z
+    gradient: Array = a1**2 * (weights @ w) + pull / length**2
     return gradient
 
 

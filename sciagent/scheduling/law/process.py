@@ -7,14 +7,28 @@ with noise by row, GPyTorch needs torch; both refit more slowly than 250 rows ne
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 
-from sciagent.scheduling.law.kernel import CENTRES, WIDTH, Hyper, covariance, parts, slopes, squared_distance, variance
+from sciagent.scheduling.law.kernel import (
+    CENTRES,
+    WIDTH,
+    Hyper,
+    add_structure,
+    answers_covariance,
+    covariance,
+    parts,
+    slopes,
+    slopes_of,
+    squared_distance,
+    variance,
+)
 
 Array = NDArray[np.float64]
 
@@ -110,23 +124,42 @@ class Process:
     def predict(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array]:
         """Mean and variance (n,) of the answer without its noise; similarity: (n, m) to the basis."""
         mean, spread = np.empty(len(z)), np.empty(len(z))
-        for start in range(0, len(z), PART):
-            part = slice(start, start + PART)
-            mean[part], spread[part] = self._predict(z[part], None if similarity is None else similarity[part])
+        for part in _pieces(len(z)):
+            k = covariance(self.hyper, z[part], self._z, None if similarity is None else similarity[part])
+            mean[part], spread[part] = k @ self._weights, self._spread(z[part], k, self._lower)
         return mean, spread
-
-    def _predict(self, z: Array, similarity: Array | None) -> tuple[Array, Array]:
-        k = covariance(self.hyper, z, self._z, similarity)
-        inner = solve_triangular(self._lower, k.T, lower=True, check_finite=False)
-        spread = variance(self.hyper, z, self.structure) - (inner**2).sum(0)
-        if self._second is not None:
-            spread += (solve_triangular(self._second, inner, lower=True, check_finite=False) ** 2).sum(0)
-        return k @ self._weights, np.maximum(spread, 1e-8)
 
     def slopes(self, z: Array) -> Array:
         """Gradient of the mean over z: (n, d)."""
         found = np.empty_like(z)
-        for start in range(0, len(z), PART):
-            part = slice(start, start + PART)
+        for part in _pieces(len(z)):
             found[part] = slopes(self.hyper, z[part], self._z, self._weights)
         return found
+
+    def foretell(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array, Array]:
+        """Mean, variance and slopes at once, for very many: in single precision, which takes half as long. Without a
+        basis the noise keeps the matrix far from singular, and no figure moves by a thousandth of the noise."""
+        if self._second is not None:
+            return *self.predict(z, similarity), self.slopes(z)
+        mean, spread, gradient = np.empty(len(z)), np.empty(len(z)), np.zeros_like(z)
+        w, lower = self._z.astype(np.float32), self._lower.astype(np.float32)
+        for part in _pieces(len(z)):
+            some = z[part].astype(np.float32)
+            k, near = answers_covariance(self.hyper, some, w)
+            if near is not None:
+                k += near
+                gradient[part] = slopes_of(self.hyper, z[part], self._z, self._weights, near)
+            add_structure(self.hyper, k, None if similarity is None else similarity[part])
+            mean[part], spread[part] = k @ self._weights, self._spread(z[part], k, lower)
+        return mean, spread, gradient
+
+    def _spread(self, z: Array, k: NDArray[Any], lower: NDArray[Any]) -> Array:
+        inner = solve_triangular(lower, k.T, lower=True, check_finite=False)
+        spread: Array = variance(self.hyper, z, self.structure) - (inner**2).sum(0)
+        if self._second is not None:
+            spread += (solve_triangular(self._second, inner, lower=True, check_finite=False) ** 2).sum(0)
+        return np.maximum(spread, 1e-8)
+
+
+def _pieces(n: int) -> Iterator[slice]:
+    return (slice(start, start + PART) for start in range(0, n, PART))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -147,6 +148,22 @@ def test_each_row_is_foretold_by_the_others(structure: bool) -> None:
         told, sure = Process(HYPER, given.take(others)).predict(given.z[[i]], alike)
         assert mean[i] == pytest.approx(told[0], abs=1e-7)
         assert spread[i] == pytest.approx(sure[0] + noise_of(given)[i], rel=1e-6)
+
+
+@pytest.mark.parametrize("basis", [None, EVERY_FOURTH])
+def test_in_single_precision_it_foretells_the_same(basis: NDArray[np.intp] | None) -> None:
+    """Of two thousand, in more than one piece."""
+    rng, given = np.random.default_rng(1), rows(True)
+    assert given.similarity is not None
+    new, alike = 3 * rng.standard_normal((2000, D)), given.similarity[rng.integers(0, N, 2000)]
+    cross = None if basis is None else given.similarity[:, basis]
+    process = Process(HYPER, given if basis is None else replace(given, similarity=None), basis, cross)
+    alike = alike if basis is None else alike[:, basis]
+    mean, spread, slopes = process.foretell(new, alike)
+    noise = float(np.sqrt(HYPER.noise))
+    for found, exact in zip((mean, spread), process.predict(new, alike), strict=True):
+        assert found == pytest.approx(exact, abs=1e-3 * noise)
+    assert slopes == pytest.approx(process.slopes(new), abs=1e-3)
 
 
 @pytest.mark.parametrize("basis", [None, EVERY_FOURTH])
