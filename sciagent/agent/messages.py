@@ -34,9 +34,9 @@ class Message:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. top_k: 0 for all. schema: a JSON schema that the whole answer must meet, or None: then the
-    tokens that no choice was left for are marked as forced. Temperature 1, top_p 1 and top_k 0 record the policy itself,
-    which is what can be trained."""
+    """How tokens are drawn. top_k: 0 for all. schema: a JSON schema that the whole answer must meet, or None; tokens
+    that it left no choice for are marked as forced. Temperature 1, top_p 1 and top_k 0 record the policy itself, which
+    is what can be trained."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -48,9 +48,9 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Tokens:
-    """What was sampled, as the model saw it. prompt_ids: (p,) the whole prompt; output_ids, logprobs, forced: (n,) each,
-    natural logarithms; forced: the grammar left no choice, so it is never trained. mode: of what distribution the
-    logprobs are. template_hash: of the chat template that made the prompt."""
+    """What was sampled, as the model saw it. prompt_ids: (p,) the whole prompt; output_ids, logprobs, forced: (n,).
+    logprobs: natural, of the distribution that `mode` names. forced: the grammar left no choice, so it is never
+    trained. template_hash: of the chat template that made the prompt."""
 
     prompt_ids: tuple[int, ...]
     output_ids: tuple[int, ...]
@@ -75,6 +75,19 @@ class Sampled:
     seconds: float
     core_seconds: float = 0.0
     raw: Mapping[str, Any] = field(default_factory=dict)
+
+
+def to_json(message: Message) -> dict[str, Any]:
+    """What is empty is left out."""
+    found: dict[str, Any] = {"role": message.role, "content": message.content}
+    found |= {name: value for name in ("thinking", "call_id", "name") if (value := getattr(message, name))}
+    return found | ({"calls": [vars(call) for call in message.calls]} if message.calls else {})
+
+
+def from_json(found: Mapping[str, Any]) -> Message:
+    """What `to_json` made."""
+    calls = tuple(ToolCall(**call) for call in found.get("calls", ()))
+    return Message(**{**found, "calls": calls})
 
 
 class PolicyError(Exception):

@@ -14,7 +14,7 @@ from sciagent.agent.proposers.screen import Screen
 from sciagent.campaign import safety
 from sciagent.campaign.judge import RungRules
 from sciagent.campaign.load import parse_spec
-from sciagent.campaign.spec import CampaignSpec, EvolveSpec
+from sciagent.campaign.spec import CampaignSpec, EvolveSpec, LlmSpec
 from sciagent.campaign.spec_rungs import RungSpec
 from sciagent.campaign.spec_sources import BestRungSpec, HalvingSpec, PricedSpec, ThresholdsSpec
 from sciagent.chemistry.edits import EditLimits
@@ -84,12 +84,15 @@ class Built:
     def make_proposer(self) -> Proposer:
         chosen = self.spec.proposer
         if isinstance(chosen, EvolveSpec):
-            return Evolve(self.spec.path("seeds"), column=chosen.column, limits=self._edit_limits(chosen))
+            limits = self.edit_limits(chosen.max_heavy_atoms)
+            return Evolve(self.spec.path("seeds"), column=chosen.column, limits=limits)
+        if isinstance(chosen, LlmSpec):
+            return Screen(self.spec.path("seeds"), chosen.column, operation="seed")
         return Screen(self.spec.path("file"), chosen.column)
 
-    def _edit_limits(self, chosen: EvolveSpec) -> EditLimits:
+    def edit_limits(self, max_heavy_atoms: int = EditLimits.max_heavy_atoms) -> EditLimits:
         """What children may be: as the proposer says, and nothing that `molecule.checks` of the ladder would refuse."""
-        limits = EditLimits(max_heavy_atoms=chosen.max_heavy_atoms)
+        limits = EditLimits(max_heavy_atoms=max_heavy_atoms)
         for rung in self.fast:
             if rung.verifier.name != "molecule.checks":
                 continue
@@ -111,7 +114,7 @@ class Built:
     def ahead(self) -> int:
         """Propose again while fewer candidates than this wait for a paid rung."""
         chosen = self.spec.proposer
-        return chosen.ahead if isinstance(chosen, EvolveSpec) else max(chosen.batch, 4 * self.spec.workers)
+        return chosen.ahead if isinstance(chosen, EvolveSpec | LlmSpec) else max(chosen.batch, 4 * self.spec.workers)
 
     @property
     def waits(self) -> bool:

@@ -19,18 +19,16 @@ from sciagent.campaign.heartbeat import Heartbeat
 from sciagent.campaign.money import Purse
 from sciagent.campaign.pace import Pace, Places
 from sciagent.campaign.prepare import prepare
+from sciagent.campaign.proposing import source_of
 from sciagent.campaign.safety import note
-from sciagent.campaign.workbench import CampaignWorkbench
 from sciagent.domain.directives import Verb
-from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.ports import Choice, Turn
+from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SciagentError, StaleLeaseError
 from sciagent.execution.local import LocalPool
-from sciagent.store import campaigns, directives, evidence, jobs, queries, standings
+from sciagent.store import campaigns, directives, jobs, queries, standings
 from sciagent.store import tables as t
-from sciagent.store.clock import db_now
 from sciagent.store.directives import Directive
 from sciagent.verification.host import Worker, sweep
 
@@ -66,11 +64,11 @@ class Driver:
         self._holding = False  # the proposer waits for the first paid rung; dearer rungs wait with it
         self._tickets: dict[int, Ticket] = {}
         self._pace = Pace()
+        self._asks = False  # more candidates are wanted, and the proposer was asked for them
         self._told: list[Directive] = []  # what people said and the driver has not acted on yet
         self._heard, self._listened = 0, 0.0
         self._paused, self._paused_at = False, 0.0
         self._stopped_by = "interrupted"
-        self._proposer = built.make_proposer()
 
     def __enter__(self) -> Driver:
         built = self.built
@@ -86,14 +84,14 @@ class Driver:
                 campaigns.log_event(connection, built.row.id, "driver_started", started)
                 self._purse = Purse(built, connection)
                 self._pricing = _pricing_of(built, connection, self._purse)
-                self._trajectory_id = self._open_trajectory(connection)
-                self._turn_number, self._cursor = self._last_turn(connection)
                 self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == built.row.id)
                 self._hits = queries.hits(connection, built.row.id)
             prepare(built.rungs)
             fast = [r.verifier.name for r in built.fast]
             paid = [r.verifier.name for r in built.paid]
             self._worker = Worker(built.scratch(), preload=fast)
+            with built.ledger.begin() as connection:
+                self._source = source_of(built, connection, self._lease, self._worker)
             self._pool: LocalPool[tuple[Ticket, ...]] = LocalPool(self._workers, built.scratch(), preload=paid)
         except BaseException:
             with built.ledger.begin() as connection:
@@ -104,6 +102,7 @@ class Driver:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        self._source.close()
         self._pool.close()
         self._worker.close()
         self._heart.stop()
@@ -151,7 +150,9 @@ class Driver:
             self._recall()
         if self._abort.is_set():
             self._pool.cancel()
-        self._collect(wait if self._pool.running else 0.0)
+        if self._asks and self._source.is_busy and not self._pool.running:
+            self._source.wait(wait)
+        self._collect(wait if self._pool.running and not (self._asks and self._source.is_ready) else 0.0)
         if self._paused and not self._stop.is_set():
             if not self._pool.running:
                 self._stop.wait(wait)
@@ -162,7 +163,7 @@ class Driver:
         if ending is None:
             proposed = self._propose()
             started = self._dispatch()
-            if proposed or started or self._pool.running:
+            if proposed or started or self._pool.running or (self._asks and self._source.is_busy):
                 return None
             ending = self._nothing_left()
         if self._pool.running:
@@ -369,7 +370,7 @@ class Driver:
     def _propose(self) -> bool:
         """One turn of the proposer, if fewer candidates than `ahead` wait; True if it brought anything new."""
         built = self.built
-        self._holding = self._starved = False
+        self._holding = self._starved = self._asks = False
         limit = built.spec.proposer.batch
         if built.spec.budget.proposals is not None:
             limit = min(limit, built.spec.budget.proposals - self._proposals)
@@ -400,71 +401,24 @@ class Driver:
 
     def _come(self) -> float | None:
         """The share of the proposals that were made; None where nobody knows how many there will be."""
-        totals = (self.built.spec.budget.proposals, self._proposer.total)
+        totals = (self.built.spec.budget.proposals, self._source.total)
         known = [one for one in totals if one is not None]
         return min(1.0, max(self._proposals, 1) / max(min(known), 1)) if known else None
 
     def _turn(self, limit: int) -> bool:
-        """The proposer's next turn, written down; True unless it has nothing left."""
-        built = self.built
-        number = self._turn_number + 1
-        seed = int(content_hash([built.spec.campaign, built.spec.seed, 0, number])[:12], 16)
-        bench = CampaignWorkbench(built, self._worker, self.owner)
-        cursor = self._proposer.turn(bench, Turn(number, seed, self._cursor), limit)
-        if cursor is None:
+        """The proposer's next turn; True if there was one."""
+        self._asks = True
+        if not self._source.prepare():
+            return False
+        taken = self._source.take(limit)
+        if taken is None:
             self._exhausted = True
             return False
-        with built.ledger.begin() as connection:
-            campaigns.check_driver(connection, self._lease)
-            turn_id = self._write_turn(connection, number, cursor, bench)
-            bench.commit(connection, turn_id)
-            self._purse.spend(bench.cost)
-        self._turn_number, self._cursor = number, cursor
-        self._proposals += bench.n_proposals
-        self._barren = 0 if bench.n_new else self._barren + 1
+        self._purse.spend(taken.cost)
+        self._proposals += taken.n_proposals
+        self._barren = 0 if taken.n_new else self._barren + 1
         self._exhausted = self._barren >= BARREN_TURNS
         return True
-
-    def _open_trajectory(self, connection: Any) -> int:
-        c = t.trajectory.c
-        found = connection.execute(sa.select(c.id).where(c.campaign_id == self.built.row.id, c.number == 0)).scalar()
-        if found is not None:
-            return int(found)
-        values = {
-            "campaign_id": self.built.row.id,
-            "number": 0,
-            "proposer": self._proposer.name,
-            "settings": self.built.spec.proposer.model_dump(mode="json"),
-            "seed": self.built.spec.seed,
-            "state": "running",
-            "started_at": db_now(connection),
-        }
-        return int(connection.execute(t.trajectory.insert().values(values).returning(c.id)).scalar_one())
-
-    def _last_turn(self, connection: Any) -> tuple[int, dict[str, Any]]:
-        c = t.turn.c
-        query = (
-            sa.select(c.number, c.cursor)
-            .where(c.trajectory_id == self._trajectory_id)
-            .order_by(c.number.desc())
-            .limit(1)
-        )
-        row = connection.execute(query).one_or_none()
-        return (-1, {}) if row is None else (int(row[0]), dict(row[1] or {}))
-
-    def _write_turn(self, connection: Any, number: int, cursor: dict[str, Any], bench: CampaignWorkbench) -> int:
-        values = {
-            "trajectory_id": self._trajectory_id,
-            "number": number,
-            "cursor": cursor,
-            "calls": bench.calls,
-            "observations": bench.observations,
-            "watermark": evidence.read_watermark(connection),
-            "cost": dict(bench.cost),
-            "policy_version": f"{self._proposer.name}",
-            "at": db_now(connection),
-        }
-        return int(connection.execute(t.turn.insert().values(values).returning(t.turn.c.id)).scalar_one())
 
 
 def _pricing_of(built: Built, connection: Connection, purse: Purse) -> Pricing | None:

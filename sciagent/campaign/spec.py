@@ -19,6 +19,7 @@ from sciagent.campaign.spec_sources import (
     BestRungSpec,
     EvolveSpec,
     ExhaustiveSpec,
+    LlmSpec,
     PricedSpec,
     ProposerSpec,
     SchedulerSpec,
@@ -33,7 +34,7 @@ from sciagent.domain.properties import properties
 
 __all__ = [
     "AMENDABLE", "BudgetSpec", "CampaignSpec", "EvolveSpec", "ExhaustiveSpec", "GateSpec", "GoalSpec", "LimitsSpec",
-    "ObjectiveSpec", "RungSpec", "ScreenSpec", "ThresholdsSpec",
+    "LlmSpec", "ObjectiveSpec", "RungSpec", "ScreenSpec", "ThresholdsSpec",
 ]  # fmt: skip
 
 SCHEMA = 1
@@ -87,7 +88,7 @@ class CampaignSpec(Part):
 
     @field_validator("proposer")
     @classmethod
-    def _fits_the_subject(cls, value: EvolveSpec | ScreenSpec, info: ValidationInfo) -> EvolveSpec | ScreenSpec:
+    def _fits_the_subject(cls, value: ProposerSpec, info: ValidationInfo) -> ProposerSpec:
         if info.data.get("subject") == "crystal":
             raise fault(f'proposer "{value.kind}" is for molecules; none is for crystals yet')
         return value

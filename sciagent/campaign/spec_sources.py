@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -90,7 +90,59 @@ class ScreenSpec(Part):
         return {"file": self.file}
 
 
-ProposerSpec = Annotated[EvolveSpec | ScreenSpec, Field(discriminator="kind")]
+ToolName = Literal[
+    "propose", "modify", "crossover", "neighbours", "inspect", "best", "history", "budget", "note", "finish"
+]
+
+
+class LlmSpec(Part):
+    """A language model that proposes by calling tools, in episodes.
+
+    With `endpoint` an OpenAI-compatible server is asked; without, a model of `sciagent models` answers in the process
+    of the campaign.
+    """
+
+    kind: Literal["llm"] = Field(description="A language model that calls tools.")
+    model: str = Field(
+        min_length=1, max_length=200, description="Of `sciagent models list`; with an endpoint, as the server calls it."
+    )
+    endpoint: str | None = Field(
+        None, pattern=r"^https?://\S+$", max_length=500, description="Base URL of an OpenAI-compatible server."
+    )
+    api_key_env: str | None = Field(
+        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Environment variable that holds the server's key."
+    )
+    seeds: str | None = Field(
+        None, description="Molecules to begin with: csv, smi or sdf, also .gz; relative to the campaign file."
+    )
+    column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
+    tools: tuple[ToolName, ...] = Field(get_args(ToolName), min_length=1, description="What it may call; default: all.")
+    structured: bool | None = Field(
+        None,
+        strict=True,
+        description="Whether every answer is held to one tool call by a JSON schema. Default: with a model of our own.",
+    )
+    episodes: Count = Field(1, le=256, description="Conversations at once.")
+    turns: Count = Field(8, le=1000, description="Answers of one episode, at most.")
+    tokens: Count = Field(8192, description="Tokens sampled in one episode, at most.")
+    max_tokens: Count = Field(256, description="Tokens of one answer, at most.")
+    context: Count = Field(8192, description="Tokens of a prompt and its answer together; what is older is left out.")
+    temperature: Annotated[float, Field(strict=True, ge=0, le=2, description="1: the model's own distribution.")] = 1.0
+    timeout: Annotated[float, Field(gt=0, le=86400, description="Seconds that one answer may take.")] = 600.0
+    batch: Count = Field(8, description="Candidates that one answer may propose, at most.")
+    ahead: Count = Field(24, description="Ask again while fewer candidates than this wait for a paid rung.")
+
+    @field_validator("seeds")
+    @classmethod
+    def _file(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return None if value is None else check_file(value, info)
+
+    def files(self) -> dict[str, str]:
+        """Field name to file, as given."""
+        return {} if self.seeds is None else {"seeds": self.seeds}
+
+
+ProposerSpec = Annotated[EvolveSpec | ScreenSpec | LlmSpec, Field(discriminator="kind")]
 
 
 class LawSpec(Part):

@@ -27,6 +27,7 @@ from sciagent.cli import (
     schema,
     status,
     steer,
+    trace,
     verifiers,
     verify,
 )
@@ -51,6 +52,7 @@ for module in (
     status,
     best,
     explain,
+    trace,
     compare,
     add,
     steer,

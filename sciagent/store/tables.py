@@ -190,7 +190,9 @@ turn = Table(
     Column("cursor", Json), Column("calls", Json, nullable=False), Column("observations", Json, nullable=False),
     Column("prompt_ids", Json), Column("output_ids", Json), Column("logprobs", Json), Column("sampling", Json),
     Column("template_hash", Key), Column("policy_version", String(200)), Column("watermark", Id, nullable=False),
-    Column("cost", Json, nullable=False), _when("at"), UniqueConstraint("trajectory_id", "number"),
+    Column("cost", Json, nullable=False), _when("at"), Column("message", Json), Column("forced", Json),
+    Column("kept", Integer),  # of the tokens held, those that the prompt begins with; prompt_ids come after them
+    UniqueConstraint("trajectory_id", "number"),
 )  # fmt: skip
 
 proposal = Table(

@@ -15,8 +15,9 @@ from sciagent.domain.ports import ProposalIn, Turn, Workbench
 class Screen:
     name = "screen"
 
-    def __init__(self, file: Path, column: str = "smiles") -> None:
-        self._file = file
+    def __init__(self, file: Path, column: str = "smiles", operation: str = "screen") -> None:
+        """operation: what its proposals are said to come from."""
+        self._file, self._operation = file, operation
         self._column = column
         self._records: Iterator[Record] | None = None
         self._next = -1
@@ -34,6 +35,6 @@ class Screen:
         batch = list(islice(self._records, limit))
         if not batch:
             return None
-        workbench.propose([ProposalIn(r.text, operation="screen", rationale=r.name or r.fault) for r in batch])
+        workbench.propose([ProposalIn(r.text, operation=self._operation, rationale=r.name or r.fault) for r in batch])
         self._next = batch[-1].number + 1
         return {"next": self._next}

@@ -1,0 +1,88 @@
+"""Several episodes at once: each asks its model in a thread of its own, and is answered when it is."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from sciagent.agent.episode import Episode
+from sciagent.agent.messages import PolicyClient, PolicyError, Sampled, Sampling
+
+TRIES = 5  # of one question, where asking again may help
+FIRST_PAUSE = 1.0  # seconds before the second; each is twice the last
+LONGEST_PAUSE = 60.0
+
+
+class Answered(NamedTuple):
+    """sampled, or what went wrong."""
+
+    episode: Episode
+    sampled: Sampled | None
+    fault: str
+
+
+class Asking:
+    """at_once: questions that may be out."""
+
+    def __init__(self, policy: PolicyClient, at_once: int) -> None:
+        self.policy = policy
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="episode")
+        self._answers: queue.SimpleQueue[Answered] = queue.SimpleQueue()
+        self._waiting: Answered | None = None
+        self._stop = threading.Event()
+        self.out = 0
+
+    def ask(self, episode: Episode, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> None:
+        """The episode's next message; it comes back by `next`."""
+        self.out += 1
+        self._threads.submit(self._ask, episode, episode.messages, tools, sampling)
+
+    def _ask(self, episode: Episode, messages: Any, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> None:
+        try:
+            self._answers.put(Answered(episode, self._sampled(messages, tools, sampling), ""))
+        except PolicyError as error:
+            self._answers.put(Answered(episode, None, str(error)[:1000]))
+        except BaseException as error:  # noqa: BLE001  an answer must come, or the driver would wait for ever
+            self._answers.put(Answered(episode, None, f"{type(error).__name__}: {error}"[:1000]))
+
+    def _sampled(self, messages: Any, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
+        for number in range(TRIES):
+            try:
+                return self.policy.sample(messages, tools, sampling)
+            except PolicyError as error:
+                if not error.retry or number == TRIES - 1:
+                    raise
+            if self._stop.wait(min(FIRST_PAUSE * 2**number, LONGEST_PAUSE)):
+                break
+        raise PolicyError("stopped while it waited to ask again")
+
+    def is_ready(self) -> bool:
+        """Whether an answer has come."""
+        if self._waiting is None and not self._answers.empty():
+            self._waiting = self._answers.get()
+        return self._waiting is not None
+
+    def next(self) -> Answered:
+        """The first that has come; waits for it."""
+        found, self._waiting = self._waiting or self._answers.get(), None
+        self.out -= 1
+        return found
+
+    def wait(self, seconds: float) -> None:
+        """Until an answer has come, at most so long."""
+        until = time.monotonic() + seconds
+        if not self.is_ready() and (left := until - time.monotonic()) > 0:
+            try:
+                self._waiting = self._answers.get(timeout=left)
+            except queue.Empty:
+                return
+
+    def close(self) -> None:
+        """Questions that are out are given up; what they would have said is asked again by who resumes."""
+        self._stop.set()
+        self.policy.close()
+        self._threads.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,1 @@
+"""Models, wherever they run."""

@@ -1,0 +1,140 @@
+"""What a model is told before its first turn: the goal, the ladder, what is left, and what this campaign has learned so
+far, in a bounded text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.build import Built
+from sciagent.campaign.judge import show_window
+from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.objectives import Objective
+from sciagent.domain.properties import properties
+from sciagent.domain.quantities import show
+from sciagent.domain.tiers import Tier
+from sciagent.store import campaigns, candidates, evidence, queries, standings
+from sciagent.store import tables as t
+
+SHOWN = 5  # of the best
+MANY = 4000  # proposals whose reasons are counted
+MAX_TEXT = 4000
+
+
+def goal(built: Built) -> str:
+    """What is wanted, and what it is measured by, in a few lines."""
+    spec = built.spec
+    lines = [spec.description.strip()] if spec.description else []
+    lines += [f"Wanted: {_wanted(one)}." for one in built.objectives]
+    for rung in built.rungs:
+        gate = ", ".join(show_window(name, window) for name, window in rung.rules.gate.items())
+        free = "at once" if rung.verifier.tier is Tier.FAST else "costs the budget"
+        decides = ", decides" if rung.rules.is_terminal else ""
+        lines.append(
+            f"Rung {rung.spec.rung} ({rung.verifier.name}): {free}{decides}" + (f"; gate {gate}" if gate else "")
+        )
+    return "\n".join(lines)
+
+
+def _wanted(one: Objective) -> str:
+    if one.accept is not None:
+        return show_window(one.property, one.accept)
+    unit = properties()[one.property].unit
+    return f"{one.property} as {one.direction} as can be" + ("" if unit == "1" else f", in {unit}")
+
+
+def left_text(left: Mapping[str, float]) -> str:
+    """What may still be spent, by resource or rung."""
+    parts = []
+    for name, amount in left.items():
+        unit = RESOURCE_UNITS.get(name, "")
+        parts.append(f"{name}: {amount:.4g}" + (f" {unit}" if unit not in ("", "1") else ""))
+    return "; ".join(parts) or "no limit"
+
+
+def digest(connection: Connection, built: Built) -> str:
+    """What was tried, what worked and what did not: the best so far with what was measured, how many proposals were
+    refused or dropped and why, and the latest notes."""
+    campaign_id = built.row.id
+    lines = best_lines(connection, built, SHOWN)
+    if (hits := queries.hits(connection, campaign_id)) > 0:
+        lines.append(f"Hits so far: {hits}.")
+    if reasons := _reasons(connection, campaign_id):
+        lines.append("Turned down so far: " + ", ".join(f"{n} x {reason}" for reason, n in reasons) + ".")
+    lines += [f"Note of an earlier episode: {text}" for text in notes(connection, campaign_id)]
+    return "\n".join(lines)[:MAX_TEXT]
+
+
+def best_lines(connection: Connection, built: Built, n: int) -> list[str]:
+    """The n best by score, as `#1 SMILES: score; what was measured`."""
+    found = standings.top(connection, built.row.id, n)
+    said = {row[0]: told(connection, built, row[0]) for row in found}
+    return [
+        f"#{place} {text}: score {score:.2f}" + (f"; {'; '.join(said[id_])}" if said[id_] else "")
+        for place, (id_, _, text, score, *_) in enumerate(found, 1)
+    ]
+
+
+def told(connection: Connection, built: Built, candidate_id: int) -> list[str]:
+    """What each rung has said of a candidate, cheapest first."""
+    lines = []
+    for rung in built.rungs:
+        v = rung.verifier
+        found = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
+        if (one := found.get(candidate_id)) is None or rung.is_fast:
+            continue
+        values = ", ".join(
+            f"{m.property} {show(m.quantity.value, m.quantity.uncertainty, m.quantity.unit)}" for m in one.measured
+        )
+        lines.append(f"{rung.spec.rung}: {values or one.outcome}")
+    return lines
+
+
+def _reasons(connection: Connection, campaign_id: int) -> list[tuple[str, int]]:
+    """The commonest reasons of the latest proposals that were refused, and of candidates that were dropped."""
+    p, cc, counts = t.proposal.c, t.campaign_candidate.c, dict[str, int]()
+    latest = sa.select(p.reason).where(p.campaign_id == campaign_id).order_by(p.id.desc()).limit(MANY).subquery()
+    dropped = (
+        sa.select(cc.reason)
+        .where(cc.campaign_id == campaign_id, cc.standing == "dropped")
+        .order_by(cc.position, cc.seq)
+        .limit(MANY)
+        .subquery()
+    )
+    for one in (latest, dropped):
+        query = sa.select(one.c.reason, sa.func.count()).where(one.c.reason.is_not(None)).group_by(one.c.reason)
+        for reason, n in connection.execute(query).all():
+            counts[reason] = counts.get(reason, 0) + int(n)
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:4]
+
+
+def notes(connection: Connection, campaign_id: int, n: int = 3) -> list[str]:
+    """The latest that models left for later episodes, oldest first."""
+    e = t.event.c
+    query = (
+        sa.select(e.payload).where(e.campaign_id == campaign_id, e.kind == "note").order_by(e.id.desc()).limit(n)
+    )  # fmt: skip
+    return [str(payload.get("text", ""))[:500] for payload in connection.execute(query).scalars()][::-1]
+
+
+def write_note(connection: Connection, campaign_id: int, trajectory: int, text: str) -> None:
+    campaigns.log_event(connection, campaign_id, "note", {"text": text[:500], "trajectory": trajectory})
+
+
+def candidate_id(connection: Connection, built: Built, key: str) -> int | None:
+    """Of a candidate of the campaign; None for a key that it does not have."""
+    ids = candidates.ids_of(connection, [key])
+    there = standings.members(connection, built.row.id, list(ids.values()))
+    return next((id_ for id_ in ids.values() if id_ in there), None)
+
+
+def left(connection: Connection, built: Built) -> dict[str, float]:
+    """Of the budget what is neither spent nor reserved, by resource, and by rung in runs."""
+    from sciagent.campaign.money import Purse
+
+    purse = Purse(built, connection)
+    found = {name: limit - purse.used().get(name, 0.0) for name, limit in purse.limits().items()}
+    labels = {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
+    return {labels.get(name, name): max(amount, 0.0) for name, amount in found.items()}

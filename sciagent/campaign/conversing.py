@@ -1,0 +1,193 @@
+"""A model's episodes as the source of a driver's candidates: many at once, each turn written before the next is asked.
+
+An answer is sampled in a thread while the driver goes on; its tool calls run in the driver, and turn, tokens, proposals
+and what the fast rungs said are one transaction. An answer that was not written before a crash is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.asking import Answered, Asking
+from sciagent.agent.episode import Episode, Limits
+from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, to_json
+from sciagent.agent.prompting import opening
+from sciagent.agent.tools.calls import Answer, Toolbox
+from sciagent.campaign import briefing
+from sciagent.campaign.agent_bench import AgentWorkbench
+from sciagent.campaign.build import Built
+from sciagent.campaign.proposing import Scripted, Taken, turn_seed
+from sciagent.campaign.spec_sources import LlmSpec
+from sciagent.domain.cost import Cost
+from sciagent.store import campaigns, jobs, trajectories
+from sciagent.store.campaigns import DriverLease
+from sciagent.store.trajectories import NewTurn, SampledRow
+from sciagent.verification.host import Worker
+
+FAULTS = 5  # episodes in a row that the model failed: it is not asked again
+
+
+class Conversing:
+    """Implements `proposing.Source`. left: of the budget, asked when an episode begins."""
+
+    total: int | None = None
+
+    def __init__(
+        self,
+        built: Built,
+        connection: Connection,
+        lease: DriverLease,
+        worker: Worker,
+        policy: PolicyClient,
+        spec: LlmSpec,
+    ) -> None:
+        self._built, self._lease, self._worker, self._spec = built, lease, worker, spec
+        self._seeds = Scripted(built, connection, lease, worker) if spec.seeds else None
+        self._asking = Asking(policy, spec.episodes)
+        self._structured = spec.endpoint is None if spec.structured is None else spec.structured
+        self._tools = Toolbox(spec.tools, built.edit_limits(), self._structured)
+        self._limits = Limits(spec.turns, spec.tokens, spec.context)
+        self._idle, self._ids = list[Episode](), dict[int, int]()
+        self._faults = 0
+        for row in trajectories.running(connection, built.row.id):
+            if "opening" in row.settings:
+                self._idle.append(self._resumed(connection, row))
+        self._last = max(trajectories.last_number(connection, built.row.id), 0)
+
+    def _resumed(self, connection: Connection, row: trajectories.TrajectoryRow) -> Episode:
+        self._ids[row.number] = row.id
+        episode = Episode(row.number, row.seed, tuple(map(from_json, row.settings["opening"])), self._limits)
+        for turn in trajectories.turns(connection, row.id):
+            episode.restore(
+                (from_json(turn["message"]), *map(from_json, turn["observations"])), dict(turn["cursor"] or {})
+            )
+        return episode
+
+    @property
+    def is_busy(self) -> bool:
+        return self._asking.out > 0
+
+    @property
+    def is_ready(self) -> bool:
+        return self._asking.is_ready()
+
+    def prepare(self) -> bool:
+        if self._seeds is not None or self._faults >= FAULTS:
+            return True
+        while len(self._idle) + self._asking.out < self._spec.episodes:
+            self._idle.append(self._begun())
+        while self._idle:
+            episode = self._idle.pop(0)
+            self._asking.ask(episode, self._tools.schemas, self._sampling(episode))
+        return self._asking.is_ready()
+
+    def _sampling(self, episode: Episode) -> Sampling:
+        seed = turn_seed(self._built, episode.number, len(episode.turns)) % (1 << 31)
+        schema = self._tools.answer_schema if self._structured else None
+        return Sampling(self._spec.temperature, max_tokens=self._spec.max_tokens, seed=seed, schema=schema)
+
+    def _begun(self) -> Episode:
+        """A new episode, told what the campaign has learned so far."""
+        built, number = self._built, self._last + 1
+        with built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            messages = opening(
+                briefing.goal(built), briefing.digest(connection, built),
+                briefing.left_text(briefing.left(connection, built)), self._tools.listed, self._structured,
+            )  # fmt: skip
+            seed = turn_seed(built, number, 0)
+            settings = built.spec.proposer.model_dump(mode="json") | {"opening": [to_json(one) for one in messages]}
+            self._ids[number] = trajectories.open_(
+                connection, built.row.id, number, proposer=self._asking.policy.name, settings=settings, seed=seed
+            )
+        self._last = number
+        return Episode(number, seed, messages, self._limits)
+
+    def take(self, limit: int) -> Taken | None:
+        if self._seeds is not None:
+            taken = self._seeds.take(limit)
+            if taken is not None:
+                return taken
+            self._seeds = None
+            return Taken(0, 1, Cost())
+        if self._faults >= FAULTS:
+            return None
+        answered = self._asking.next()
+        if answered.sampled is None:
+            return self._failed(answered)
+        self._faults = 0
+        return self._turn(answered.episode, answered.sampled, limit)
+
+    def _failed(self, answered: Answered) -> Taken:
+        """The model did not answer: the episode is over, what it has brought stays."""
+        self._faults += 1
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            payload = {"trajectory": answered.episode.number, "why": answered.fault}
+            campaigns.log_event(connection, self._built.row.id, "model_failed", payload)
+            trajectories.end(connection, self._ids.pop(answered.episode.number), f"the model failed: {answered.fault}")
+        return Taken(0, 1, Cost())
+
+    def _turn(self, episode: Episode, sampled: Sampled, limit: int) -> Taken:
+        built, number = self._built, len(episode.turns)
+        with built.ledger.read() as connection:
+            left = briefing.left(connection, built)
+        bench = AgentWorkbench(
+            built, self._worker, self._lease.owner, left=left, room=min(limit, self._spec.batch),
+            trajectory=episode.number,
+        )  # fmt: skip
+        answer = self._tools.run(sampled.message, bench, turn_seed(built, episode.number, number))
+        row = _sampled_row(sampled, episode.held, self._sampling(episode))
+        episode.observe(sampled, answer.messages)
+        ended = "finished by the model" if answer.finished else episode.ended
+        tokens = float(sampled.prompt_tokens + sampled.output_tokens)
+        cost = Cost(llm_tokens=tokens, core_seconds=sampled.core_seconds)
+        with built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            new = NewTurn(
+                number, episode.cursor, _calls(answer), [to_json(one) for one in answer.messages], bench.cost + cost,
+                sampled.policy, row,
+            )  # fmt: skip
+            trajectory_id = self._ids[episode.number]
+            bench.commit(connection, trajectories.write_turn(connection, trajectory_id, new))
+            jobs.book(connection, built.row.id, None, None, cost)
+            if ended is not None:
+                trajectories.end(connection, self._ids.pop(episode.number), ended)
+        if ended is None:
+            self._idle.append(episode)
+        return Taken(bench.n_proposals, bench.n_new, bench.cost + cost)
+
+    def wait(self, seconds: float) -> None:
+        self._asking.wait(seconds)
+
+    def close(self) -> None:
+        self._asking.close()
+
+
+def _calls(answer: Answer) -> Sequence[Mapping[str, Any]]:
+    return [{"tool": one.name[:200], "arguments": one.arguments[:20_000], "ok": one.ok} for one in answer.calls]
+
+
+def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) -> SampledRow:
+    """Of the prompt only what comes after the tokens that were held already."""
+    used = {
+        "temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k, "seed": sampling.seed,
+        "max_tokens": sampling.max_tokens, "grammar": sampling.schema is not None, "finish": sampled.finish,
+        "prompt_tokens": sampled.prompt_tokens, "output_tokens": sampled.output_tokens, "seconds": sampled.seconds,
+    }  # fmt: skip
+    message = to_json(sampled.message)
+    if (tokens := sampled.tokens) is None:
+        return SampledRow(message, used)
+    kept = _common(held, tokens.prompt_ids)
+    return SampledRow(
+        message, used | {"logprobs": tokens.mode}, kept, tokens.prompt_ids[kept:], tokens.output_ids, tokens.logprobs,
+        tokens.forced, tokens.template_hash,
+    )  # fmt: skip
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens both begin with."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

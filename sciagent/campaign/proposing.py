@@ -1,0 +1,129 @@
+"""Where a driver's candidates come from: turns of a proposer, each written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple, Protocol
+
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.messages import PolicyClient
+from sciagent.campaign.build import Built
+from sciagent.campaign.spec import LlmSpec
+from sciagent.campaign.workbench import CampaignWorkbench
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import content_hash
+from sciagent.domain.ports import Turn
+from sciagent.errors import UsageError
+from sciagent.store import campaigns, trajectories
+from sciagent.store.campaigns import DriverLease
+from sciagent.store.trajectories import NewTurn
+from sciagent.verification.host import Worker
+
+
+class Taken(NamedTuple):
+    """What a turn brought. n_proposals: all that were made; n_new: those that became candidates."""
+
+    n_proposals: int
+    n_new: int
+    cost: Cost
+
+
+class Source(Protocol):
+    """Of one driver. It is asked whenever fewer candidates wait than are wanted."""
+
+    @property
+    def total(self) -> int | None:
+        """How many it will propose in all; None if it cannot say."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn will come of itself, though none can be taken now: a model is at work."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a model has answered and its turn waits to be taken."""
+
+    def prepare(self) -> bool:
+        """More are wanted. Whether a turn can be taken now, without waiting."""
+
+    def take(self, limit: int) -> Taken | None:
+        """The next turn, with at most `limit` proposals, written down; None when there is nothing left.
+
+        Raises StaleLeaseError, and writes nothing, if another process drives the campaign now."""
+
+    def wait(self, seconds: float) -> None:
+        """Until a turn can be taken, at most so long."""
+
+    def close(self) -> None: ...
+
+
+class Scripted:
+    """Turns of `evolve` and `screen`, which take no time of their own: one trajectory for the whole campaign."""
+
+    is_busy = is_ready = False
+
+    def __init__(self, built: Built, connection: Connection, lease: DriverLease, worker: Worker) -> None:
+        self._built, self._lease, self._worker = built, lease, worker
+        self._proposer = built.make_proposer()
+        self._trajectory_id = trajectories.open_(
+            connection, built.row.id, 0, proposer=self._proposer.name,
+            settings=built.spec.proposer.model_dump(mode="json"), seed=built.spec.seed,
+        )  # fmt: skip
+        self._number, self._cursor = trajectories.last_turn(connection, self._trajectory_id)
+
+    @property
+    def total(self) -> int | None:
+        return self._proposer.total
+
+    def prepare(self) -> bool:
+        return True
+
+    def take(self, limit: int) -> Taken | None:
+        built, number = self._built, self._number + 1
+        bench = CampaignWorkbench(built, self._worker, self._lease.owner)
+        cursor = self._proposer.turn(bench, Turn(number, turn_seed(built, 0, number), self._cursor), limit)
+        if cursor is None:
+            return None
+        with built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            new = NewTurn(number, cursor, bench.calls, bench.observations, bench.cost, self._proposer.name)
+            bench.commit(connection, trajectories.write_turn(connection, self._trajectory_id, new))
+        self._number, self._cursor = number, cursor
+        return Taken(bench.n_proposals, bench.n_new, bench.cost)
+
+    def wait(self, seconds: float) -> None:
+        """There is never anything to wait for."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def turn_seed(built: Built, trajectory: int, number: int) -> int:
+    """Of a turn: from the campaign's name and seed, the trajectory and the turn."""
+    return int(content_hash([built.spec.campaign, built.spec.seed, trajectory, number])[:12], 16)
+
+
+def source_of(built: Built, connection: Connection, lease: DriverLease, worker: Worker) -> Source:
+    """Of the campaign's proposer. Who calls it holds the driver lease. Raises UsageError for a model not there."""
+    spec = built.spec.proposer
+    if not isinstance(spec, LlmSpec):
+        return Scripted(built, connection, lease, worker)
+    from sciagent.campaign.conversing import Conversing  # and what it needs, where a model is asked
+
+    return Conversing(built, connection, lease, worker, policy_of(spec), spec)
+
+
+def policy_of(spec: LlmSpec) -> PolicyClient:
+    """Raises UsageError for a model that is not there, and where its extra is not installed."""
+    if spec.endpoint is not None:
+        from sciagent.agent.policies.endpoint import EndpointPolicy
+
+        key = os.environ.get(spec.api_key_env) if spec.api_key_env else None
+        if spec.api_key_env and not key:
+            raise UsageError(f"the environment variable {spec.api_key_env}, which api_key_env names, is not set")
+        return EndpointPolicy(spec.model, spec.endpoint, key, spec.timeout)
+    from sciagent.agent.models import folder_of
+    from sciagent.agent.policies.local import LocalPolicy
+
+    return LocalPolicy(folder_of(spec.model))
