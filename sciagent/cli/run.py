@@ -92,6 +92,15 @@ def _wake(ledger: Any, row: Any) -> bool:
     return True
 
 
+def _who_proposes(built: Built) -> str:
+    """A model, or a script and how to name a model."""
+    spec = built.spec.proposer
+    if spec.kind == "llm":
+        return f"candidates are proposed by the model {spec.model}" + (f" at {spec.endpoint}" if spec.endpoint else "")
+    model = "proposer: {kind: llm, model: NAME}"
+    return f"candidates are proposed by {spec.kind}, a script; a language model does it with {model} in the YAML"
+
+
 class Interrupts:
     """Where a signal handler's words go: to the progress display, once there is one."""
 
@@ -119,6 +128,7 @@ def _drive(built: Built, workers: int | None, report: Path | None, json: bool, q
     if not (quiet or json):
         n = len(built.rungs)
         say(f"starting {name}: {n} rung{'' if n == 1 else 's'}, ledger {built.ledger.url.render_as_string()}")
+        say(_who_proposes(built))
     driver, interrupts, told = Driver(built, workers=workers), 0, Interrupts()
 
     def on_signal(number: int, frame: FrameType | None) -> None:

@@ -1,12 +1,9 @@
-"""A server that answers as OpenAI's does, over HTTP, and one that misbehaves."""
+"""What an endpoint says and how it fails, over HTTP."""
 
 from __future__ import annotations
 
-import json
-import threading
 import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,73 +13,26 @@ from sciagent.agent.asking import Asking
 from sciagent.agent.episode import Episode, Limits
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.endpoint import EndpointPolicy
+from tests.support.chat_server import ChatServer, answer
 
 ASKED = [Message("system", "be brief"), Message("user", "go on")]
-Respond = Callable[[dict[str, Any], int], tuple[int, Any]]
-
-
-class Server:
-    """respond: the body asked and its number, to a status and what is sent; None: the connection is cut half way."""
-
-    def __init__(self) -> None:
-        self.bodies: list[dict[str, Any]] = []
-        self.respond: Respond = lambda body, n: (200, answer("done"))
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.bodies.append(body)
-                status, sent = outer.respond(body, len(outer.bodies))
-                whole = (sent if isinstance(sent, str) else json.dumps(sent)).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(whole) + (status == 299)))
-                self.end_headers()
-                self.wfile.write(whole)  # of 299 one byte is missing, and the connection is closed
-
-            def log_message(self, *given: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    found = Server()
+def server() -> Iterator[ChatServer]:
+    found = ChatServer()
     yield found
     found.close()
 
 
-def answer(content: str | None, **more: Any) -> dict[str, Any]:
-    message = {"role": "assistant", "content": content, **more.pop("message", {})}
-    choice = {"index": 0, "message": message, "finish_reason": more.pop("finish", "stop"), **more.pop("choice", {})}
-    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-    return {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m-1",
-        "choices": [choice],
-        "usage": usage,
-        **more,
-    }
-
-
 @pytest.fixture
-def policy(server: Server) -> Iterator[EndpointPolicy]:
+def policy(server: ChatServer) -> Iterator[EndpointPolicy]:
     found = EndpointPolicy("m", server.url, "secret", timeout=0.5)
     yield found
     found.close()
 
 
-def test_calls_tokens_and_thinking_come_back(server: Server, policy: EndpointPolicy) -> None:
+def test_calls_tokens_and_thinking_come_back(server: ChatServer, policy: EndpointPolicy) -> None:
     call = {"id": "a1", "type": "function", "function": {"name": "propose", "arguments": '{"smiles": "CC"}'}}
     logprobs = {"content": [{"token": t, "logprob": -0.5, "bytes": None, "top_logprobs": []} for t in "abc"]}
     server.respond = lambda body, n: (
@@ -105,12 +55,12 @@ def test_calls_tokens_and_thinking_come_back(server: Server, policy: EndpointPol
     assert [one["role"] for one in body["messages"]] == ["system", "user"]
 
 
-def test_half_of_the_tokens_is_none(server: Server, policy: EndpointPolicy) -> None:
+def test_half_of_the_tokens_is_none(server: ChatServer, policy: EndpointPolicy) -> None:
     server.respond = lambda body, n: (200, answer("x", choice={"token_ids": [4, 5]}, prompt_token_ids=[1]))
     assert policy.sample(ASKED, [], Sampling()).tokens is None
 
 
-def test_a_server_without_token_ids_is_asked_without(server: Server, policy: EndpointPolicy) -> None:
+def test_a_server_without_token_ids_is_asked_without(server: ChatServer, policy: EndpointPolicy) -> None:
     server.respond = lambda body, n: (
         (400, {"error": {"message": "unknown"}}) if "logprobs" in body else (200, answer("x"))
     )
@@ -132,7 +82,7 @@ def test_a_server_without_token_ids_is_asked_without(server: Server, policy: End
     ],
 )
 def test_faults_say_whether_asking_again_may_help(
-    server: Server, policy: EndpointPolicy, status: int, sent: Any, retry: bool
+    server: ChatServer, policy: EndpointPolicy, status: int, sent: Any, retry: bool
 ) -> None:
     server.respond = lambda body, n: (status, sent)
     with pytest.raises(PolicyError) as raised:
@@ -141,7 +91,7 @@ def test_faults_say_whether_asking_again_may_help(
 
 
 def test_who_does_not_answer_in_time_is_asked_again(
-    server: Server, policy: EndpointPolicy, monkeypatch: pytest.MonkeyPatch
+    server: ChatServer, policy: EndpointPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once too late, once too busy, once broken, then right: one answer, and no turn is doubled."""
     monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
@@ -162,7 +112,7 @@ def test_who_does_not_answer_in_time_is_asked_again(
 
 
 def test_what_never_answers_is_told_as_a_fault(
-    server: Server, policy: EndpointPolicy, monkeypatch: pytest.MonkeyPatch
+    server: ChatServer, policy: EndpointPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
     server.respond = lambda body, n: (500, {"error": {"message": "down"}})
@@ -173,7 +123,7 @@ def test_what_never_answers_is_told_as_a_fault(
     assert found.sampled is None and "500" in found.fault and len(server.bodies) == asking.TRIES
 
 
-def test_the_model_that_answered_is_kept(server: Server, policy: EndpointPolicy) -> None:
+def test_the_model_that_answered_is_kept(server: ChatServer, policy: EndpointPolicy) -> None:
     """A provider may change its model half way: each turn says which it was."""
     server.respond = lambda body, n: (200, answer("x") | {"model": f"m-{n}"})
     assert [policy.sample(ASKED, [], Sampling()).policy for _ in range(2)] == ["m-1", "m-2"]
