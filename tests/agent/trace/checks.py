@@ -25,7 +25,8 @@ def check(records: Sequence[Recorded], result: Linearised, drift_limit: int) -> 
             assert row.mask[position] is not record.forced[place]
             seen.append((turn, place))
     assert sorted(seen) == [(record.turn, place) for record in records for place in range(len(record.output_ids))]
-    assert sum(sum(row.mask) for row in result.rows) == sum(not forced for record in records for forced in record.forced)
+    trained = sum(sum(row.mask) for row in result.rows)
+    assert trained == len(seen) - sum(sum(record.forced) for record in records)
     assert sum(result.joins.values()) == max(len(records) - 1, 0)
     asides = [row for row in result.rows if row.aside]
     assert result.drifted == sum(sum(row.sampled) for row in asides) <= drift_limit * result.joins[Join.REALIGN]
