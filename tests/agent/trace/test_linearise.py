@@ -51,7 +51,7 @@ def test_what_the_grammar_forced_is_sampled_and_not_trained():
 
 def test_an_answer_that_drifted_goes_aside_and_the_row_goes_on():
     """The answer `one .` lost its space when it was rendered."""
-    result = linearise([call(0, "ask:", "one ."), call(1, "ask:one.more:", "two.")])
+    result = linearise([call(0, "ask:", "one ."), call(1, "ask:one.more:", "two.")], drift_limit=2)
     assert [(*shown(row), row.aside) for row in result.rows] == [
         ("ask:one .",
          "       00", True),
@@ -93,6 +93,7 @@ def test_context_that_was_rewritten_forks_however_short_it_is():
         ("at 10:one.more:two.",
          "               1111"),
     ]  # fmt: skip
+    assert joined(result) == {"fork": 1}
 
 
 def test_a_compaction_forks_the_same_trajectory():
