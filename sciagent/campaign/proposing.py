@@ -22,15 +22,19 @@ from sciagent.verification.host import Worker
 
 
 class Taken(NamedTuple):
-    """What a turn brought. n_proposals: all that were made; n_new: those that became candidates."""
+    """What a turn brought. n_proposals: all that were made. barren: it could have brought something new, and did not."""
 
     n_proposals: int
-    n_new: int
     cost: Cost
+    barren: bool
 
 
 class Source(Protocol):
     """Of one driver. It is asked whenever fewer candidates wait than are wanted."""
+
+    @property
+    def patience(self) -> int:
+        """Barren turns in a row after which it has nothing left."""
 
     @property
     def total(self) -> int | None:
@@ -62,6 +66,7 @@ class Scripted:
     """Turns of `evolve` and `screen`, which take no time of their own: one trajectory for the whole campaign."""
 
     is_busy = is_ready = False
+    patience = 25
 
     def __init__(self, built: Built, connection: Connection, lease: DriverLease, worker: Worker) -> None:
         self._built, self._lease, self._worker = built, lease, worker
@@ -90,7 +95,7 @@ class Scripted:
             new = NewTurn(number, cursor, bench.calls, bench.observations, bench.cost, self._proposer.name)
             bench.commit(connection, trajectories.write_turn(connection, self._trajectory_id, new))
         self._number, self._cursor = number, cursor
-        return Taken(bench.n_proposals, bench.n_new, bench.cost)
+        return Taken(bench.n_proposals, bench.cost, not bench.n_new)
 
     def wait(self, seconds: float) -> None:
         """There is never anything to wait for."""

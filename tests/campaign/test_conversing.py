@@ -1,4 +1,4 @@
-"""A campaign whose candidates a model proposes: over HTTP, with the driver, the ledger and the fast rungs as they are."""
+"""A campaign whose candidates a model proposes, over HTTP, with driver, ledger and fast rungs as they are."""
 
 from __future__ import annotations
 
