@@ -34,6 +34,7 @@ class Conversing:
     """Implements `proposing.Source`. left: of the budget, asked when an episode begins."""
 
     total: int | None = None
+    patience = 100
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class Conversing:
             if taken is not None:
                 return taken
             self._seeds = None
-            return Taken(0, 1, Cost())
+            return Taken(0, Cost(), barren=False)
         if self._faults >= FAULTS:
             return None
         answered = self._asking.next()
@@ -129,7 +130,7 @@ class Conversing:
             payload = {"trajectory": answered.episode.number, "why": answered.fault}
             campaigns.log_event(connection, self._built.row.id, "model_failed", payload)
             trajectories.end(connection, self._ids.pop(answered.episode.number), f"the model failed: {answered.fault}")
-        return Taken(0, 1, Cost())
+        return Taken(0, Cost(), barren=False)
 
     def _turn(self, episode: Episode, sampled: Sampled, limit: int) -> Taken:
         built, number = self._built, len(episode.turns)
@@ -158,7 +159,7 @@ class Conversing:
                 trajectories.end(connection, self._ids.pop(episode.number), ended)
         if ended is None:
             self._idle.append(episode)
-        return Taken(bench.n_proposals, bench.n_new, bench.cost + cost)
+        return Taken(bench.n_proposals, bench.cost + cost, not bench.n_new)
 
     def wait(self, seconds: float) -> None:
         self._asking.wait(seconds)

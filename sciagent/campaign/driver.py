@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 BEGUN_SECONDS = 0.02  # a job claimed ahead that has run so long is written down as running
 LISTEN_SECONDS = 0.2  # between looks for what people said; besides, each dispatch looks
 PROPOSING = ("core_seconds", "llm_tokens")  # what a turn of the proposer takes, without a reservation
-BARREN_TURNS = 25  # a proposer that brings nothing new so often in a row has nothing left
 
 
 class Driver:
@@ -416,8 +415,8 @@ class Driver:
             return False
         self._purse.spend(taken.cost)
         self._proposals += taken.n_proposals
-        self._barren = 0 if taken.n_new else self._barren + 1
-        self._exhausted = self._barren >= BARREN_TURNS
+        self._barren = self._barren + 1 if taken.barren else 0
+        self._exhausted = self._barren >= self._source.patience
         return True
 
 

@@ -22,7 +22,7 @@ from sciagent.verification.host import Worker
 
 
 class Taken(NamedTuple):
-    """What a turn brought. n_proposals: all that were made. barren: it could have brought something new, and did not."""
+    """What a turn brought. n_proposals: all that were made. barren: it might have brought something new and did not."""
 
     n_proposals: int
     cost: Cost
