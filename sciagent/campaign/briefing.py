@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign import predictions
 from sciagent.campaign.build import Built
 from sciagent.campaign.judge import show_window
 from sciagent.domain.cost import RESOURCE_UNITS
@@ -63,6 +64,12 @@ def digest(connection: Connection, built: Built) -> str:
         lines.append(f"Hits so far: {hits}.")
     if reasons := _reasons(connection, campaign_id):
         lines.append("Turned down so far: " + ", ".join(f"{n} x {reason}" for reason, n in reasons) + ".")
+    for one in predictions.scores(connection, built):
+        unit = properties()[one.property].unit
+        lines.append(
+            f"Predictions of {one.property} against {one.rung}: {one.n}, mean score (CRPS) {one.crps:.2g} {unit}, "
+            f"{100 * one.inside:.0f} % within the error given, {one.bias:+.2g} {unit} too high on average."
+        )
     lines += [f"Note of an earlier episode: {text}" for text in notes(connection, campaign_id)]
     return "\n".join(lines)[:MAX_TEXT]
 
