@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.agent.tools.bench import Past
 from sciagent.campaign import briefing
 from sciagent.campaign.build import Built
 from sciagent.campaign.workbench import CampaignWorkbench
@@ -42,13 +42,14 @@ class AgentWorkbench(CampaignWorkbench):
             id_ = briefing.candidate_id(connection, self._built, key)
             return [] if id_ is None else briefing.told(connection, self._built, id_)
 
-    def recent(self, n: int) -> list[dict[str, Any]]:
+    def recent(self, n: int) -> list[Past]:
         """The latest proposals of the campaign, newest first, and what became of them."""
-        p, cc = t.proposal.c, t.campaign_candidate.c
+        p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
+        reason = sa.func.coalesce(p.reason, cc.reason, "")
         query = (
-            sa.select(p.text, p.status, p.reason, p.operation, cc.standing, cc.score, cc.is_hit)
+            sa.select(p.text, c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
             .select_from(
-                t.proposal.outerjoin(
+                t.proposal.outerjoin(t.candidate, c.id == p.candidate_id).outerjoin(
                     t.campaign_candidate, sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
                 )
             )
@@ -57,7 +58,7 @@ class AgentWorkbench(CampaignWorkbench):
             .limit(n)
         )
         with self._built.ledger.read() as connection:
-            return [dict(row) for row in connection.execute(query).mappings()]
+            return [Past(**row) for row in connection.execute(query).mappings()]  # type: ignore[typeddict-item]
 
     def left(self) -> dict[str, float]:
         return dict(self._left)

@@ -128,7 +128,6 @@ def policy_of(spec: LlmSpec) -> PolicyClient:
         if spec.api_key_env and not key:
             raise UsageError(f"the environment variable {spec.api_key_env}, which api_key_env names, is not set")
         return EndpointPolicy(spec.model, spec.endpoint, key, spec.timeout)
-    from sciagent.agent.models import folder_of
     from sciagent.agent.policies.local import LocalPolicy
 
-    return LocalPolicy(folder_of(spec.model))
+    return LocalPolicy(spec.model)

@@ -1,0 +1,155 @@
+"""Tools, registered once: what they are called, what they take, and what becomes of a call.
+
+Whatever a model writes is data. A call is read strictly, checked against the tool's arguments, and answered with an
+observation; a wrong call is answered with what was wrong and how to call right. Nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from sciagent.agent.tools.bench import AgentBench
+from sciagent.agent.tools.reading import CallError, read_arguments
+from sciagent.agent.tools.schemas import schema
+from sciagent.agent.tools.wording import bounded, short, shown
+from sciagent.chemistry.edits import ANY, EditLimits
+from sciagent.errors import CampaignError, LedgerError, did_you_mean
+
+MAX_COMPLAINTS = 6
+_log = logging.getLogger("sciagent")
+
+
+class Arguments(BaseModel):
+    """Base of what tools take: nothing extra, and no text where a number belongs."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a tool works with beside its arguments. seed: the episode's, for what the call leaves open. limits: what an
+    edited molecule may be."""
+
+    bench: AgentBench
+    seed: int = 0
+    limits: EditLimits = ANY
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a call is answered. ok: it was carried out. text: for the model, bounded, control characters escaped.
+    ended: the episode is over. fault: an error of ours, which is no fault of the call."""
+
+    ok: bool
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    tool: str = ""
+    ended: bool = False
+    fault: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Tool:
+    """description: the docstring of `run`. example: arguments that are right. cases: schemas of the arguments that
+    together allow what makes sense, out of the one that allows it all."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    run: Callable[[Any, Run], Observation]
+    example: Mapping[str, Any] = field(default_factory=dict)
+    cases: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None
+
+    @classmethod
+    def of(cls, run: Callable[[Any, Run], Observation], *, cases: Any = None, **example: Any) -> Tool:
+        """The tool that a typed function with a docstring is. Raises TypeError without them."""
+        taken = get_type_hints(run).get(next(iter(inspect.signature(run).parameters)))
+        if not (isinstance(taken, type) and issubclass(taken, Arguments)) or not run.__doc__:
+            raise TypeError(f"{run.__qualname__} needs a docstring and, as its first parameter, a model of arguments")
+        return cls(run.__name__, " ".join(inspect.cleandoc(run.__doc__).split()), taken, run, example, cases)
+
+    @property
+    def usage(self) -> str:
+        return f"{self.name} {json.dumps(dict(self.example))}"
+
+
+class Registry:
+    """Tools by name. Raises ValueError for two of one name."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.name in self._tools:
+                raise ValueError(f"two tools are called {tool.name}")
+            self._tools[tool.name] = tool
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def schemas(self) -> list[dict[str, Any]]:
+        return [schema(tool) for tool in self]
+
+    def call(
+        self, name: str, arguments: str, bench: AgentBench, *, seed: int = 0, limits: EditLimits = ANY
+    ) -> Observation:
+        """Carry out a call as a model wrote it. Raises nothing for what was written; the errors of a ledger or a
+        campaign, which no call can mend, go through."""
+        known = name if isinstance(name, str) and name in self._tools else ""
+        try:
+            tool = self._named(name)
+            seen = tool.run(_checked(tool, read_arguments(arguments)), Run(bench, seed, limits))
+        except CallError as error:
+            usage = f"\nfor example: {self._tools[known].usage}" if known else ""
+            seen = Observation(False, f"error: {bounded(str(error))[: 1990 - len(usage)]}{usage}")
+        except (LedgerError, CampaignError):
+            raise
+        except Exception as error:  # noqa: BLE001 - ours, not the model's: it is kept, and the episode decides
+            _log.warning("tool %s failed: %s", known, error, exc_info=error)
+            seen = Observation(False, "error: this tool failed, through no fault of the call; try another", fault=error)
+        return replace(seen, text=bounded(seen.text), tool=known)
+
+    def _named(self, name: object) -> Tool:
+        if isinstance(name, str) and name in self._tools:
+            return self._tools[name]
+        text = short(name if isinstance(name, str) else type(name).__name__, 40)
+        near = did_you_mean(text, self._tools)
+        raise CallError(f'no tool is called "{text}"{near}; there are: {", ".join(self._tools)}')
+
+
+def _checked(tool: Tool, given: dict[str, Any]) -> Arguments:
+    try:
+        return tool.arguments.model_validate(given)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)
+        lines = [_complaint(tool, one) for one in wrong[:MAX_COMPLAINTS]]
+        if len(wrong) > MAX_COMPLAINTS:
+            lines.append(f"and {len(wrong) - MAX_COMPLAINTS} more")
+        raise CallError("\n".join(lines)) from None
+
+
+def _complaint(tool: Tool, wrong: ErrorDetails) -> str:
+    """One plain line: where, what is wrong, what would be right."""
+    where = short(".".join(map(str, wrong["loc"])), 80)
+    given, limits = wrong["input"], wrong.get("ctx", {})
+    match wrong["type"]:
+        case "missing":
+            return f"{where}: missing; it has to be given"
+        case "extra_forbidden":
+            names = list(tool.arguments.model_fields)
+            near = did_you_mean(where, names)
+            return f"{where}: {tool.name} takes no such argument{near}; it takes: {', '.join(names) or 'none'}"
+        case "literal_error":
+            near = did_you_mean(short(given), limits["names"]) if isinstance(given, str) and "names" in limits else ""
+            return f"{where}: {shown(given)} is none of them{near}; {short(str(limits['expected']), 900)}"
+        case "string_too_long":
+            return f"{where}: {len(given)} characters; the limit is {limits['max_length']}"
+        case _:
+            return f"{where}: {short(wrong['msg'], 120)}; it was {shown(given)}"

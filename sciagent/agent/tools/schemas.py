@@ -1,0 +1,70 @@
+"""Tools as JSON schemas: strict ones for any OpenAI-compatible endpoint, and one for a whole answer, by which the
+decoding of a small model is held. Only plain keywords: references are written out, titles and defaults left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sciagent.agent.tools.registry import Tool
+
+_DROPPED = ("title", "default", "$defs")
+
+
+def schema(tool: Tool) -> dict[str, Any]:
+    """The tool in OpenAI's form, strict: every argument is required, what may be left out may be null."""
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "strict": True,
+        "parameters": parameters(tool),
+    }
+    return {"type": "function", "function": function}
+
+
+def parameters(tool: Tool) -> dict[str, Any]:
+    """The arguments alone."""
+    full = tool.arguments.model_json_schema()
+    return dict(_plain(full, full.get("$defs", {}), described=True))
+
+
+def call_schema(tools: Iterable[Tool]) -> dict[str, Any]:
+    """Of a whole answer: {"name": one of the tools, "arguments": {...}}, a case for each tool, or several where a tool
+    has cases of its own. Made for constrained decoding, so without descriptions."""
+    cases = []
+    for tool in tools:
+        full = tool.arguments.model_json_schema()
+        flat = _plain(full, full.get("$defs", {}), described=False)
+        for arguments in tool.cases(flat) if tool.cases else [flat]:
+            entries = {"name": {"type": "string", "enum": [tool.name]}, "arguments": arguments}
+            cases.append(_object(entries))
+    return {"anyOf": cases}
+
+
+def _object(entries: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(entries),
+        "required": list(entries),
+        "additionalProperties": False,
+    }
+
+
+def _plain(node: Mapping[str, Any], definitions: Mapping[str, Any], *, described: bool) -> dict[str, Any]:
+    if "$ref" in node:
+        target = definitions[node["$ref"].rpartition("/")[2]]
+        return _plain({**target, **{k: v for k, v in node.items() if k != "$ref"}}, definitions, described=described)
+    if node.get("type") == "object":
+        entries = {k: _plain(v, definitions, described=described) for k, v in node.get("properties", {}).items()}
+        made = _object(entries)
+        return {**made, "description": node["description"]} if described and "description" in node else made
+    made = {k: v for k, v in node.items() if k not in _DROPPED and (described or k != "description")}
+    if "const" in made:
+        made["enum"] = [made.pop("const")]
+    if "anyOf" in made:
+        made["anyOf"] = [_plain(one, definitions, described=described) for one in made["anyOf"]]
+    if "items" in made:
+        made["items"] = _plain(made["items"], definitions, described=described)
+    return made
