@@ -9,7 +9,7 @@ from typing import Any
 
 from sciagent.agent.messages import Message, ToolCall
 from sciagent.agent.tools.bench import AgentBench
-from sciagent.agent.tools.molecules import TOOLS
+from sciagent.agent.tools.catalogue import registry
 from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.registry import Registry
 from sciagent.agent.tools.schemas import call_schema
@@ -41,7 +41,7 @@ class Toolbox:
     in the provider's own form. `answer_schema`: of such an answer; `schemas`: for the provider's form."""
 
     def __init__(self, names: Sequence[str], limits: EditLimits = ANY, structured: bool = False) -> None:
-        chosen = [tool for tool in TOOLS if tool.name in names]
+        chosen = [tool for tool in registry() if tool.name in names]
         self._registry, self._limits, self._structured = Registry(chosen), limits, structured
         self._names = ", ".join(tool.name for tool in chosen)
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
