@@ -191,7 +191,7 @@ def test_bad_answers_are_told_how_to_do_better_and_the_episode_goes_on(
 ) -> None:
     bad = {1: answer("I think about it."), 2: calls(("launch", {}), n=2), 3: calls(("propose", {"smiles": "C(("}), n=3)}
     server.respond = lambda body, n: (200, bad.get(n) or calls(propose("CCO"), n=n))
-    with talking(ledger, tmp_path, server, proposals=1, turns=9) as driver:
+    with talking(ledger, tmp_path, server, proposals=2, turns=9) as driver:
         assert driver.run() is CampaignState.FINISHED
     seen = [one["observations"][0]["content"] for one in rows(ledger, t.turn)]
     assert "Call one of the tools" in seen[0] and "launch" in seen[1] and len(seen) >= 4
