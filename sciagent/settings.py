@@ -33,3 +33,10 @@ def cache_folder() -> Path:
     if given := os.environ.get("SCIAGENT_CACHE"):
         return Path(given).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sciagent"
+
+
+def models_folder() -> Path:
+    """Where models for this machine are: SCIAGENT_MODELS, else `models` in the cache."""
+    if given := os.environ.get("SCIAGENT_MODELS"):
+        return Path(given).expanduser()
+    return cache_folder() / "models"

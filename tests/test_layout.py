@@ -11,7 +11,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 CODE = ("sciagent", "verifiers", "simulators", "alembic")
-HEAVY = ("rdkit", "torch", "pyscf", "sqlalchemy", "numpy", "tblite", "ase", "scipy", "sklearn", "pymatgen", "alembic")
+HEAVY = (
+    "rdkit",
+    "torch",
+    "pyscf",
+    "sqlalchemy",
+    "numpy",
+    "tblite",
+    "ase",
+    "scipy",
+    "sklearn",
+    "pymatgen",
+    "alembic",
+    "transformers",
+)
 HELP = """
 import io, sys
 from contextlib import redirect_stdout

@@ -1,0 +1,213 @@
+"""Models on this machine: a folder for each below SCIAGENT_MODELS, with a `model.json` that says what it is.
+
+A model that was converted lies in its folder; one that was there already is only pointed to, by `path`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sciagent.errors import SciagentError, UnknownNameError, UsageError
+from sciagent.settings import models_folder
+
+CARD = "model.json"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+Tell = Callable[[str], None]
+
+
+class ModelError(SciagentError):
+    """A model cannot be had, converted or read."""
+
+
+class File(BaseModel):
+    """A file of weights as it was when the model was added. size: bytes. modified: nanoseconds since 1970."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sha256: str
+    size: int
+    modified: int
+
+
+class Model(BaseModel):
+    """One `model.json`. path: the folder with the weights where it is not this one. template: `sciagent` where ours
+    replaced the model's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    source: str
+    licence: str
+    path: Path | None = None
+    weights: Mapping[str, File]
+    template: str
+    template_sha256: str
+    gguf_sha256: str | None = None
+    versions: Mapping[str, str] = {}
+    added: datetime
+
+    @property
+    def folder(self) -> Path:
+        """Where the weights are."""
+        return self.path or models_folder() / self.name
+
+    @property
+    def sha256(self) -> str:
+        """Of the weights; of one file its own, of several that of their names and sums."""
+        if len(self.weights) == 1:
+            return next(iter(self.weights.values())).sha256
+        lines = "".join(f"{name} {file.sha256}\n" for name, file in sorted(self.weights.items()))
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    @property
+    def policy(self) -> str:
+        """What the ledger calls it: name and version of the weights."""
+        return f"{self.name}@{self.sha256[:12]}"
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.weights.values())
+
+    def fault(self) -> str:
+        """Why it cannot be used as it was added, or an empty string. Compares sizes and times, not sums."""
+        for name, file in self.weights.items():
+            try:
+                found = (self.folder / name).stat()
+            except OSError:
+                return f"{self.folder / name} is gone"
+            if (found.st_size, found.st_mtime_ns) != (file.size, file.modified):
+                return f"{self.folder / name} has changed since it was added"
+        return ""
+
+
+def installed() -> list[Model]:
+    """All of them, by name. A folder whose card cannot be read raises ModelError."""
+    return [_read(card) for card in sorted(models_folder().glob(f"*/{CARD}"))]
+
+
+def find(name: str) -> Model:
+    """Raises UnknownNameError, or ModelError if its files are not those that were added."""
+    card = models_folder() / checked(name) / CARD
+    if not card.is_file():
+        raise UnknownNameError("model", name, [path.parent.name for path in models_folder().glob(f"*/{CARD}")])
+    model = _read(card)
+    if fault := model.fault():
+        raise ModelError(f"{fault}; add it anew: sciagent models remove {name}, then sciagent models add")
+    return model
+
+
+def remove(name: str) -> Path:
+    """Takes the model's folder below SCIAGENT_MODELS away, and nothing else: what a card points to stays."""
+    folder = models_folder() / checked(name)
+    if not (folder / CARD).is_file():
+        raise UnknownNameError("model", name, [path.parent.name for path in models_folder().glob(f"*/{CARD}")])
+    if folder.is_symlink():
+        folder.unlink()
+    else:
+        shutil.rmtree(folder)
+    return folder
+
+
+def checked(name: str) -> str:
+    """The name, if it is one and no path."""
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name for a model: letters, digits, dot, dash and underscore, 64 at most")
+    return name
+
+
+@contextmanager
+def making(name: str) -> Iterator[Path]:
+    """A folder to fill, which becomes the model's if nothing fails. Raises UsageError if the name is taken."""
+    target = models_folder() / checked(name)
+    free(name)
+    models_folder().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=models_folder(), prefix=".adding-") as scratch:
+        folder = Path(scratch) / "model"
+        folder.mkdir()
+        yield folder
+        if not (folder / CARD).is_file():
+            raise ModelError(f"{name} was left without {CARD}")
+        free(name)
+        folder.rename(target)
+
+
+def free(name: str) -> None:
+    """Raises UsageError if the name is taken or is none."""
+    if (models_folder() / checked(name)).exists():
+        raise UsageError(
+            f"there is a model {name} in {models_folder()}; choose another with --name, "
+            f"or first: sciagent models remove {name}"
+        )
+
+
+def add_folder(path: Path, name: str, tell: Tell) -> Model:
+    """A Hugging Face folder that is on this machine already: it is pointed to, not copied."""
+    free(name)
+    folder = path.resolve()
+    weights = sorted(folder.glob("*.safetensors"))
+    for what, there in (
+        ("config.json", (folder / "config.json").is_file()),
+        ("*.safetensors", bool(weights)),
+        ("tokenizer.json", (folder / "tokenizer.json").is_file()),
+    ):
+        if not there:
+            raise UsageError(f"{path} is no model folder of Hugging Face: it has no {what}")
+    template = own_template(folder)
+    with making(name) as made:
+        tell(f"reading {sum(file.stat().st_size for file in weights) / 1e6:.0f} MB of weights for their SHA-256")
+        model = Model(
+            name=name, source=str(folder), licence="as its folder says", path=folder, weights=fingerprints(weights),
+            template="own", template_sha256=sha256(template), added=datetime.now(UTC),
+        )  # fmt: skip
+        write(made, model)
+    return model
+
+
+def own_template(folder: Path) -> str:
+    """The chat template that comes with a model. Raises UsageError if there is none."""
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    config = folder / "tokenizer_config.json"
+    found = json.loads(config.read_text(encoding="utf-8")).get("chat_template") if config.is_file() else None
+    if not isinstance(found, str):
+        raise UsageError(
+            f"{folder} has no chat template (chat_template.jinja): a base model cannot hold a conversation"
+        )
+    return found
+
+
+def fingerprints(files: list[Path]) -> dict[str, File]:
+    found = {}
+    for path in files:
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        stat = path.stat()
+        found[path.name] = File(sha256=digest, size=stat.st_size, modified=stat.st_mtime_ns)
+    return found
+
+
+def write(folder: Path, model: Model) -> None:
+    (folder / CARD).write_text(model.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(card: Path) -> Model:
+    try:
+        return Model.model_validate_json(card.read_text(encoding="utf-8")).model_copy(update={"name": card.parent.name})
+    except (ValidationError, OSError) as error:
+        raise ModelError(f"{card} cannot be read; take the folder away and add the model anew: {error}") from error

@@ -1,0 +1,125 @@
+"""Tokens drawn one by one from a causal model, with the keys and values of the last sequence kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sciagent.agent.messages import Sampling
+from sciagent.agent.policies.grammar import Answer
+
+CHUNK = 512  # tokens of a prompt computed at once; between chunks `go_on` is asked
+
+
+@dataclass
+class Drawn:
+    """ids, logprobs, forced: (n,) each. logprobs: natural, of the model's own distribution, before temperature, top-p,
+    top-k and grammar."""
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    forced: list[bool] = field(default_factory=list)
+
+
+class Decoder:
+    """A model and the keys and values of what it saw last. Not for several threads at once."""
+
+    def __init__(self, model: Any, ends: frozenset[int], go_on: Callable[[], None]) -> None:
+        """ends: tokens that end an answer. go_on: asked before each computation; raises what stops it."""
+        self.model, self.ends, self.go_on = model, ends, go_on
+        self.reused = 0  # tokens of the last prompt that were not computed anew
+        self._cache: Any = None
+        self._seen: list[int] = []  # the tokens whose keys and values are in the cache
+
+    def draw(self, prompt: list[int], limit: int, sampling: Sampling, answer: Answer | None) -> Drawn:
+        """At most `limit` tokens after the prompt; the last one is the end of the answer, if it came to one."""
+        import torch
+
+        random = torch.Generator(device=self.model.device)
+        if sampling.seed is None:
+            random.seed()
+        else:
+            random.manual_seed(sampling.seed)
+        drawn = Drawn()
+        with torch.inference_mode():
+            logits = self._after_prompt(prompt)
+            while True:
+                allowed = None
+                if answer:
+                    allowed = torch.from_numpy(answer.allowed()).to(logits.device)
+                token = choose(logits, allowed, sampling, random)
+                drawn.ids.append(token)
+                drawn.logprobs.append(float(torch.log_softmax(logits, dim=-1)[token]))
+                drawn.forced.append(allowed is not None and int(allowed.sum()) == 1)
+                if token in self.ends or len(drawn.ids) >= limit:
+                    return drawn
+                if answer:
+                    answer.take(token)
+                self.go_on()
+                logits = self._forward([token])
+
+    def _after_prompt(self, prompt: list[int]) -> Any:
+        """(v,) logits of what follows. What the prompt shares with the last sequence is not computed anew."""
+        from transformers import DynamicCache
+
+        # the last token is always computed, for its logits were not kept
+        self.reused = shared(self._seen, prompt[:-1])
+        if self.reused and not any(getattr(layer, "is_sliding", False) for layer in self._cache.layers):
+            if over := len(self._seen) - self.reused:
+                self._cache.crop(-over)  # negative: that many from the end
+        else:  # a sliding window has dropped what a crop would need
+            self.reused = 0
+            self._cache = DynamicCache(config=self.model.config)
+        self._seen = prompt[: self.reused]
+        logits = None
+        for begin in range(self.reused, len(prompt), CHUNK):
+            self.go_on()
+            logits = self._forward(prompt[begin : begin + CHUNK])
+        return logits
+
+    def _forward(self, ids: list[int]) -> Any:
+        """(v,) logits after these tokens, in single precision."""
+        import torch
+
+        seen, self._seen = self._seen, []  # should this fail, the cache is not to be trusted
+        out = self.model(
+            input_ids=torch.tensor([ids], device=self.model.device), past_key_values=self._cache, use_cache=True,
+            logits_to_keep=1,
+        )  # fmt: skip
+        self._seen = seen + ids
+        return out.logits[0, -1].float()
+
+
+def choose(logits: Any, allowed: Any, sampling: Sampling, random: Any) -> int:
+    """The next token. logits: (v,). allowed: (v,) booleans, or None for all.
+
+    Top-k goes before top-p, both after temperature; the most likely token always stays.
+    """
+    import torch
+
+    if allowed is not None:
+        logits = logits.masked_fill(~allowed, -torch.inf)
+    if sampling.temperature <= 0:
+        return int(logits.argmax())
+    logits = logits / sampling.temperature
+    if 0 < sampling.top_k < len(logits):
+        logits = logits.masked_fill(logits < logits.topk(sampling.top_k).values[-1], -torch.inf)
+    p = torch.softmax(logits, dim=-1)
+    if sampling.top_p < 1:
+        ranked, order = p.sort(descending=True)
+        before = ranked.cumsum(-1) - ranked
+        before[0] = 0.0
+        ranked[(before >= sampling.top_p) & (torch.arange(len(p), device=p.device) > 0)] = 0.0
+        p = torch.zeros_like(p).scatter(0, order, ranked)
+    return int(torch.multinomial(p, 1, generator=random))
+
+
+def shared(one: list[int], other: list[int]) -> int:
+    """Length of the common beginning."""
+    n = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        n += 1
+    return n

@@ -1,0 +1,58 @@
+"""Which tokens may come next if the whole answer is to meet a JSON schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sciagent.agent.messages import PolicyError
+
+# one way to write each value: without free blanks a model cannot fill its limit with them, and more tokens are forced
+LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+
+class Grammars:
+    """Schemas over the tokens of one tokenizer."""
+
+    def __init__(self, tokenizer: Any, vocabulary: int, ends: list[int]) -> None:
+        """vocabulary: number of logits, maybe more than the tokenizer's tokens. ends: tokens that end an answer."""
+        from llguidance.hf import from_tokenizer
+
+        self.tokens = from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=ends)
+        self.vocabulary = vocabulary
+
+    def start(self, schema: Mapping[str, Any]) -> Answer:
+        """Raises PolicyError where the schema holds what cannot be enforced."""
+        from llguidance import LLMatcher
+
+        matcher = LLMatcher(
+            self.tokens, LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=LAYOUT), log_level=0
+        )
+        if matcher.is_error():
+            raise PolicyError(f"the schema cannot be enforced: {matcher.get_error()}")
+        return Answer(matcher, self.vocabulary)
+
+
+class Answer:
+    """One answer on its way."""
+
+    def __init__(self, matcher: Any, vocabulary: int) -> None:
+        from llguidance.numpy import allocate_token_bitmask
+
+        self.matcher, self.vocabulary = matcher, vocabulary
+        self._bits = allocate_token_bitmask(1, vocabulary)
+
+    def allowed(self) -> Any:
+        """(v,) booleans: what may come next. Once the answer is complete, its end alone."""
+        import numpy as np
+        from llguidance.numpy import fill_next_token_bitmask
+
+        fill_next_token_bitmask(self.matcher, self._bits)
+        if self.matcher.is_error():
+            raise PolicyError(f"the schema cannot be followed further: {self.matcher.get_error()}")
+        return np.unpackbits(self._bits.view(np.uint8), bitorder="little")[: self.vocabulary].astype(bool)
+
+    def take(self, token: int) -> None:
+        if not self.matcher.consume_token(token):
+            raise PolicyError(f"token {token} is not what the schema allows: {self.matcher.get_error()}")

