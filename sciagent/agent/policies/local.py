@@ -14,6 +14,7 @@ from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling, Tok
 from sciagent.agent.policies import hermes
 from sciagent.agent.policies.decoding import Decoder
 from sciagent.agent.policies.grammar import Answer, Grammars
+from sciagent.errors import UsageError
 
 
 class LocalPolicy:
@@ -39,11 +40,11 @@ class LocalPolicy:
         torch.set_num_threads(threads)
         # with one thread all the arithmetic is done in the thread that asks, and nobody else's time is counted
         self._clock = time.thread_time if threads == 1 else time.process_time
-        self._stop = stop or threading.Event()
+        self._stop, self._closed = stop or threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self.tokenizer = AutoTokenizer.from_pretrained(card.folder, local_files_only=True)
         if not self.tokenizer.chat_template:
-            raise PolicyError(f"{model} has no chat template")
+            raise UsageError(f"{model} has no chat template")
         self.template_hash = models.sha256(str(self.tokenizer.chat_template))
         dtype = torch.bfloat16 if where.startswith("cuda") else torch.float32
         self.model = (
@@ -94,7 +95,8 @@ class LocalPolicy:
         return [int(one) for one in ids]
 
     def close(self) -> None:
-        """Waits for the answer under way, then gives the memory back; whoever samples later gets a PolicyError."""
+        """Ends the answer under way and gives the memory back. Whoever samples or waits gets a PolicyError."""
+        self._closed.set()
         with self._lock:
             self.model = self.decoder = self._grammars = None
 
@@ -104,8 +106,7 @@ class LocalPolicy:
             self._go_on()
         try:
             self._go_on()
-            if self.decoder is None:
-                raise PolicyError(f"{self.name} was closed")
+            assert self.decoder is not None  # only close() takes it away
             yield self.decoder
         finally:
             self._lock.release()
@@ -113,6 +114,8 @@ class LocalPolicy:
     def _go_on(self) -> None:
         if self._stop.is_set():
             raise PolicyError("stopped")
+        if self._closed.is_set():
+            raise PolicyError(f"{self.name} was closed")
 
     def _grammar(self, decoder: Decoder, sampling: Sampling) -> Answer | None:
         if sampling.schema is None:

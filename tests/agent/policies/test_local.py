@@ -189,7 +189,8 @@ def test_threads_take_turns(policy: LocalPolicy) -> None:
     assert [found[seed] for seed in range(4)] == alone
 
 
-def test_an_answer_is_stopped_from_outside(tiny: str) -> None:
+@pytest.mark.parametrize("by", ["event", "close"])
+def test_an_answer_is_stopped_from_outside(tiny: str, by: str) -> None:
     stop = threading.Event()
     policy = LocalPolicy(tiny, device="cpu", stop=stop)
     said: list[str] = []
@@ -203,10 +204,13 @@ def test_an_answer_is_stopped_from_outside(tiny: str) -> None:
     threads = [threading.Thread(target=ask) for _ in range(2)]  # one computes, one waits
     for thread in threads:
         thread.start()
-    stop.set()
+    if by == "event":
+        stop.set()
+    else:
+        policy.close()
     for thread in threads:
         thread.join(30)
-    assert said == ["stopped"] * 2
+    assert said == (["stopped"] if by == "event" else [f"{policy.name} was closed"]) * 2
 
 
 class Failing:
