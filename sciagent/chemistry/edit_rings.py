@@ -106,7 +106,7 @@ def _bridges_aromatic(mol: Any, rings: Sequence[set[int]], i: int, j: int) -> bo
 
 def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """What joins two parts gives way to a linker of the table: a bond between them, or a chain of up to three atoms."""
-    paths = _linker_paths(mol)
+    paths = linker_paths(mol)
     if not paths:
         return None
     left, inner, right = rng.choice(paths)
@@ -128,7 +128,7 @@ def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any
     return child
 
 
-def _linker_paths(mol: Any) -> list[tuple[int, tuple[int, ...], int]]:
+def linker_paths(mol: Any) -> list[tuple[int, tuple[int, ...], int]]:
     """(end, inner atoms, end): single bonds outside rings, and chains of one to three atoms between two larger parts.
 
     An inner atom is in no ring and bears, beside the chain, only ends of one atom, which go with it.

@@ -15,28 +15,55 @@ SUBSTITUENTS: dict[str, str] = {
     "ethynyl": "C#C", "trifluoromethoxy": "OC(F)(F)F", "dicyanovinyl": "C=C(C#N)C#N", "hydroxymethyl": "CO",
     "aminomethyl": "CN", "morpholino": "N9CCOCC9", "piperidino": "N9CCCCC9", "phenyl": "c9ccccc9",
 }  # fmt: skip
-ARYLS: tuple[str, ...] = (
-    "c9ccccc9", "c9ccncc9", "c9cccnc9", "c9ccccn9", "c9cccs9", "c9ccsc9", "c9ccco9", "c9ccc[nH]9", "n9cccc9",
-    "c9cnccn9", "c9nccs9", "c9ccc(N(C)C)cc9", "c9ccc(C#N)cc9",
-)  # fmt: skip
-RINGS: tuple[str, ...] = (
-    "c1ccccc1", "c1ccncc1", "c1cncnc1", "c1cnccn1", "c1ccnnc1", "c1ccsc1", "c1ccoc1", "c1cc[nH]c1", "c1c[nH]cn1",
-    "c1cn[nH]c1", "c1cscn1", "c1cocn1", "c1nnc[nH]1", "c1nnco1", "C1CCCCC1", "C1CCCC1", "C1CCC1", "C1CC1", "C1CCNCC1",
-    "C1CNCCN1", "C1COCCN1", "C1CCNC1", "C1CCOCC1", "C1CCOC1", "C1=CCCCC1", "O=C1CCCN1", "O=c1cccc[nH]1",
-    "c1ccc2ccccc2c1", "c1ccc2ncccc2c1", "c1ccc2nccnc2c1", "c1ccc2[nH]ccc2c1", "c1ccc2sccc2c1", "c1ccc2occc2c1",
-    "c1ccc2[nH]cnc2c1", "c1ccc2scnc2c1", "c1cnc2ccnn2c1", "C1CCC2CCCCC2C1", "C1CCc2ccccc2C1", "C1CC2CCC1C2",
-)  # fmt: skip
+# what else is attached as a group; named by the ring and the atom that binds
+NAMED_ARYLS: dict[str, str] = {
+    "phenyl": "c9ccccc9", "4-pyridyl": "c9ccncc9", "3-pyridyl": "c9cccnc9", "2-pyridyl": "c9ccccn9",
+    "2-thienyl": "c9cccs9", "3-thienyl": "c9ccsc9", "2-furyl": "c9ccco9", "2-pyrrolyl": "c9ccc[nH]9",
+    "1-pyrrolyl": "n9cccc9", "pyrazinyl": "c9cnccn9", "2-thiazolyl": "c9nccs9",
+    "4-(dimethylamino)phenyl": "c9ccc(N(C)C)cc9", "4-cyanophenyl": "c9ccc(C#N)cc9",
+}  # fmt: skip
+ARYLS: tuple[str, ...] = tuple(NAMED_ARYLS.values())
+NAMED_RINGS: dict[str, str] = {
+    "benzene": "c1ccccc1", "pyridine": "c1ccncc1", "pyrimidine": "c1cncnc1", "pyrazine": "c1cnccn1",
+    "pyridazine": "c1ccnnc1", "thiophene": "c1ccsc1", "furan": "c1ccoc1", "pyrrole": "c1cc[nH]c1",
+    "imidazole": "c1c[nH]cn1", "pyrazole": "c1cn[nH]c1", "thiazole": "c1cscn1", "oxazole": "c1cocn1",
+    "1,2,4-triazole": "c1nnc[nH]1", "1,3,4-oxadiazole": "c1nnco1", "cyclohexane": "C1CCCCC1",
+    "cyclopentane": "C1CCCC1", "cyclobutane": "C1CCC1", "cyclopropane": "C1CC1", "piperidine": "C1CCNCC1",
+    "piperazine": "C1CNCCN1", "morpholine": "C1COCCN1", "pyrrolidine": "C1CCNC1", "tetrahydropyran": "C1CCOCC1",
+    "tetrahydrofuran": "C1CCOC1", "cyclohexene": "C1=CCCCC1", "2-pyrrolidinone": "O=C1CCCN1",
+    "2-pyridone": "O=c1cccc[nH]1", "naphthalene": "c1ccc2ccccc2c1", "quinoline": "c1ccc2ncccc2c1",
+    "quinoxaline": "c1ccc2nccnc2c1", "indole": "c1ccc2[nH]ccc2c1", "benzothiophene": "c1ccc2sccc2c1",
+    "benzofuran": "c1ccc2occc2c1", "benzimidazole": "c1ccc2[nH]cnc2c1", "benzothiazole": "c1ccc2scnc2c1",
+    "pyrazolo[1,5-a]pyrimidine": "c1cnc2ccnn2c1", "decalin": "C1CCC2CCCCC2C1", "tetralin": "C1CCc2ccccc2C1",
+    "norbornane": "C1CC2CCC1C2",
+}  # fmt: skip
+RINGS: tuple[str, ...] = tuple(NAMED_RINGS.values())
 LINKERS: tuple[str, ...] = (
     "**", "*C*", "*CC*", "*O*", "*N*", "*S*", "*C(=O)*", "*C(=O)N*", "*NC(=O)*", "*C(=O)O*", "*OC(=O)*", "*CO*", "*OC*",
     "*CN*", "*NC*", "*/C=C/*", "*C#C*", "*S(=O)(=O)*", "*S(=O)(=O)N*", "*NS(=O)(=O)*", "*/C=N/*", "*/N=N/*", "*CCC*",
     "*C(C)*", "*N(C)*", "*OCC*", "*CCO*",
 )  # fmt: skip
+# one direction of each; `direct bond` joins the two ends
+NAMED_LINKERS: dict[str, str] = {
+    "direct bond": "**", "methylene": "*C*", "ethylene": "*CC*", "propylene": "*CCC*", "ethylidene": "*C(C)*",
+    "ether": "*O*", "amine": "*N*", "methylamine": "*N(C)*", "thioether": "*S*", "carbonyl": "*C(=O)*",
+    "amide": "*C(=O)N*", "ester": "*C(=O)O*", "methyleneoxy": "*CO*", "ethyleneoxy": "*CCO*", "methyleneamino": "*CN*",
+    "vinylene": "*/C=C/*", "ethynylene": "*C#C*", "sulfonyl": "*S(=O)(=O)*", "sulfonamide": "*S(=O)(=O)N*",
+    "imine": "*/C=N/*", "azo": "*/N=N/*",
+}  # fmt: skip
 
 # where a group can be put: on conjugated carbon, on saturated carbon outside CH2=, on NH
 _SITE = "[$([cH]),$([CX3;H1,H2]=C),$([CX2H]#C),$([nH]):1]"
 _SATURATED = "[$([CX4;H1,H2,H3]),$([NX3;H1,H2;!$(N-[!#6])]):1]"
 _GROUP = "[a,$(C=C):1]-!@[!#1;D1,$([CX4;D2]-[D1]),$([CX2]#[ND1]),$([CX3](=O)[D1]),$([NX3](C)C),$([N+](=O)[O-])]"
 _PUT = tuple(SUBSTITUENTS.values())
+ANNELATIONS: dict[str, tuple[str, ...]] = {
+    "benzo": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]cccc9",),
+    "pyrido": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]nccc9", "[cH:1]:[cH:2]>>[c:1]9:[c:2]cncc9"),
+    "pyrazino": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]nccn9",),
+    "thieno": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]scc9",),
+    "furo": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]occ9",),
+}
 # chalcogens and halogens are not put on saturated atoms that bear one already; edits.py refuses what results
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "aza swap": ("[c;H1;D2:1]>>[n;H0:1]", "[n;H0;D2;r6;+0:1]>>[c:1]"),
@@ -56,10 +83,7 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "add substituent to a saturated atom": tuple(f"{_SATURATED}>>[*:1]-{group}" for group in _PUT),
     "remove substituent": (f"{_GROUP}>>[*:1]",),
     "replace substituent": tuple(f"{_GROUP}>>[*:1]-{group}" for group in _PUT),
-    "annelate": (
-        "[cH:1]:[cH:2]>>[c:1]9:[c:2]cccc9", "[cH:1]:[cH:2]>>[c:1]9:[c:2]nccc9", "[cH:1]:[cH:2]>>[c:1]9:[c:2]cncc9",
-        "[cH:1]:[cH:2]>>[c:1]9:[c:2]nccn9", "[cH:1]:[cH:2]>>[c:1]9:[c:2]scc9", "[cH:1]:[cH:2]>>[c:1]9:[c:2]occ9",
-    ),
+    "annelate": tuple(template for templates in ANNELATIONS.values() for template in templates),
     "insert linker": (
         "[a,$(C=*):1]-!@[*;!#1:2]>>[*:1]/C=C/[*:2]", "[a,$(C=*):1]-!@[*;!#1:2]>>[*:1]C#C[*:2]",
         "[a:1]-!@[#6:2]>>[*:1]/C=N/[*:2]", "[a:1]-!@[#6:2]>>[*:1]/N=N/[*:2]", "[a:1]-!@[#6:2]>>[*:1]C(=O)[*:2]",

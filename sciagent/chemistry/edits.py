@@ -66,13 +66,13 @@ def mutate(
 
     operations: names to draw from. Raises KeyError for a name that is none.
     """
-    mol = _canonical(smiles)
+    mol = canonical(smiles)
     if mol is None:
         return None
     with rdkit_messages():
         for _ in range(TRIES):
             name = rng.choice(operations)
-            text = _accepted(_edited(mol, name, rng, limits.elements), (mol,), limits)
+            text = accepted(_edited(mol, name, rng, limits.elements), (mol,), limits)
             if text is not None:
                 return text, name
     return None
@@ -90,19 +90,19 @@ def crossover(
 
     Raises KeyError for a name that is none.
     """
-    a, b = _canonical(first), _canonical(second)
+    a, b = canonical(first), canonical(second)
     if a is None or b is None:
         return None
     with rdkit_messages():
         for _ in range(TRIES):
             name = rng.choice(operations)
-            text = _accepted(_CROSSOVERS[name](a, b, rng), (a, b), limits, charges=False)
+            text = accepted(_CROSSOVERS[name](a, b, rng), (a, b), limits, charges=False)
             if text is not None:
                 return text, name
     return None
 
 
-def _canonical(smiles: str) -> Any:
+def canonical(smiles: str) -> Any:
     """The molecule with its atoms in canonical order: the same start whatever the spelling."""
     with rdkit_messages():
         mol = Chem.MolFromSmiles(smiles)
@@ -112,15 +112,15 @@ def _canonical(smiles: str) -> Any:
 def _edited(mol: Any, name: str, rng: random.Random, elements: Sequence[str]) -> Any:
     if name not in TEMPLATES:
         return _WRITTEN[name](mol, rng, elements)
-    products = _reaction(rng.choice(TEMPLATES[name])).RunReactants((mol,), maxProducts=200)
+    products = reaction(rng.choice(TEMPLATES[name])).RunReactants((mol,), maxProducts=200)
     return rng.choice(products)[0] if products else None
 
 
 @cache
-def _reaction(template: str) -> Any:
-    reaction = rdChemReactions.ReactionFromSmarts(template)
-    reaction.Initialize()
-    return reaction
+def reaction(template: str) -> Any:
+    made = rdChemReactions.ReactionFromSmarts(template)
+    made.Initialize()
+    return made
 
 
 @cache
@@ -128,7 +128,7 @@ def _pattern(smarts: str) -> Any:
     return Chem.MolFromSmarts(smarts)
 
 
-def _accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges: bool = True) -> str | None:
+def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges: bool = True) -> str | None:
     """Canonical SMILES of a child that is a molecule anybody could want, and is none of its parents."""
     if child is None or not limits.min_heavy_atoms <= child.GetNumAtoms() <= limits.max_heavy_atoms:
         return None

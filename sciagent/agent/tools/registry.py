@@ -146,10 +146,13 @@ def _complaint(tool: Tool, wrong: ErrorDetails) -> str:
             names = list(tool.arguments.model_fields)
             near = did_you_mean(where, names)
             return f"{where}: {tool.name} takes no such argument{near}; it takes: {', '.join(names) or 'none'}"
-        case "literal_error":
-            near = did_you_mean(short(given), limits["names"]) if isinstance(given, str) and "names" in limits else ""
-            return f"{where}: {shown(given)} is none of them{near}; {short(str(limits['expected']), 900)}"
+        case "one_of":
+            near = did_you_mean(short(given), limits["names"]) if isinstance(given, str) else ""
+            return f"{where}: {shown(given)} is none of them{near}; one of: {short(', '.join(limits['names']), 1200)}"
         case "string_too_long":
             return f"{where}: {len(given)} characters; the limit is {limits['max_length']}"
+        case "int_type" | "int_from_float" | "float_type":
+            kind = "a whole number" if wrong["type"].startswith("int") else "a number"
+            return f"{where}: {kind} without quotes is wanted here; it was {shown(given)}"
         case _:
             return f"{where}: {short(wrong['msg'], 120)}; it was {shown(given)}"

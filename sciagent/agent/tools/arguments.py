@@ -1,0 +1,120 @@
+"""What the tools take: every text and number bounded, every choice named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from sciagent.agent.tools.registry import Arguments
+from sciagent.chemistry.named_edits import NAMED_EDITS, WHATS
+
+MAX_SMILES = 400
+MAX_NEIGHBOURS = 12
+MAX_SITE = 400
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A text that is one of these names; a wrong one is told which are near."""
+
+    names: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._check)
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "enum": list(self.names)}
+
+    def _check(self, value: Any) -> str:
+        if not isinstance(value, str) or value not in self.names:
+            raise PydanticCustomError("one_of", "none of the names", {"names": list(self.names)})
+        return value
+
+
+Remark = Annotated[str, Field(min_length=1, max_length=500)]
+Reference = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_SMILES,
+        description='a SMILES, a rank in `best` such as "#1", or the first 8 digits or more of a key',
+    ),
+]
+EditName = Annotated[str, OneOf(tuple(NAMED_EDITS))]
+What = Annotated[str, OneOf(WHATS)]
+Limit = 1e9  # of numbers that a model may write; no property in its own unit comes near
+
+
+class Prediction(Arguments):
+    property: Annotated[
+        str, Field(min_length=1, max_length=60, description="as the goal names it, such as homo_lumo_gap")
+    ]
+    value: Annotated[float, Field(ge=-Limit, le=Limit, description="in the unit of the goal")]
+    error: Annotated[float, Field(ge=0, le=Limit, description="one standard deviation, in the same unit")]
+
+
+class Propose(Arguments):
+    smiles: Annotated[str, Field(min_length=1, max_length=MAX_SMILES, description="one molecule, one fragment")]
+    rationale: Annotated[str, Field(max_length=500, description="why it should be good, in a sentence or two")] = ""
+    predictions: Annotated[
+        list[Prediction], Field(max_length=8, description="what you expect to be measured; each property once")
+    ] = []
+
+
+class Modify(Arguments):
+    parent: Reference
+    edit: Annotated[EditName, Field(description="; ".join(f"{e.name}: {e.says}" for e in NAMED_EDITS.values()))]
+    what: Annotated[What | None, Field(description="what the edit puts in; null leaves it to chance")] = None
+    where: Annotated[
+        int | None, Field(ge=1, le=MAX_SITE, description="number of the site, as `inspect` lists it; null: any")
+    ] = None
+
+
+class Crossover(Arguments):
+    first: Reference
+    second: Reference
+
+
+class Neighbours(Arguments):
+    parent: Reference
+    edit: Annotated[EditName | None, Field(description="only children by this edit; null: by any")] = None
+    n: Annotated[int, Field(ge=1, le=MAX_NEIGHBOURS)] = MAX_NEIGHBOURS
+
+
+class Inspect(Arguments):
+    molecule: Reference
+
+
+class Best(Arguments):
+    n: Annotated[int, Field(ge=1, le=20)] = 10
+
+
+class History(Arguments):
+    n: Annotated[int, Field(ge=1, le=20)] = 10
+
+
+class Budget(Arguments):
+    pass
+
+
+class Note(Arguments):
+    text: Remark
+
+
+class Finish(Arguments):
+    reason: Remark
+
+
+def cases_of_modify(full: dict[str, Any]) -> list[dict[str, Any]]:
+    """A schema for each edit, with only what it can put in."""
+    made = []
+    for edit in NAMED_EDITS.values():
+        choice: dict[str, Any] = {"type": "null"}
+        if edit.whats:
+            choice = {"anyOf": [{"type": "string", "enum": list(edit.whats)}, choice]}
+        entries = {**full["properties"], "edit": {"type": "string", "enum": [edit.name]}, "what": choice}
+        made.append({**full, "properties": entries})
+    return made

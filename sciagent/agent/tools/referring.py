@@ -1,0 +1,74 @@
+"""Which molecule a model means: by SMILES, by rank, or by the first digits of a key."""
+
+from __future__ import annotations
+
+import re
+
+from sciagent.agent.tools.bench import AgentBench
+from sciagent.agent.tools.reading import CallError
+from sciagent.agent.tools.wording import short, shown
+from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.errors import InvalidCandidateError
+
+LOOK = 200  # of the best and of the latest, where a rank or the digits of a key are looked up
+
+_RANK = re.compile(r"#(\d{1,6})")
+_KEY = re.compile(r"[0-9a-f]{8,64}")
+_NOT_SMILES = re.compile(r"[^A-Za-z0-9@+\-\[\]()=#$/\\%.:*~]")
+
+
+def plain_smiles(text: str) -> str:
+    """The text, if it has nothing but the characters of SMILES. Raises CallError."""
+    if odd := _NOT_SMILES.search(text):
+        raise CallError(
+            f"{shown(odd[0])} at position {odd.start() + 1} of {shown(text)} is not used in SMILES; "
+            "write one molecule such as Cc1ccncc1, without blanks or quotes"
+        )
+    return text
+
+
+def find(reference: str, bench: AgentBench) -> Molecule:
+    """The molecule that is meant. Raises CallError."""
+    if rank := _RANK.fullmatch(reference):
+        return _ranked(int(rank[1]), bench)
+    if _KEY.fullmatch(reference) and (text := _by_key(reference, bench)) is not None:
+        return _read(text)
+    if reference.startswith("#"):
+        raise CallError(f'{shown(reference)} is no rank; write "#1" for the best molecule, "#2" for the next')
+    return _read(plain_smiles(reference))
+
+
+def _ranked(rank: int, bench: AgentBench) -> Molecule:
+    best = bench.best(min(rank, LOOK)) if rank else []
+    if not 1 <= rank <= len(best):
+        have = f"the last of {len(best)} is #{len(best)}" if best else "nothing is ranked yet; give a SMILES"
+        raise CallError(
+            f"there is no #{rank}; ranks begin with #1, as `best` lists them" + (f"; {have}" if rank else "")
+        )
+    return _read(best[rank - 1].text)
+
+
+def _by_key(digits: str, bench: AgentBench) -> str | None:
+    """None where no key begins so: `c1ccccc1` has only hexadecimal digits, and is benzene."""
+    found = {one.key: one.text for one in bench.best(LOOK) if one.key.startswith(digits)}
+    for past in bench.recent(LOOK):
+        if past["key"] and past["key"].startswith(digits):
+            found.setdefault(past["key"], past["text"])
+    if len(found) > 1:
+        keys = ", ".join(sorted(found)[:3])
+        raise CallError(f"{len(found)} keys begin with {digits}; write more digits of one: {keys}")
+    return next(iter(found.values()), None)
+
+
+def _read(text: str) -> Molecule:
+    try:
+        return parse_molecule(text)
+    except InvalidCandidateError as error:
+        if _KEY.fullmatch(text):
+            raise CallError(
+                f"no key among the best and the latest {LOOK} begins with {text}; give the molecule's SMILES"
+            ) from None
+        raise CallError(
+            f"{shown(text)} is no molecule ({error.reason}: {short(error.detail, 160)}); "
+            'write a valid SMILES of one molecule, or "#1" for the best so far'
+        ) from None

@@ -1,0 +1,198 @@
+"""The tools that make and look at molecules, on a bench in memory; children were written down by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from rdkit import Chem
+
+from sciagent.agent.tools.catalogue import registry
+from sciagent.agent.tools.registry import Arguments, Observation, Registry, Run, Tool
+from sciagent.chemistry.edits import EditLimits
+from sciagent.errors import StaleLeaseError
+from tests.support.memory_bench import MemoryBench
+
+TOOLS = registry()
+
+
+def call(
+    bench: MemoryBench, name: str, *, seed: int = 0, limits: EditLimits | None = None, **given: Any
+) -> Observation:
+    more = {} if limits is None else {"limits": limits}
+    return TOOLS.call(name, json.dumps(given), bench, seed=seed, **more)
+
+
+def same(one: str, other: str) -> bool:
+    return Chem.MolToSmiles(Chem.MolFromSmiles(one)) == Chem.MolToSmiles(Chem.MolFromSmiles(other))
+
+
+@pytest.mark.parametrize(
+    ("parent", "edit", "what", "child"),
+    [
+        ("c1ccccc1", "add substituent", "fluoro", "Fc1ccccc1"),
+        ("Cc1ccccc1", "replace substituent", "cyano", "N#Cc1ccccc1"),
+        ("Cc1ccccc1", "remove substituent", "methyl", "c1ccccc1"),
+        ("c1ccccc1", "swap ring", "pyridine", "c1ccncc1"),
+        ("c1ccc(cc1)-c1ccccc1", "insert linker", "ether", "c1ccc(cc1)Oc1ccccc1"),
+        ("c1ccc(cc1)Oc1ccccc1", "replace linker", "direct bond", "c1ccc(cc1)-c1ccccc1"),
+        ("c1ccccc1", "fuse ring", "thieno", "c1ccc2sccc2c1"),
+        ("c1ccccc1", "swap CH for N", None, "n1ccccc1"),
+        ("c1ccncc1", "swap N for CH", None, "c1ccccc1"),
+        ("C1CCCCC1", "swap atom", "oxygen", "C1CCOCC1"),
+    ],
+)
+def test_modify_proposes_the_child_with_its_parent_and_the_name_of_the_edit(parent, edit, what, child):
+    bench = MemoryBench()
+    seen = call(bench, "modify", parent=parent, edit=edit, what=what, where=None)
+    assert seen.ok and seen.data["status"] == "new", seen.text
+    (handed,) = bench.handed
+    assert same(handed.text, child)
+    assert [same(p, parent) for p in handed.parents] == [True]
+    assert handed.operation == f"modify: {edit} {what or ''}".strip()
+
+
+def test_a_site_that_inspect_lists_is_where_the_edit_is_made():
+    bench = MemoryBench("Cc1ccccc1")
+    seen = call(bench, "inspect", molecule="#1")
+    assert seen.data["formula"] == "C7H8" and seen.data["told"] == ["checks: pass, 7 heavy atoms"]
+    made = {}
+    for site in seen.data["sites"]:
+        if "add substituent" in site["edits"]:
+            child = call(bench, "modify", parent="#1", edit="add substituent", what="chloro", where=site["number"])
+            made[site["number"]] = child.data["smiles"]
+            bench = MemoryBench("Cc1ccccc1")
+    hand = ["ClCc1ccccc1", "Cc1ccccc1Cl", "Cc1cccc(Cl)c1", "Cc1ccc(Cl)cc1"]
+    assert sorted(made.values()) == sorted(Chem.MolToSmiles(Chem.MolFromSmiles(s)) for s in hand)
+
+
+def test_the_seed_chooses_what_is_left_open_and_always_the_same():
+    def made(seed: int) -> str:
+        bench = MemoryBench("CC(=O)Nc1ccc(OCC)cc1", "c1ccc2[nH]ccc2c1")
+        asked = [
+            call(bench, "modify", seed=seed, parent="#1", edit="add substituent"),
+            call(bench, "crossover", seed=seed, first="#1", second="#2"),
+            call(bench, "neighbours", seed=seed, parent="#1", n=12),
+        ]
+        return json.dumps([dict(one.data) for one in asked])
+
+    assert made(1) == made(1) and made(2) == made(2)
+    assert len({made(seed) for seed in range(6)}) == 6
+
+
+def test_the_same_call_again_makes_another_molecule_while_there_is_one():
+    bench = MemoryBench("Cc1ccccc1")
+    given = {"parent": "Cc1ccccc1", "edit": "add substituent", "what": "fluoro"}
+    seen = [call(bench, "modify", **given) for _ in range(5)]
+    assert [one.data["status"] for one in seen] == ["new"] * 4 + ["duplicate"]
+    assert len({one.data["smiles"] for one in seen[:4]}) == 4
+
+
+def test_an_edit_that_does_not_fit_is_answered_with_those_that_do():
+    seen = call(MemoryBench(), "modify", parent="c1ccccc1", edit="remove substituent")
+    assert not seen.ok
+    assert "what fits: add substituent, swap ring, fuse ring, swap CH for N" in seen.text
+    there = call(MemoryBench(), "modify", parent="Cc1ccccc1", edit="swap ring", where=1)
+    assert "what fits there: add substituent" in there.text and "sites for swap ring: 6" in there.text
+    far = call(MemoryBench(), "modify", parent="Cc1ccccc1", edit="swap ring", where=99)
+    assert "sites 1 to 8" in far.text
+    wrong = call(MemoryBench(), "modify", parent="Cc1ccccc1", edit="swap ring", what="fluoro")
+    assert "does not take fluoro; it takes one of: benzene" in wrong.text
+
+
+def test_a_parent_may_be_a_smiles_a_rank_or_the_beginning_of_a_key():
+    bench = MemoryBench("Cc1ccccc1", "c1ccccc1", "CCO")
+    key = call(bench, "inspect", molecule="CCO").data["key"]
+    assert call(bench, "inspect", molecule="#1").data["smiles"] == "Cc1ccccc1"
+    assert call(bench, "inspect", molecule=key[:8]).data["smiles"] == "CCO"
+    assert call(bench, "inspect", molecule=key).data["smiles"] == "CCO"
+    assert call(bench, "inspect", molecule="c1ccccc1").data["formula"] == "C6H6"  # eight hexadecimal digits
+    assert "no key among" in call(bench, "inspect", molecule="deadbeef").text
+    assert "the last of 3 is #3" in call(bench, "inspect", molecule="#4").text
+    assert "ranks begin with #1" in call(bench, "inspect", molecule="#0").text
+
+
+def test_propose_hands_over_what_was_predicted():
+    bench = MemoryBench()
+    predictions = [{"property": "homo_lumo_gap", "value": 4, "error": 0.5}]
+    seen = call(bench, "propose", smiles="OCC", rationale="a\u202eb", predictions=predictions)
+    assert seen.ok and seen.text.startswith("new: OCC")
+    (handed,) = bench.handed
+    assert handed.predicted == {"homo_lumo_gap": {"value": 4.0, "error": 0.5}}
+    assert handed.rationale == "a\\u202eb" and handed.operation == "propose"
+    assert call(bench, "propose", smiles="CCO").data["status"] == "duplicate"
+    bad = call(bench, "propose", smiles="C(C)(C)(C)(C)C")
+    assert not bad.ok and "valence" in bad.text
+    twice = call(bench, "propose", smiles="C", predictions=predictions * 2)
+    assert not twice.ok and "predicted twice" in twice.text
+
+
+def test_neighbours_are_single_edits_and_none_is_proposed():
+    bench = MemoryBench("Cc1ccccc1")
+    seen = call(bench, "neighbours", parent="#1", n=12)
+    assert len(seen.data["neighbours"]) == 12 and len(bench.handed) == 1
+    for one in seen.data["neighbours"]:
+        edit = next(e for e in ("add", "replace", "remove", "swap", "fuse", "insert") if one["edit"].startswith(e))
+        assert edit and Chem.MolFromSmiles(one["smiles"]) is not None and one["smiles"] in seen.text
+    only = call(bench, "neighbours", parent="#1", edit="fuse ring")
+    assert {one["edit"].rpartition(" ")[0] for one in only.data["neighbours"]} == {"fuse ring"}
+
+
+def test_limits_of_the_episode_hold():
+    tight = EditLimits(max_heavy_atoms=7)
+    bench = MemoryBench()
+    assert not call(bench, "modify", limits=tight, parent="Cc1ccccc1", edit="add substituent").ok
+    assert "too many to edit" in call(bench, "modify", limits=tight, parent="CCc1ccccc1", edit="swap ring").text
+    assert bench.handed == []
+
+
+def test_what_is_told_of_the_campaign():
+    bench = MemoryBench("Cc1ccccc1", "C(")
+    assert call(bench, "best", n=1).text.startswith("#1 0.070 Cc1ccccc1 [")
+    assert call(bench, "history", n=1).text == "C( refused (unparsable) seed"
+    assert call(bench, "budget").text == "goal: largest homo_lumo_gap\nleft: proposals 98, core_seconds 3600"
+    assert TOOLS.call("budget", "", bench).ok
+    assert call(bench, "note", text="fluoro\nhelps\0").ok and bench.notes == ["fluoro\\u000ahelps\\u0000"]
+    end = call(bench, "finish", reason="enough")
+    assert end.ended and end.ok
+
+
+def test_crossover_needs_two_molecules_that_give_a_child():
+    bench = MemoryBench("CC(=O)Nc1ccc(OCC)cc1", "c1ccc2[nH]ccc2c1")
+    seen = call(bench, "crossover", first="#1", second="#2")
+    assert seen.data["status"] == "new" and seen.data["operation"] in (
+        "crossover: chain crossover",
+        "crossover: ring crossover",
+    )
+    assert len(bench.handed[-1].parents) == 2
+    assert "no child" in call(bench, "crossover", first="C", second="O").text
+
+
+class Nothing(Arguments):
+    pass
+
+
+def breaks(arguments: Nothing, run: Run) -> Observation:
+    """Fails through no fault of the call."""
+    raise ZeroDivisionError("ours")
+
+
+def loses(arguments: Nothing, run: Run) -> Observation:
+    """Finds that somebody else has the lease."""
+    raise StaleLeaseError("lost")
+
+
+def test_an_error_of_ours_is_kept_and_the_ledgers_goes_through():
+    tools = Registry([Tool.of(breaks), Tool.of(loses)])
+    seen = tools.call("breaks", "{}", MemoryBench())
+    assert not seen.ok and isinstance(seen.fault, ZeroDivisionError) and "ours" not in seen.text
+    with pytest.raises(StaleLeaseError):
+        tools.call("loses", "{}", MemoryBench())
+
+
+def test_a_tool_needs_a_docstring_and_a_name_of_its_own():
+    with pytest.raises(ValueError, match="two tools"):
+        Registry([Tool.of(breaks), Tool.of(breaks)])
+    with pytest.raises(TypeError, match="docstring"):
+        Tool.of(lambda arguments, run: Observation(True, ""))

@@ -1,0 +1,115 @@
+"""Every tool's schema is strict JSON schema with plain keywords, and its own example meets it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sciagent.agent.tools.catalogue import registry
+from sciagent.agent.tools.schemas import call_schema, parameters, schema
+from sciagent.chemistry.named_edits import NAMED_EDITS
+
+TOOLS = {tool.name: tool for tool in registry()}
+KEYWORDS = {
+    "type", "properties", "required", "additionalProperties", "enum", "anyOf", "items", "description",
+    "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
+}  # fmt: skip
+TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "null": type(None)}
+
+
+def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    below = [*node.get("properties", {}).values(), *node.get("anyOf", [])]
+    for one in [*below, *([node["items"]] if "items" in node else [])]:
+        yield from nodes(one)
+
+
+def meets(value: Any, node: dict[str, Any]) -> bool:
+    """A validator of the few keywords that we write, for a value read from JSON."""
+    if "anyOf" in node:
+        return any(meets(value, one) for one in node["anyOf"])
+    if not isinstance(value, TYPES[node["type"]]) or isinstance(value, bool):
+        return False
+    if "enum" in node and value not in node["enum"]:
+        return False
+    if isinstance(value, dict):
+        names = node["properties"]
+        return set(value) == set(node["required"]) == set(names) and all(meets(v, names[k]) for k, v in value.items())
+    if isinstance(value, list):
+        return len(value) <= node["maxItems"] and all(meets(one, node["items"]) for one in value)
+    if isinstance(value, str):
+        return node.get("minLength", 0) <= len(value) <= node.get("maxLength", 10**6)
+    return value is None or node["minimum"] <= value <= node["maximum"]
+
+
+def test_the_tools_are_those_of_the_design():
+    assert list(TOOLS) == [
+        "propose", "modify", "crossover", "neighbours", "inspect", "best", "history", "budget", "note", "finish",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_schema_is_strict_and_every_text_list_and_number_is_bounded(name):
+    made = schema(TOOLS[name])
+    assert made["type"] == "function" and set(made) == {"type", "function"}
+    function = made["function"]
+    assert set(function) == {"name", "description", "strict", "parameters"} and function["strict"] is True
+    assert function["name"] == name and 20 < len(function["description"]) < 400
+    assert json.loads(json.dumps(made)) == made
+    for node in nodes(function["parameters"]):
+        assert set(node) <= KEYWORDS
+        kind = node.get("type")
+        assert ("anyOf" in node) != (kind in TYPES)
+        if kind == "object":
+            assert node["additionalProperties"] is False and node["required"] == list(node["properties"])
+        if kind == "string":
+            assert "maxLength" in node or "enum" in node
+        if kind == "array":
+            assert "maxItems" in node
+        if kind in ("integer", "number"):
+            assert {"minimum", "maximum"} <= set(node)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_example_of_a_tool_meets_its_schema_and_its_arguments(name):
+    tool = TOOLS[name]
+    full = json.loads(json.dumps(dict(tool.example)))
+    assert meets(full, parameters(tool))
+    again = tool.arguments.model_validate(full)
+    assert tool.arguments.model_validate(json.loads(again.model_dump_json())) == again
+    assert meets({"name": name, "arguments": full}, call_schema([tool]))
+
+
+def test_one_schema_holds_every_call_and_nothing_else():
+    whole = call_schema(TOOLS.values())
+    assert set(whole) == {"anyOf"}
+    assert all(set(node) <= KEYWORDS - {"description"} for node in nodes(whole))
+    assert meets({"name": "best", "arguments": {"n": 3}}, whole)
+    assert not meets({"name": "best", "arguments": {"n": 21}}, whole)
+    assert not meets({"name": "note", "arguments": {"n": 3}}, whole)
+    assert not meets({"name": "shell", "arguments": {}}, whole)
+    assert {case["properties"]["name"]["enum"][0] for case in whole["anyOf"]} == set(TOOLS)
+
+
+def test_an_edit_is_decoded_with_what_it_can_put_in_only():
+    cases = [c["properties"]["arguments"] for c in call_schema([TOOLS["modify"]])["anyOf"]]
+    assert [c["properties"]["edit"]["enum"][0] for c in cases] == list(NAMED_EDITS)
+    whole = call_schema([TOOLS["modify"]])
+    call = {"parent": "#1", "edit": "add substituent", "what": "fluoro", "where": None}
+    assert meets({"name": "modify", "arguments": call}, whole)
+    assert not meets({"name": "modify", "arguments": {**call, "what": "pyridine"}}, whole)
+    assert meets({"name": "modify", "arguments": {**call, "edit": "swap ring", "what": "pyridine"}}, whole)
+
+
+def test_whatever_the_decoding_schema_allows_the_arguments_take():
+    tool = TOOLS["modify"]
+    for case in call_schema([tool])["anyOf"]:
+        entries = case["properties"]["arguments"]["properties"]
+        what = entries["what"].get("anyOf", [{}])[0].get("enum", [None])
+        for one in what:
+            tool.arguments.model_validate(
+                {"parent": "#1", "edit": entries["edit"]["enum"][0], "what": one, "where": None}
+            )

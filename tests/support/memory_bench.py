@@ -1,0 +1,77 @@
+"""A bench in memory: it parses what is proposed and keeps it. Small molecules score low, so that ranks are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sciagent.agent.tools.bench import Past
+from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.domain.ports import ProposalIn, ProposalOut, Scored
+from sciagent.errors import InvalidCandidateError
+
+
+class MemoryBench:
+    """score: heavy atoms / 100. `handed` is all that ever reached it."""
+
+    def __init__(self, *smiles: str) -> None:
+        self.molecules: dict[str, Molecule] = {}
+        self.operations: dict[str, str] = {}
+        self.past: list[Past] = []
+        self.notes: list[str] = []
+        self.handed: list[ProposalIn] = []
+        self.propose([ProposalIn(text, operation="seed") for text in smiles])
+
+    def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:
+        return [self._one(one) for one in proposals]
+
+    def _one(self, given: ProposalIn) -> ProposalOut:
+        self.handed.append(given)
+        try:
+            made = parse_molecule(given.text)
+        except InvalidCandidateError as error:
+            self._remember(given, None, "refused", error.reason)
+            return ProposalOut(given.text, "refused", None, error.reason, error.detail)
+        status = "duplicate" if made.key in self.molecules else "new"
+        self.molecules.setdefault(made.key, made)
+        self.operations.setdefault(made.key, given.operation)
+        self._remember(given, made.key, status, "")
+        return ProposalOut(given.text, status, made.key, standing="open")
+
+    def _remember(self, given: ProposalIn, key: str | None, status: str, reason: str) -> None:
+        score = self.molecules[key].heavy_atoms / 100 if key else None
+        self.past.append(
+            Past(
+                text=given.text,
+                key=key,
+                status=status,
+                standing="open" if key else None,
+                reason=reason,
+                operation=given.operation,
+                score=score,
+            )  # fmt: skip
+        )
+
+    def best(self, n: int) -> list[Scored]:
+        rows = [
+            Scored(key, m.smiles, m.heavy_atoms / 100, 1, seq=seq, operation=self.operations[key])
+            for seq, (key, m) in enumerate(self.molecules.items())
+        ]
+        return sorted(rows, key=lambda row: (-row.score, row.seq))[:n]
+
+    def known(self, key: str) -> bool:
+        return key in self.molecules
+
+    def told(self, key: str) -> list[str]:
+        return [f"checks: pass, {self.molecules[key].heavy_atoms} heavy atoms"] if key in self.molecules else []
+
+    def recent(self, n: int) -> list[Past]:
+        return self.past[::-1][:n]
+
+    def left(self) -> dict[str, float]:
+        return {"proposals": 100.0 - len(self.past), "core_seconds": 3600.0}
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def goal(self) -> str:
+        return "largest homo_lumo_gap"
