@@ -19,7 +19,7 @@ from sciagent.domain.tiers import Tier
 from sciagent.store import campaigns, candidates, evidence, queries, standings
 from sciagent.store import tables as t
 
-SHOWN = 5  # of the best
+SHOWN = 8  # of the best: as many as an answer held to a schema may name
 MANY = 4000  # proposals whose reasons are counted
 MAX_TEXT = 4000
 
@@ -85,15 +85,17 @@ def best_lines(connection: Connection, built: Built, n: int) -> list[str]:
 
 
 def told(connection: Connection, built: Built, candidate_id: int) -> list[str]:
-    """What each rung has said of a candidate, cheapest first."""
-    lines = []
+    """What each paid rung has said of a candidate on what is wanted, cheapest first."""
+    lines, wanted = [], {one.property for one in built.objectives}
     for rung in built.rungs:
         v = rung.verifier
         found = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
         if (one := found.get(candidate_id)) is None or rung.is_fast:
             continue
         values = ", ".join(
-            f"{m.property} {show(m.quantity.value, m.quantity.uncertainty, m.quantity.unit)}" for m in one.measured
+            f"{m.property} {show(m.quantity.value, None, m.quantity.unit)}"
+            for m in one.measured
+            if m.property in wanted
         )
         lines.append(f"{rung.spec.rung}: {values or one.outcome}")
     return lines

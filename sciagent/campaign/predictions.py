@@ -46,9 +46,9 @@ def read(predicted: Any) -> dict[str, tuple[float, float]]:
     found = {}
     for name, said in predicted.items() if isinstance(predicted, dict) else ():
         if isinstance(said, dict):
-            value, error = said.get("value"), said.get("error")
-            if all(isinstance(x, int | float) and math.isfinite(x) for x in (value, error)) and error >= 0:
-                found[str(name)] = float(value), float(error)
+            numbers = [float(x) for x in (said.get("value"), said.get("error")) if isinstance(x, int | float)]
+            if len(numbers) == 2 and all(map(math.isfinite, numbers)) and numbers[1] >= 0:
+                found[str(name)] = numbers[0], numbers[1]
     return found
 
 

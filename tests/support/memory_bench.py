@@ -48,7 +48,7 @@ class MemoryBench:
                 reason=reason,
                 operation=given.operation,
                 score=score,
-            )  # fmt: skip
+            )
         )
 
     def best(self, n: int) -> list[Scored]:

@@ -16,6 +16,7 @@ from sciagent.agent.tools.schemas import call_schema
 from sciagent.chemistry.edits import ANY, EditLimits
 
 MAX_CALLS = 8  # of one answer
+RANKS = 8  # of the best that an answer held to a schema may name
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,25 @@ class Answer:
     finished: bool
 
 
+def _by_rank(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an answer, where molecules are named by their rank among those that were shown, and sites are left
+    to chance: a model that needs its answers held to a schema does not spell SMILES either."""
+    ranks = {"type": "string", "enum": [f"#{place}" for place in range(1, RANKS + 1)]}
+    instead = dict.fromkeys(("parent", "first", "second", "molecule"), ranks) | {"where": {"type": "null"}}
+
+    def changed(node: Any) -> Any:
+        if isinstance(node, list):
+            return [changed(one) for one in node]
+        if not isinstance(node, dict):
+            return node
+        found = {name: changed(one) for name, one in node.items()}
+        if isinstance(found.get("properties"), dict):
+            found["properties"] = {name: instead.get(name, one) for name, one in found["properties"].items()}
+        return found
+
+    return dict(changed(schema))
+
+
 class Toolbox:
     """The tools of an episode. structured: an answer is one JSON object that says which tool and with what, and no call
     in the provider's own form. `answer_schema`: of such an answer; `schemas`: for the provider's form."""
@@ -46,7 +66,7 @@ class Toolbox:
         self._names = ", ".join(tool.name for tool in chosen)
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
         self.schemas: list[dict[str, Any]] = [] if structured else self._registry.schemas()
-        self.answer_schema = call_schema(chosen)
+        self.answer_schema = _by_rank(call_schema(chosen))
 
     def run(self, message: Message, bench: AgentBench, seed: int) -> Answer:
         """Carry out the calls of an answer, in order, until one ends the episode. Thoughts call nothing."""
