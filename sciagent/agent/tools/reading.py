@@ -14,7 +14,6 @@ MAX_CHARACTERS = 20_000
 MAX_DEPTH = 20
 MAX_DIGITS = 40  # of one number, as written
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -51,10 +50,20 @@ def read_arguments(text: object) -> dict[str, Any]:
 
 
 def _depth(text: str) -> int:
+    """How deep brackets are nested outside strings: known before the parser, which recurses, sees any of it."""
     depth = deepest = 0
-    for character in _STRING.sub("", text):
-        depth += (character in "[{") - (character in "]}")
-        deepest = max(deepest, depth)
+    inside = escaped = False
+    for character in text:
+        if inside:
+            inside = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            inside = True
+        elif character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
     return deepest
 
 
