@@ -56,7 +56,6 @@ class Conversing:
         for row in trajectories.running(connection, built.row.id):
             if "opening" in row.settings:
                 self._idle.append(self._resumed(connection, row))
-        self._last = max(trajectories.last_number(connection, built.row.id), 0)
 
     def _resumed(self, connection: Connection, row: trajectories.TrajectoryRow) -> Episode:
         self._ids[row.number] = row.id
@@ -92,9 +91,10 @@ class Conversing:
 
     def _begun(self) -> Episode:
         """A new episode, told what the campaign has learned so far."""
-        built, number = self._built, self._last + 1
+        built = self._built
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
+            number = max(trajectories.last_number(connection, built.row.id), 0) + 1  # a client of MCP may have one
             messages = opening(
                 briefing.goal(built), briefing.digest(connection, built),
                 briefing.left_text(briefing.left(connection, built)), self._tools.listed, self._structured,
@@ -104,7 +104,6 @@ class Conversing:
             self._ids[number] = trajectories.open_(
                 connection, built.row.id, number, proposer=self._asking.policy.name, settings=settings, seed=seed
             )
-        self._last = number
         return Episode(number, seed, messages, self._limits)
 
     def take(self, limit: int) -> Taken | None:
