@@ -86,10 +86,7 @@ def _convert(gguf: Path, folder: Path) -> bool:
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-    from transformers.utils import logging
 
-    if not sys.stderr.isatty():
-        logging.disable_progress_bar()
     where: dict[str, Any] = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
     try:
         tokenizer = AutoTokenizer.from_pretrained(**where)

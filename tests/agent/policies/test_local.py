@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.local import LocalPolicy
+from sciagent.agent.tools.catalogue import registry
+from sciagent.agent.tools.schemas import call_schema
 
 TOOL = {"name": "propose", "description": "A molecule.", "parameters": {"type": "object", "properties": {}}}
 TALK = (Message("system", "Be brief."), Message("user", "A molecule with a gap below 3 eV?"))
@@ -99,6 +101,20 @@ def test_an_answer_under_a_schema_meets_it(policy: LocalPolicy, seed: int) -> No
     assert sampled.finish == "stop" and sampled.message.calls == ()
     assert sampled.tokens and sampled.tokens.output_ids[-1] == policy.tokenizer.eos_token_id
     assert sampled.tokens.forced[-1] and not all(sampled.tokens.forced)
+
+
+def test_an_answer_under_the_schema_of_our_tools_is_a_call(policy: LocalPolicy) -> None:
+    tools = {tool.name: tool for tool in registry()}
+    finished = 0
+    for seed in range(6):
+        sampling = Sampling(max_tokens=500, seed=seed, schema=call_schema(tools.values()))
+        sampled = policy.sample(TALK, [], sampling)
+        if sampled.finish == "stop":  # random weights may fill a text up to the limit
+            finished += 1
+            called = json.loads(sampled.message.content)
+            assert set(called) == {"name", "arguments"}
+            tools[called["name"]].arguments.model_validate_json(json.dumps(called["arguments"]))
+    assert finished
 
 
 @pytest.mark.parametrize("seed", range(6))
