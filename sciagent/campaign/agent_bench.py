@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -17,14 +17,12 @@ from sciagent.verification.host import Worker
 
 
 class AgentWorkbench(CampaignWorkbench):
-    """Implements `agent.tools.bench.AgentBench` for one turn. left: of the budget, by name. room: proposals that the
-    turn may make; what is beyond is refused."""
+    """Implements `agent.tools.bench.AgentBench` for one turn. room: proposals that it may make; what is beyond is
+    refused."""
 
-    def __init__(
-        self, built: Built, worker: Worker, owner: str, *, left: Mapping[str, float], room: int, trajectory: int
-    ) -> None:
+    def __init__(self, built: Built, worker: Worker, owner: str, *, room: int, trajectory: int) -> None:
         super().__init__(built, worker, owner)
-        self._left, self._room, self._trajectory = dict(left), room, trajectory
+        self._room, self._trajectory = room, trajectory
         self._notes: list[str] = []
 
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:
@@ -40,7 +38,7 @@ class AgentWorkbench(CampaignWorkbench):
         """What each paid rung has said of a candidate, in words."""
         with self._built.ledger.read() as connection:
             id_ = briefing.candidate_id(connection, self._built, key)
-            return [] if id_ is None else briefing.told(connection, self._built, id_)
+            return [] if id_ is None else briefing.told(connection, self._built, [id_])[id_]
 
     def recent(self, n: int) -> list[Past]:
         """The latest proposals of the campaign, newest first, and what became of them."""
@@ -61,7 +59,8 @@ class AgentWorkbench(CampaignWorkbench):
             return [Past(**row) for row in connection.execute(query).mappings()]  # type: ignore[typeddict-item]
 
     def left(self) -> dict[str, float]:
-        return dict(self._left)
+        with self._built.ledger.read() as connection:
+            return briefing.left(connection, self._built)
 
     def goal(self) -> str:
         return briefing.goal(self._built)

@@ -3,7 +3,7 @@ far, in a bounded text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -77,27 +77,28 @@ def digest(connection: Connection, built: Built) -> str:
 def best_lines(connection: Connection, built: Built, n: int) -> list[str]:
     """The n best by score, as `#1 SMILES: score; what was measured`."""
     found = standings.top(connection, built.row.id, n)
-    said = {row[0]: told(connection, built, row[0]) for row in found}
+    said = told(connection, built, [row[0] for row in found])
     return [
         f"#{place} {text}: score {score:.2f}" + (f"; {'; '.join(said[id_])}" if said[id_] else "")
         for place, (id_, _, text, score, *_) in enumerate(found, 1)
     ]
 
 
-def told(connection: Connection, built: Built, candidate_id: int) -> list[str]:
-    """What each paid rung has said of a candidate on what is wanted, cheapest first."""
-    lines, wanted = [], {one.property for one in built.objectives}
+def told(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> dict[int, list[str]]:
+    """What paid rungs, and the one that decides, have said on what is wanted, cheapest first; by candidate."""
+    lines: dict[int, list[str]] = {id_: [] for id_ in candidate_ids}
+    wanted = {one.property for one in built.objectives}
     for rung in built.rungs:
         v = rung.verifier
-        found = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
-        if (one := found.get(candidate_id)) is None or rung.is_fast:
+        if rung.is_fast and not rung.rules.is_terminal:
             continue
-        values = ", ".join(
-            f"{m.property} {show(m.quantity.value, None, m.quantity.unit)}"
-            for m in one.measured
-            if m.property in wanted
-        )
-        lines.append(f"{rung.spec.rung}: {values or one.outcome}")
+        found = evidence.find_reusable(connection, candidate_ids, v.name, v.version, v.settings_hash)
+        for id_, one in found.items():
+            values = ", ".join(
+                f"{m.property} {show(m.quantity.value, None, m.quantity.unit)}"
+                for m in one.measured if m.property in wanted
+            )  # fmt: skip
+            lines[id_].append(f"{rung.spec.rung}: {values or one.outcome}")
     return lines
 
 

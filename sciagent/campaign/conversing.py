@@ -31,7 +31,7 @@ FAULTS = 5  # episodes in a row that the model failed: it is not asked again
 
 
 class Conversing:
-    """Implements `proposing.Source`. left: of the budget, asked when an episode begins."""
+    """Implements `proposing.Source`."""
 
     total: int | None = None
     patience = 100
@@ -133,10 +133,8 @@ class Conversing:
 
     def _turn(self, episode: Episode, sampled: Sampled, limit: int) -> Taken:
         built, number = self._built, len(episode.turns)
-        with built.ledger.read() as connection:
-            left = briefing.left(connection, built)
         bench = AgentWorkbench(
-            built, self._worker, self._lease.owner, left=left, room=min(limit, self._spec.batch),
+            built, self._worker, self._lease.owner, room=min(limit, self._spec.batch),
             trajectory=episode.number,
         )  # fmt: skip
         answer = self._tools.run(sampled.message, bench, turn_seed(built, episode.number, number))

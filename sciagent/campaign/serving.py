@@ -63,9 +63,7 @@ class Served:
 
     def _called(self, name: str, arguments: str) -> Observation:
         built, number = self._built, self._turns
-        with built.ledger.read() as connection:
-            left = briefing.left(connection, built)
-        bench = AgentWorkbench(built, self._worker, self._owner, left=left, room=ROOM, trajectory=self._number)
+        bench = AgentWorkbench(built, self._worker, self._owner, room=ROOM, trajectory=self._number)
         seed = turn_seed(built, self._number, number)
         seen = self._tools.call(name, arguments, bench, seed=seed, limits=built.edit_limits())
         calls = [{"tool": name[:200], "arguments": arguments[:20_000], "ok": seen.ok}]

@@ -62,7 +62,7 @@ def kept_as_ids(template: Template, turns, cuts: float, seed: int) -> list[Recor
 
 
 @pytest.mark.parametrize("template", chat.TEMPLATES, ids=lambda template: template.name)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(turns=plays(), cuts=st.sampled_from([0.0, 0.1, 0.5]), seed=st.integers(0, 99), drift_limit=st.integers(0, 40))
 def test_what_is_sampled_is_trained_once_where_it_was_sampled(template, turns, cuts, seed, drift_limit):
     records = rendered_anew(template, turns, cuts, seed)
@@ -72,7 +72,7 @@ def test_what_is_sampled_is_trained_once_where_it_was_sampled(template, turns, c
 
 
 @pytest.mark.parametrize("template", chat.TEMPLATES, ids=lambda template: template.name)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(turns=plays(), cuts=st.sampled_from([0.0, 0.5]), seed=st.integers(0, 99))
 def test_where_only_new_ids_are_added_there_is_one_row(template, turns, cuts, seed):
     records = kept_as_ids(template, turns, cuts, seed)
@@ -82,7 +82,7 @@ def test_where_only_new_ids_are_added_there_is_one_row(template, turns, cuts, se
     assert result.joins[Join.APPEND] == len(turns) - 1
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(turns=plays(), seed=st.integers(0, 99))
 def test_a_template_that_strips_thinking_forks_at_every_turn(turns, seed):
     records = rendered_anew(chat.STRIPPING, [(*turn[:3], 0) for turn in turns], 0.0, seed)

@@ -187,7 +187,7 @@ def trajectories(draw: st.DrawFn) -> list[Recorded]:
     return records
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(trajectories(), st.integers(0, 6))
 def test_every_sampled_token_stands_once_in_its_own_context(records, drift_limit):
     result = linearise(records, drift_limit)
@@ -197,7 +197,7 @@ def test_every_sampled_token_stands_once_in_its_own_context(records, drift_limit
         assert len(result.rows) >= fewest_rows(records)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(trajectories())
 def test_without_a_drift_limit_nothing_goes_aside(records):
     result = linearise(records, drift_limit=0)
