@@ -16,6 +16,7 @@ from sciagent.agent.episode import Episode, Limits
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, to_json
 from sciagent.agent.prompting import opening
 from sciagent.agent.tools.calls import Answer, Toolbox
+from sciagent.agent.trace.deltas import delta_of
 from sciagent.campaign import briefing
 from sciagent.campaign.agent_bench import AgentWorkbench
 from sciagent.campaign.build import Built
@@ -179,13 +180,8 @@ def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) ->
     message = to_json(sampled.message)
     if (tokens := sampled.tokens) is None:
         return SampledRow(message, used)
-    kept = _common(held, tokens.prompt_ids)
+    delta = delta_of(held, tokens.prompt_ids)
     return SampledRow(
-        message, used | {"logprobs": tokens.mode}, kept, tokens.prompt_ids[kept:], tokens.output_ids, tokens.logprobs,
+        message, used | {"logprobs": tokens.mode}, delta.kept, delta.new_ids, tokens.output_ids, tokens.logprobs,
         tokens.forced, tokens.template_hash,
     )  # fmt: skip
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens both begin with."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

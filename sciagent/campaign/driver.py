@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -74,9 +75,17 @@ class Driver:
         with built.ledger.begin() as connection:
             self._lease = campaigns.take_driver(connection, built.row.id, self.owner)
             self._heard = directives.last(connection, built.row.id)  # what came before was said to an earlier driver
-        try:
+        with ExitStack() as undo:  # of a start that fails half way: the campaign is as it was
+            undo.callback(self._release)
             self.reaped = reap(built, self._lease)
             sweep(built.scratch())
+            prepare(built.rungs)
+            fast = [r.verifier.name for r in built.fast]
+            paid = [r.verifier.name for r in built.paid]
+            self._worker = Worker(built.scratch(), preload=fast)
+            undo.callback(self._worker.close)
+            self._source = source_of(built, self._lease, self._worker)
+            undo.callback(self._source.close)
             with built.ledger.begin() as connection:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
                 started = {"reaped": self.reaped, "safety": note(built.spec) or "on"}
@@ -85,20 +94,15 @@ class Driver:
                 self._pricing = _pricing_of(built, connection, self._purse)
                 self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == built.row.id)
                 self._hits = queries.hits(connection, built.row.id)
-            prepare(built.rungs)
-            fast = [r.verifier.name for r in built.fast]
-            paid = [r.verifier.name for r in built.paid]
-            self._worker = Worker(built.scratch(), preload=fast)
-            with built.ledger.begin() as connection:
-                self._source = source_of(built, connection, self._lease, self._worker)
             self._pool: LocalPool[tuple[Ticket, ...]] = LocalPool(self._workers, built.scratch(), preload=paid)
-        except BaseException:
-            with built.ledger.begin() as connection:
-                campaigns.release_driver(connection, self._lease)
-            raise
+            undo.pop_all()
         self._heart = Heartbeat(built.ledger, self._lease, lambda: [k.claim for k in list(self._tickets.values())])
         self._heart.start()
         return self
+
+    def _release(self) -> None:
+        with self.built.ledger.begin() as connection:
+            campaigns.release_driver(connection, self._lease)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         self._source.close()

@@ -109,14 +109,17 @@ def turn_seed(built: Built, trajectory: int, number: int) -> int:
     return int(content_hash([built.spec.campaign, built.spec.seed, trajectory, number])[:12], 16)
 
 
-def source_of(built: Built, connection: Connection, lease: DriverLease, worker: Worker) -> Source:
+def source_of(built: Built, lease: DriverLease, worker: Worker) -> Source:
     """Of the campaign's proposer. Who calls it holds the driver lease. Raises UsageError for a model not there."""
     spec = built.spec.proposer
     if not isinstance(spec, LlmSpec):
-        return Scripted(built, connection, lease, worker)
+        with built.ledger.begin() as connection:
+            return Scripted(built, connection, lease, worker)
     from sciagent.campaign.conversing import Conversing  # and what it needs, where a model is asked
 
-    return Conversing(built, connection, lease, worker, policy_of(spec), spec)
+    policy = policy_of(spec)  # loading a model takes seconds, in which others write to the ledger
+    with built.ledger.begin() as connection:
+        return Conversing(built, connection, lease, worker, policy, spec)
 
 
 def policy_of(spec: LlmSpec) -> PolicyClient:

@@ -26,6 +26,7 @@ class EndpointPolicy:
         self.name = model
         self._openai = openai
         # we ask again ourselves, with pauses, and write down what went wrong
+        self._plain = False  # the server knows neither token ids nor log-probabilities
         self._client = openai.OpenAI(base_url=base_url, api_key=api_key or "none", timeout=timeout, max_retries=0)
 
     def sample(
@@ -50,14 +51,17 @@ class EndpointPolicy:
     def _asked(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The answer as JSON. A server that knows neither token ids nor log-probabilities is asked without."""
         openai = self._openai
+        if self._plain:
+            asked = _without_tokens(asked)
         try:
             return dict(self._client.chat.completions.create(**asked).model_dump())
         except (openai.APITimeoutError, openai.APIConnectionError) as error:
             raise PolicyError(f"{self.name} did not answer: {error}", retry=True) from error
         except openai.APIStatusError as error:
             if error.status_code in (400, 422) and "logprobs" in asked:
-                plain = {name: value for name, value in asked.items() if name not in ("logprobs", "extra_body")}
-                return self._asked(plain)
+                found = self._asked(_without_tokens(asked))
+                self._plain = True
+                return found
             again = error.status_code in (408, 409, 429) or error.status_code >= 500
             raise PolicyError(f"{self.name} answered {error.status_code}: {str(error)[:300]}", retry=again) from error
         except (openai.OpenAIError, ValueError, TypeError) as error:  # what came is no answer: a stream that was cut
@@ -65,6 +69,10 @@ class EndpointPolicy:
 
     def close(self) -> None:
         self._client.close()
+
+
+def _without_tokens(asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in asked.items() if name not in ("logprobs", "extra_body")}
 
 
 def _sent(one: Message) -> dict[str, Any]:

@@ -65,7 +65,8 @@ def test_a_server_without_token_ids_is_asked_without(server: ChatServer, policy:
         (400, {"error": {"message": "unknown"}}) if "logprobs" in body else (200, answer("x"))
     )
     assert policy.sample(ASKED, [], Sampling()).message.content == "x"
-    assert len(server.bodies) == 2
+    assert policy.sample(ASKED, [], Sampling()).message.content == "x"
+    assert len(server.bodies) == 3, "the second time it is known"
 
 
 @pytest.mark.parametrize(
