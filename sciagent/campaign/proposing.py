@@ -14,7 +14,7 @@ from sciagent.campaign.workbench import CampaignWorkbench
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.ports import Turn
-from sciagent.errors import UsageError
+from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store import campaigns, trajectories
 from sciagent.store.campaigns import DriverLease
 from sciagent.store.trajectories import NewTurn
@@ -133,4 +133,8 @@ def policy_of(spec: LlmSpec) -> PolicyClient:
         return EndpointPolicy(spec.model, spec.endpoint, key, spec.timeout)
     from sciagent.agent.policies.local import LocalPolicy
 
-    return LocalPolicy(spec.model)
+    try:
+        return LocalPolicy(spec.model)
+    except UnknownNameError as error:
+        what = spec.model if spec.model == "smollm2" else f"PATH --name {spec.model}"
+        raise UsageError(f"{error}; bring it with: sciagent models add {what}") from None

@@ -8,6 +8,7 @@ from typing import Any
 
 from sciagent.agent.messages import Sampling
 from sciagent.agent.policies.grammar import Answer
+from sciagent.agent.trace.deltas import delta_of
 
 CHUNK = 512  # tokens of a prompt computed at once; between chunks `go_on` is asked
 
@@ -64,7 +65,7 @@ class Decoder:
         from transformers import DynamicCache
 
         # the last token is always computed, for its logits were not kept
-        self.reused = shared(self._seen, prompt[:-1])
+        self.reused = delta_of(self._seen, prompt[:-1]).kept
         if self.reused and not any(getattr(layer, "is_sliding", False) for layer in self._cache.layers):
             if over := len(self._seen) - self.reused:
                 self._cache.crop(-over)  # negative: that many from the end
@@ -113,13 +114,3 @@ def choose(logits: Any, allowed: Any, sampling: Sampling, random: Any) -> int:
         ranked[(before >= sampling.top_p) & (torch.arange(len(p), device=p.device) > 0)] = 0.0
         p = torch.zeros_like(p).scatter(0, order, ranked)
     return int(torch.multinomial(p, 1, generator=random))
-
-
-def shared(one: list[int], other: list[int]) -> int:
-    """Length of the common beginning."""
-    n = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        n += 1
-    return n
