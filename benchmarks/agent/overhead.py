@@ -3,8 +3,10 @@
     python -m benchmarks.agent.overhead --out benchmarks/agent/overhead.json
 
 A real campaign, driver, ledger and endpoint; only the model is not one: a server in a process of its own that answers
-each question after a fixed time with a call of `propose`. 16 episodes go on at once. Overhead: the clock over turns /
-16 x that time, less 1. For the memory the server answers at once, for 1,000 episodes of two turns.
+each question after a fixed time with a call of `propose`. 16 episodes of so many turns go on at once, from the first
+question to the last turn in the ledger. Baseline, in the same run: 16 threads that ask the same server as often, one
+question after another, by the same client, and do nothing with the answers. Overhead: the clock of the loop over that
+of the baseline, less 1. For the memory the server answers at once, for 1,000 episodes of two turns.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ import multiprocessing
 import os
 import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -35,6 +40,7 @@ scheduler: {{kind: exhaustive}}
 workers: 1
 safety: {{screen: false, reason: molecules are invented}}
 """
+AT_ONCE = 16
 ENDS = ("", "C", "CC", "F", "Cl", "O", "N", "OC", "C#N", "C=O", "C(F)(F)F", "S")
 
 
@@ -65,7 +71,41 @@ def _group(text: str) -> str:
     return f"({text})" if text else ""
 
 
-def run(folder: Path, *, seconds: float, proposals: int, turns: int, episodes: int) -> dict[str, Any]:
+@contextmanager
+def server(seconds: float) -> Iterator[str]:
+    """Its URL."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=serve, args=(seconds, theirs), daemon=True)
+    process.start()
+    try:
+        yield ours.recv()
+    finally:
+        process.terminate()
+
+
+def bare(url: str, questions: int) -> float:
+    """Seconds that 16 threads take which only ask."""
+    from sciagent.agent.messages import Message, Sampling
+    from sciagent.agent.policies.endpoint import EndpointPolicy
+
+    policy = EndpointPolicy("m", url)
+
+    def ask(_: int) -> None:
+        told = [Message("user", "Propose a molecule.")]
+        for _turn in range(questions):
+            sampled = policy.sample(told, (), Sampling())
+            told += [sampled.message, Message("tool", "ok", call_id=sampled.message.calls[0].id)]
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        list(threads.map(ask, range(AT_ONCE)))
+    took = time.perf_counter() - began
+    policy.close()
+    return took
+
+
+def run(folder: Path, url: str, *, proposals: int, turns: int) -> dict[str, Any]:
+    """proposals: in all, one a turn; turns: of an episode."""
     import psutil
 
     from sciagent.campaign.build import create_or_open
@@ -73,48 +113,55 @@ def run(folder: Path, *, seconds: float, proposals: int, turns: int, episodes: i
     from sciagent.campaign.load import parse_spec
     from sciagent.store.ledger import Ledger
 
-    ours, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=serve, args=(seconds, theirs), daemon=True)
-    server.start()
-    url = ours.recv()
-    text = CAMPAIGN.format(url=url, proposals=proposals, turns=turns, episodes=episodes)
+    text = CAMPAIGN.format(url=url, proposals=proposals, turns=turns, episodes=AT_ONCE)
     ledger = Ledger(str(folder / "sciagent.db"))
     driver = Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark")[0])
-    me, held, began = psutil.Process(), list[tuple[int, float]](), [0.0, 0.0]
+    me, held, took = psutil.Process(), list[tuple[int, float]](), [0.0, 0.0]
 
     def step() -> None:
-        if not began[0] and driver._proposals:  # what is loaded once is not the loop's
-            began[:] = time.perf_counter(), time.process_time()
+        took[:] = time.perf_counter() - began, time.process_time() - worked
         if not held or driver._proposals >= held[-1][0] + proposals // 20:
             held.append((driver._proposals, round(me.memory_info().rss / 1e6, 1)))
 
     with driver:
-        state = driver.run(step)
-    wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
-    server.terminate()
-    turns_made = driver._proposals
+        began, worked = time.perf_counter(), time.process_time()
+        state = driver.run(step)  # its last step is the end; answers that nobody wants any more are not waited for
     ledger.close()
+    wall, cpu = took
     return {
-        "state": str(state), "turns": turns_made, "seconds": round(wall, 2), "cpu": round(cpu, 2),
-        "cpu_ms_a_turn": round(1000 * cpu / max(turns_made, 1), 2), "rss_mb": held,
+        "state": str(state), "turns": driver._proposals, "seconds": round(wall, 2), "cpu": round(cpu, 2),
+        "cpu_ms_a_turn": round(1000 * cpu / max(driver._proposals, 1), 2), "rss_mb": held,
     }  # fmt: skip
+
+
+def loop(seconds: float, turns: int) -> dict[str, Any]:
+    """turns: of each of 16 episodes."""
+    with tempfile.TemporaryDirectory(prefix="sciagent-loop-") as folder, server(seconds) as url:
+        alone = [bare(url, turns)]
+        found = run(Path(folder), url, proposals=AT_ONCE * turns, turns=turns)
+        alone.append(bare(url, turns))
+    baseline = sum(alone) / 2
+    del found["rss_mb"]
+    more = {"answer_seconds": seconds, "bare_seconds": round(baseline, 2)}
+    return found | more | {"overhead": round(found["seconds"] / baseline - 1, 4)}
+
+
+def memory(episodes: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="sciagent-loop-") as folder, server(0.0) as url:
+        return run(Path(folder), url, proposals=2 * episodes, turns=2)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--answer", type=float, default=2.0, help="seconds of an answer")
-    parser.add_argument("--turns", type=int, default=320)
-    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--answers", type=float, nargs="+", default=[2.0, 5.0], help="seconds of an answer")
+    parser.add_argument("--turns", type=int, default=20, help="of each of 16 episodes")
+    parser.add_argument("--episodes", type=int, default=1000, help="over which the memory is watched")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="sciagent-loop-") as one, tempfile.TemporaryDirectory() as two:
-        loop = run(Path(one), seconds=given.answer, proposals=given.turns, turns=10, episodes=16)
-        ideal = loop["turns"] / 16 * given.answer
-        memory = run(Path(two), seconds=0.0, proposals=2 * given.episodes, turns=2, episodes=16)
     found = {
-        "at": time.strftime("%Y-%m-%d", time.gmtime()), "answer_seconds": given.answer, "at_once": 16,
-        "loop": loop | {"ideal_seconds": ideal, "overhead": round(loop["seconds"] / ideal - 1, 4)},
-        "memory": memory,
+        "at": time.strftime("%Y-%m-%d", time.gmtime()), "at_once": AT_ONCE,
+        "loops": [loop(seconds, given.turns) for seconds in given.answers],
+        "memory": memory(given.episodes) if given.episodes else None,
     }  # fmt: skip
     text = json.dumps(found, indent=1)
     print(text)  # noqa: T201

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -26,10 +25,10 @@ class Answered(NamedTuple):
 
 
 class Asking:
-    """at_once: questions that may be out."""
+    """at_once: questions that may be out. bell: set whenever an answer comes."""
 
-    def __init__(self, policy: PolicyClient, at_once: int) -> None:
-        self.policy = policy
+    def __init__(self, policy: PolicyClient, at_once: int, bell: threading.Event | None = None) -> None:
+        self.policy, self._bell = policy, bell or threading.Event()
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="episode")
         self._answers: queue.SimpleQueue[Answered] = queue.SimpleQueue()
         self._waiting: Answered | None = None
@@ -48,6 +47,7 @@ class Asking:
             self._answers.put(Answered(episode, None, str(error)[:1000]))
         except BaseException as error:  # noqa: BLE001  an answer must come, or the driver would wait for ever
             self._answers.put(Answered(episode, None, f"{type(error).__name__}: {error}"[:1000]))
+        self._bell.set()
 
     def _sampled(self, messages: Any, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
         for number in range(TRIES):
@@ -71,15 +71,6 @@ class Asking:
         found, self._waiting = self._waiting or self._answers.get(), None
         self.out -= 1
         return found
-
-    def wait(self, seconds: float) -> None:
-        """Until an answer has come, at most so long."""
-        until = time.monotonic() + seconds
-        if not self.is_ready() and (left := until - time.monotonic()) > 0:
-            try:
-                self._waiting = self._answers.get(timeout=left)
-            except queue.Empty:
-                return
 
     def close(self) -> None:
         """Questions that are out are given up; what they would have said is asked again by who resumes."""

@@ -21,8 +21,9 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a conversation. thinking: what an assistant wrote before its answer. call_id, name: of the call
-    that a tool's message answers."""
+    """One message of a conversation. thinking: what an assistant wrote before its answer. thought_in: the field of the
+    provider that it came in, empty where it stood in the text. call_id, name: of the call that a tool's message
+    answers."""
 
     role: Role
     content: str
@@ -30,6 +31,7 @@ class Message:
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     name: str = ""
+    thought_in: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ class Sampled:
 def to_json(message: Message) -> dict[str, Any]:
     """What is empty is left out."""
     found: dict[str, Any] = {"role": message.role, "content": message.content}
-    found |= {name: value for name in ("thinking", "call_id", "name") if (value := getattr(message, name))}
+    found |= {
+        name: value for name in ("thinking", "thought_in", "call_id", "name") if (value := getattr(message, name))
+    }
     return found | ({"calls": [vars(call) for call in message.calls]} if message.calls else {})
 
 

@@ -14,9 +14,9 @@ from sciagent.agent.proposers.screen import Screen
 from sciagent.campaign import safety
 from sciagent.campaign.judge import RungRules
 from sciagent.campaign.load import parse_spec
-from sciagent.campaign.spec import CampaignSpec, EvolveSpec, LlmSpec
+from sciagent.campaign.spec import CampaignSpec, EvolveSpec, LlmSpec, ScreenSpec
 from sciagent.campaign.spec_rungs import RungSpec
-from sciagent.campaign.spec_sources import BestRungSpec, HalvingSpec, PricedSpec, ThresholdsSpec
+from sciagent.campaign.spec_sources import BestRungSpec, HalvingSpec, OneProposerSpec, PricedSpec, ThresholdsSpec
 from sciagent.chemistry.edits import EditLimits
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -81,14 +81,17 @@ class Built:
         self.guard = safety.guard(spec)
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
 
-    def make_proposer(self) -> Proposer:
-        chosen = self.spec.proposer
+    def make_script(self, chosen: OneProposerSpec) -> Proposer:
+        """What proposes by a script; of a model, what enters its seeds. Raises ValueError for a model without seeds."""
+        base = self.spec.base
         if isinstance(chosen, EvolveSpec):
             limits = self.edit_limits(chosen.max_heavy_atoms)
-            return Evolve(self.spec.path("seeds"), column=chosen.column, limits=limits)
-        if isinstance(chosen, LlmSpec):
-            return Screen(self.spec.path("seeds"), chosen.column, operation="seed")
-        return Screen(self.spec.path("file"), chosen.column)
+            return Evolve(base / chosen.seeds, column=chosen.column, limits=limits)
+        if isinstance(chosen, ScreenSpec):
+            return Screen(base / chosen.file, chosen.column)
+        if chosen.seeds is None:
+            raise ValueError("this proposer names no seeds")
+        return Screen(base / chosen.seeds, chosen.column, operation="seed")
 
     def edit_limits(self, max_heavy_atoms: int = EditLimits.max_heavy_atoms) -> EditLimits:
         """What children may be: as the proposer says, and nothing that `molecule.checks` of the ladder would refuse."""
@@ -113,14 +116,15 @@ class Built:
     @property
     def ahead(self) -> int:
         """Propose again while fewer candidates than this wait for a paid rung."""
-        chosen = self.spec.proposer
-        return chosen.ahead if isinstance(chosen, EvolveSpec | LlmSpec) else max(chosen.batch, 4 * self.spec.workers)
+        return max(
+            one.ahead if isinstance(one, EvolveSpec | LlmSpec) else max(one.batch, 4 * self.spec.workers)
+            for _, one in self.spec.proposers
+        )
 
     @property
     def waits(self) -> bool:
         """Whether the proposer is asked only when the first paid rung has answered all that came before."""
-        chosen = self.spec.proposer
-        return isinstance(chosen, EvolveSpec) and chosen.wait
+        return any(isinstance(one, EvolveSpec) and one.wait for _, one in self.spec.proposers)
 
     def scratch(self) -> Path:
         """Where jobs work: beside the artifacts, on the same disk."""

@@ -20,7 +20,7 @@ from sciagent.agent.trace.deltas import delta_of
 from sciagent.campaign import briefing
 from sciagent.campaign.agent_bench import AgentWorkbench
 from sciagent.campaign.build import Built
-from sciagent.campaign.proposing import Scripted, Taken, turn_seed
+from sciagent.campaign.proposing import Scripted, Seat, Taken, next_episode, turn_seed
 from sciagent.campaign.spec_sources import LlmSpec
 from sciagent.domain.cost import Cost
 from sciagent.store import campaigns, jobs, trajectories
@@ -44,18 +44,19 @@ class Conversing:
         lease: DriverLease,
         worker: Worker,
         policy: PolicyClient,
+        seat: Seat,
         spec: LlmSpec,
     ) -> None:
-        self._built, self._lease, self._worker, self._spec = built, lease, worker, spec
-        self._seeds = Scripted(built, connection, lease, worker) if spec.seeds else None
-        self._asking = Asking(policy, spec.episodes)
+        self._built, self._lease, self._worker, self._seat, self._spec = built, lease, worker, seat, spec
+        self._seeds = Scripted(built, connection, lease, worker, seat) if spec.seeds else None
+        self._asking = Asking(policy, spec.episodes, seat.bell)
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
         self._tools = Toolbox(spec.tools, built.edit_limits(), self._structured)
-        self._limits = Limits(spec.turns, spec.tokens, spec.context)
+        self._limits = Limits(spec.turns, spec.tokens, spec.context, thinking=spec.thinking)
         self._idle, self._ids = list[Episode](), dict[int, int]()
         self._faults = 0
         for row in trajectories.running(connection, built.row.id):
-            if "opening" in row.settings:
+            if "opening" in row.settings and row.settings.get("name", "") == seat.name:
                 self._idle.append(self._resumed(connection, row))
 
     def _resumed(self, connection: Connection, row: trajectories.TrajectoryRow) -> Episode:
@@ -73,21 +74,23 @@ class Conversing:
 
     @property
     def is_ready(self) -> bool:
-        return self._asking.is_ready()
+        return bool(self._idle) or self._asking.is_ready()
 
     def prepare(self) -> bool:
         if self._seeds is not None or self._faults >= FAULTS:
             return True
-        while len(self._idle) + self._asking.out < self._spec.episodes:
-            self._idle.append(self._begun())
         while self._idle:
-            episode = self._idle.pop(0)
-            self._asking.ask(episode, self._tools.schemas, self._sampling(episode))
+            self._ask(self._idle.pop(0))
+        while self._asking.out < self._spec.episodes:
+            self._ask(self._begun())
         return self._asking.is_ready()
 
+    def _ask(self, episode: Episode) -> None:
+        self._asking.ask(episode, self._tools.schemas, self._sampling(episode))
+
     def _sampling(self, episode: Episode) -> Sampling:
-        seed = turn_seed(self._built, episode.number, len(episode.turns)) % (1 << 31)
-        schema = self._tools.answer_schema if self._structured else None
+        seed = turn_seed(self._built, episode.number, episode.asked) % (1 << 31)
+        schema = self._tools.answer_schema if self._structured and not episode.wants_summary else None
         return Sampling(self._spec.temperature, max_tokens=self._spec.max_tokens, seed=seed, schema=schema)
 
     def _begun(self) -> Episode:
@@ -95,16 +98,17 @@ class Conversing:
         built = self._built
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            number = max(trajectories.last_number(connection, built.row.id), 0) + 1  # a client of MCP may have one
+            number = next_episode(connection, built)  # a client of MCP may have taken one
             messages = opening(
                 briefing.goal(built), briefing.digest(connection, built),
                 briefing.left_text(briefing.left(connection, built)), self._tools.listed, self._structured,
             )  # fmt: skip
             seed = turn_seed(built, number, 0)
-            settings = built.spec.proposer.model_dump(mode="json") | {"opening": [to_json(one) for one in messages]}
+            settings = self._seat.settings() | {"opening": [to_json(one) for one in messages]}
             self._ids[number] = trajectories.open_(
-                connection, built.row.id, number, proposer=self._asking.policy.name, settings=settings, seed=seed
-            )
+                connection, built.row.id, number, proposer=self._seat.name or self._asking.policy.name,
+                settings=settings, seed=seed,
+            )  # fmt: skip
         return Episode(number, seed, messages, self._limits)
 
     def take(self, limit: int) -> Taken | None:
@@ -120,6 +124,8 @@ class Conversing:
         if answered.sampled is None:
             return self._failed(answered)
         self._faults = 0
+        if answered.episode.wants_summary:
+            return self._summarised(answered.episode, answered.sampled)
         return self._turn(answered.episode, answered.sampled, limit)
 
     def _failed(self, answered: Answered) -> Taken:
@@ -132,8 +138,32 @@ class Conversing:
             trajectories.end(connection, self._ids.pop(answered.episode.number), f"the model failed: {answered.fault}")
         return Taken(0, Cost(), barren=False)
 
+    def _summarised(self, episode: Episode, sampled: Sampled) -> Taken:
+        """What the model thought, in its own words: a turn in which nothing is called."""
+        number, row = episode.asked, _sampled_row(sampled, episode.held, self._sampling(episode))
+        episode.summarise(sampled)
+        cost = _cost(sampled)
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            new = NewTurn(number, episode.cursor | {"summary": 1}, [], [], cost, sampled.policy, row)
+            self._write(connection, episode, new, cost, episode.ended)
+        return Taken(0, cost, barren=False)
+
+    def _write(
+        self, connection: Connection, episode: Episode, new: NewTurn, cost: Cost, ended: str | None
+    ) -> int:  # fmt: skip
+        """A turn, what the model took for it, and the end of the episode if it is over; else it goes on. The turn's
+        id."""
+        turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
+        jobs.book(connection, self._built.row.id, None, None, cost)
+        if ended is None:
+            self._idle.append(episode)
+        else:
+            trajectories.end(connection, self._ids.pop(episode.number), ended)
+        return turn_id
+
     def _turn(self, episode: Episode, sampled: Sampled, limit: int) -> Taken:
-        built, number = self._built, len(episode.turns)
+        built, number = self._built, episode.asked
         bench = AgentWorkbench(
             built, self._worker, self._lease.owner, room=min(limit, self._spec.batch),
             trajectory=episode.number,
@@ -142,28 +172,22 @@ class Conversing:
         row = _sampled_row(sampled, episode.held, self._sampling(episode))
         episode.observe(sampled, answer.messages)
         ended = "finished by the model" if answer.finished else episode.ended
-        tokens = float(sampled.prompt_tokens + sampled.output_tokens)
-        cost = Cost(llm_tokens=tokens, core_seconds=sampled.core_seconds)
+        cost = _cost(sampled)
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             new = NewTurn(
                 number, episode.cursor, _calls(answer), [to_json(one) for one in answer.messages], bench.cost + cost,
                 sampled.policy, row,
             )  # fmt: skip
-            trajectory_id = self._ids[episode.number]
-            bench.commit(connection, trajectories.write_turn(connection, trajectory_id, new))
-            jobs.book(connection, built.row.id, None, None, cost)
-            if ended is not None:
-                trajectories.end(connection, self._ids.pop(episode.number), ended)
-        if ended is None:
-            self._idle.append(episode)
+            bench.commit(connection, self._write(connection, episode, new, cost, ended))
         return Taken(bench.n_proposals, bench.cost + cost, not bench.n_new)
-
-    def wait(self, seconds: float) -> None:
-        self._asking.wait(seconds)
 
     def close(self) -> None:
         self._asking.close()
+
+
+def _cost(sampled: Sampled) -> Cost:
+    return Cost(llm_tokens=float(sampled.prompt_tokens + sampled.output_tokens), core_seconds=sampled.core_seconds)
 
 
 def _calls(answer: Answer) -> Sequence[Mapping[str, Any]]:

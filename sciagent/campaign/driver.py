@@ -57,6 +57,7 @@ class Driver:
         self.reaped = 0
         self._stop = threading.Event()
         self._abort = threading.Event()
+        self._bell = threading.Event()  # rings when a job has finished, and when a model has answered
         self._exhausted = False
         self._barren = 0
         self._blocked = False  # something could run, but the budget does not hold it
@@ -84,7 +85,7 @@ class Driver:
             paid = [r.verifier.name for r in built.paid]
             self._worker = Worker(built.scratch(), preload=fast)
             undo.callback(self._worker.close)
-            self._source = source_of(built, self._lease, self._worker)
+            self._source = source_of(built, self._lease, self._worker, self._bell)
             undo.callback(self._source.close)
             with built.ledger.begin() as connection:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
@@ -94,7 +95,9 @@ class Driver:
                 self._pricing = _pricing_of(built, connection, self._purse)
                 self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == built.row.id)
                 self._hits = queries.hits(connection, built.row.id)
-            self._pool: LocalPool[tuple[Ticket, ...]] = LocalPool(self._workers, built.scratch(), preload=paid)
+            self._pool: LocalPool[tuple[Ticket, ...]] = LocalPool(
+                self._workers, built.scratch(), preload=paid, bell=self._bell
+            )
             undo.pop_all()
         self._heart = Heartbeat(built.ledger, self._lease, lambda: [k.claim for k in list(self._tickets.values())])
         self._heart.start()
@@ -153,9 +156,10 @@ class Driver:
             self._recall()
         if self._abort.is_set():
             self._pool.cancel()
-        if self._asks and self._source.is_busy and not self._pool.running:
-            self._source.wait(wait)
-        self._collect(wait if self._pool.running and not (self._asks and self._source.is_ready) else 0.0)
+        asked, self._asks = self._asks, False
+        if not (asked and self._source.is_ready) and (self._pool.running or (asked and self._source.is_busy)):
+            self._rest(wait)
+        self._collect()
         if self._paused and not self._stop.is_set():
             if not self._pool.running:
                 self._stop.wait(wait)
@@ -276,14 +280,19 @@ class Driver:
         with self.built.ledger.read() as connection:
             return jobs.any_queued(connection, self.built.rungs[position].id)
 
-    def _collect(self, wait: float) -> None:
+    def _rest(self, seconds: float) -> None:
+        """Until a job has finished or a model has answered, at most so long."""
+        if self._unmarked(time.monotonic()):
+            seconds = min(seconds, BEGUN_SECONDS)
+        self._bell.clear()  # before the look: what comes after it rings again
+        if self._pool.completed.empty() and not (self._source.is_busy and self._source.is_ready):
+            self._bell.wait(seconds)
+
+    def _collect(self) -> None:
         """Write all that has come back, in one transaction, and which jobs that were claimed ahead run by now."""
-        unmarked = bool(self._unmarked(time.monotonic()))
-        first = self._pool.next_completed(min(wait, BEGUN_SECONDS) if unmarked else wait)
         done = []
-        while first is not None:
-            done.append(first)
-            first = self._pool.next_completed(0.0)
+        while (one := self._pool.next_completed()) is not None:
+            done.append(one)
         if done:
             collect(self.built, self._purse, self._lease, done, interrupted=self._abort.is_set())
         for one in done:

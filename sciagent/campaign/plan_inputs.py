@@ -101,8 +101,10 @@ def paid_of(rungs: Sequence[BuiltRung]) -> tuple[BuiltRung, ...]:
 
 def sample_of(spec: CampaignSpec, rungs: Sequence[BuiltRung]) -> Sample:
     """The first molecules of the proposer's file that can be read, after the fast rungs. Raises UsageError."""
-    chosen = spec.proposer
-    path = spec.path("file" if isinstance(chosen, ScreenSpec) else "seeds")
+    chosen = next((one for _, one in spec.proposers if one.files()), None)
+    if chosen is None:
+        raise UsageError("a plan asks the rungs about molecules: name `seeds` for the proposer")
+    path = spec.base / next(iter(chosen.files().values()))
     made: list[Candidate] = []
     read_ = 0
     records = read_structures(path, chosen.column)
@@ -117,7 +119,7 @@ def sample_of(spec: CampaignSpec, rungs: Sequence[BuiltRung]) -> Sample:
     if not made:
         raise UsageError(f"{path}: none of its {read_} structures can be read; see: sciagent add --file")
     total = spec.budget.proposals
-    if isinstance(chosen, ScreenSpec):
+    if isinstance(spec.proposer, ScreenSpec):
         there = read_ + sum(1 for _ in (records if total is None else islice(records, max(0, total - read_))))
         total = there if total is None else min(total, there)
     readable = len(made) / read_

@@ -78,7 +78,9 @@ def assumptions(found: Mapping[str, Any], spec: CampaignSpec, reading: Reading, 
         f"The share of candidates that are hits is not known before a start: {rates} % are taken.",
         f"Costs are those of the first {sample['molecules']} molecules of {sample['from']} that "
         + ("pass the fast rungs" if sample["through_fast_rungs"] else "can be read; not all fast rungs were asked")
-        + ("; what is bred from them may be larger." if spec.proposer.kind == "evolve" else "."),
+        + (
+            "; what is bred from them may be larger." if any(one.kind != "screen" for _, one in spec.proposers) else "."
+        ),
         "Rungs and truth are a joint Gaussian, rungs err independently of each other, and no rung fails.",
     ]
     if found["first"] > 0:

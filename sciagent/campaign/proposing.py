@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, Protocol
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import PolicyClient
 from sciagent.campaign.build import Built
 from sciagent.campaign.spec import LlmSpec
+from sciagent.campaign.spec_sources import OneProposerSpec
 from sciagent.campaign.workbench import CampaignWorkbench
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
@@ -29,6 +33,21 @@ class Taken(NamedTuple):
     barren: bool
 
 
+@dataclass(frozen=True)
+class Seat:
+    """The place of a proposer in its campaign. name: empty where it is alone. number: of the trajectory of its script.
+    bell: set whenever a model has answered."""
+
+    name: str
+    spec: OneProposerSpec
+    number: int = 0
+    bell: threading.Event = field(default_factory=threading.Event)
+
+    def settings(self) -> dict[str, Any]:
+        """What its trajectories keep of it."""
+        return self.spec.model_dump(mode="json") | ({"name": self.name} if self.name else {})
+
+
 class Source(Protocol):
     """Of one driver. It is asked whenever fewer candidates wait than are wanted."""
 
@@ -46,7 +65,7 @@ class Source(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether a model has answered and its turn waits to be taken."""
+        """Whether asking it again brings it on now: a model has answered, or could be asked something."""
 
     def prepare(self) -> bool:
         """More are wanted. Whether a turn can be taken now, without waiting."""
@@ -55,9 +74,6 @@ class Source(Protocol):
         """The next turn, with at most `limit` proposals, written down; None when there is nothing left.
 
         Raises StaleLeaseError, and writes nothing, if another process drives the campaign now."""
-
-    def wait(self, seconds: float) -> None:
-        """Until a turn can be taken, at most so long."""
 
     def close(self) -> None: ...
 
@@ -68,12 +84,12 @@ class Scripted:
     is_busy = is_ready = False
     patience = 25
 
-    def __init__(self, built: Built, connection: Connection, lease: DriverLease, worker: Worker) -> None:
-        self._built, self._lease, self._worker = built, lease, worker
-        self._proposer = built.make_proposer()
+    def __init__(self, built: Built, connection: Connection, lease: DriverLease, worker: Worker, seat: Seat) -> None:
+        self._built, self._lease, self._worker, self._seat = built, lease, worker, seat
+        self._proposer = built.make_script(seat.spec)
         self._trajectory_id = trajectories.open_(
-            connection, built.row.id, 0, proposer=self._proposer.name,
-            settings=built.spec.proposer.model_dump(mode="json"), seed=built.spec.seed,
+            connection, built.row.id, seat.number, proposer=seat.name or self._proposer.name,
+            settings=seat.settings(), seed=built.spec.seed,
         )  # fmt: skip
         self._number, self._cursor = trajectories.last_turn(connection, self._trajectory_id)
 
@@ -87,7 +103,9 @@ class Scripted:
     def take(self, limit: int) -> Taken | None:
         built, number = self._built, self._number + 1
         bench = CampaignWorkbench(built, self._worker, self._lease.owner)
-        cursor = self._proposer.turn(bench, Turn(number, turn_seed(built, 0, number), self._cursor), limit)
+        cursor = self._proposer.turn(
+            bench, Turn(number, turn_seed(built, self._seat.number, number), self._cursor), limit
+        )
         if cursor is None:
             return None
         with built.ledger.begin() as connection:
@@ -96,9 +114,6 @@ class Scripted:
             bench.commit(connection, trajectories.write_turn(connection, self._trajectory_id, new))
         self._number, self._cursor = number, cursor
         return Taken(bench.n_proposals, bench.cost, not bench.n_new)
-
-    def wait(self, seconds: float) -> None:
-        """There is never anything to wait for."""
 
     def close(self) -> None:
         """Nothing is held."""
@@ -109,17 +124,38 @@ def turn_seed(built: Built, trajectory: int, number: int) -> int:
     return int(content_hash([built.spec.campaign, built.spec.seed, trajectory, number])[:12], 16)
 
 
-def source_of(built: Built, lease: DriverLease, worker: Worker) -> Source:
-    """Of the campaign's proposer. Who calls it holds the driver lease. Raises UsageError for a model not there."""
-    spec = built.spec.proposer
+def source_of(built: Built, lease: DriverLease, worker: Worker, bell: threading.Event) -> Source:
+    """Of the campaign's proposer, or of all that it names. bell: set whenever a model has answered. Who calls it holds
+    the driver lease. Raises UsageError for a model that is not there."""
+    seats = [Seat(name, spec, number, bell) for number, (name, spec) in enumerate(built.spec.proposers)]
+    if len(seats) == 1:
+        return _one(built, lease, worker, seats[0])
+    from sciagent.campaign.side_by_side import SideBySide
+
+    with ExitStack() as undo:
+        sources = {}
+        for seat in seats:
+            sources[seat.name] = _one(built, lease, worker, seat)
+            undo.callback(sources[seat.name].close)
+        undo.pop_all()
+    return SideBySide(built, sources)
+
+
+def _one(built: Built, lease: DriverLease, worker: Worker, seat: Seat) -> Source:
+    spec = seat.spec
     if not isinstance(spec, LlmSpec):
         with built.ledger.begin() as connection:
-            return Scripted(built, connection, lease, worker)
+            return Scripted(built, connection, lease, worker, seat)
     from sciagent.campaign.conversing import Conversing  # and what it needs, where a model is asked
 
     policy = policy_of(spec)  # loading a model takes seconds, in which others write to the ledger
     with built.ledger.begin() as connection:
-        return Conversing(built, connection, lease, worker, policy, spec)
+        return Conversing(built, connection, lease, worker, policy, seat, spec)
+
+
+def next_episode(connection: Connection, built: Built) -> int:
+    """The number of the next trajectory: the first ones are kept for scripts, of each proposer one."""
+    return max(trajectories.last_number(connection, built.row.id), len(built.spec.proposers) - 1) + 1
 
 
 def policy_of(spec: LlmSpec) -> PolicyClient:

@@ -15,7 +15,7 @@ from sciagent.campaign import briefing
 from sciagent.campaign.agent_bench import AgentWorkbench
 from sciagent.campaign.build import Built
 from sciagent.campaign.prepare import prepare
-from sciagent.campaign.proposing import turn_seed
+from sciagent.campaign.proposing import next_episode, turn_seed
 from sciagent.store import campaigns, directives, trajectories
 from sciagent.store.trajectories import NewTurn
 from sciagent.verification.host import Worker
@@ -35,7 +35,7 @@ class Served:
         self.instructions = f"{briefing.goal(built)}\n\nLeft to spend: {briefing.left_text(left)}.\n\n{learned}"
         with built.ledger.begin() as connection:
             directives.lock(connection, built.row.id)
-            self._number = max(trajectories.last_number(connection, built.row.id), 0) + 1
+            self._number = next_episode(connection, built)
             self._id = trajectories.open_(
                 connection, built.row.id, self._number, proposer=PROPOSER, settings={"client": self._client},
                 seed=turn_seed(built, self._number, 0),

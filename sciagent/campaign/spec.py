@@ -20,10 +20,12 @@ from sciagent.campaign.spec_sources import (
     EvolveSpec,
     ExhaustiveSpec,
     LlmSpec,
+    OneProposerSpec,
     PricedSpec,
     ProposerSpec,
     SchedulerSpec,
     ScreenSpec,
+    SeveralSpec,
     ThresholdsSpec,
     check_best_rung,
     file_hash,
@@ -34,7 +36,7 @@ from sciagent.domain.properties import properties
 
 __all__ = [
     "AMENDABLE", "BudgetSpec", "CampaignSpec", "EvolveSpec", "ExhaustiveSpec", "GateSpec", "GoalSpec", "LimitsSpec",
-    "LlmSpec", "ObjectiveSpec", "RungSpec", "ScreenSpec", "ThresholdsSpec",
+    "LlmSpec", "ObjectiveSpec", "RungSpec", "ScreenSpec", "SeveralSpec", "ThresholdsSpec",
 ]  # fmt: skip
 
 SCHEMA = 1
@@ -74,7 +76,7 @@ class CampaignSpec(Part):
     workers: Count = Field(default_factory=cores, description="Jobs at one time; default: the number of cores.")
 
     _base: Path | None = PrivateAttr(None)
-    _files: dict[str, str] = PrivateAttr(default_factory=dict)
+    _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
     _unscreened: bool = PrivateAttr(False)
 
     @model_validator(mode="before")
@@ -115,11 +117,11 @@ class CampaignSpec(Part):
         if base is not None:
             self._base = Path(base)
             wanted = self.proposer.files() if (info.context or {}).get("candidates", True) else {}
-            for key, name in wanted.items():
+            for where, name in wanted.items():
                 try:
-                    self._files[key] = file_hash(self._base / name)
+                    self._files[where] = file_hash(self._base / name)
                 except OSError as error:
-                    faults.add(("proposer", key), f'"{name}" cannot be read: {error.strerror or error}')
+                    faults.add(("proposer", *where), f'"{name}" cannot be read: {error.strerror or error}')
         faults.raise_any()
         return self
 
@@ -128,9 +130,11 @@ class CampaignSpec(Part):
         """The folder that relative paths start from; the working directory where none was given."""
         return self._base or Path()
 
-    def path(self, key: str) -> Path:
-        """The file that the proposer names under `key` (`seeds` or `file`)."""
-        return self.base / self.proposer.files()[key]
+    @property
+    def proposers(self) -> list[tuple[str, OneProposerSpec]]:
+        """Each with its name; one that is alone has none."""
+        chosen = self.proposer
+        return list(chosen.proposers.items()) if isinstance(chosen, SeveralSpec) else [("", chosen)]
 
     @property
     def is_unscreened(self) -> bool:
@@ -179,14 +183,20 @@ class CampaignSpec(Part):
             "terminal": self.terminal,
             "goal": self.goal.model_dump(mode="json"),
             "budget": self.budget.model_dump(mode="json", exclude_none=True),
-            "proposer": self.proposer.model_dump(mode="json")
-            | {
-                key: {"name": Path(name).name, "sha256": self._files.get(key)}
-                for key, name in self.proposer.files().items()
-            },
+            "proposer": self._proposer(),
             "scheduler": self.scheduler.model_dump(mode="json"),
             "workers": self.workers if "workers" in self.model_fields_set else None,
         }
+
+    def _proposer(self) -> dict[str, Any]:
+        """As JSON, each file by its name and what it holds."""
+        whole = self.proposer.model_dump(mode="json")
+        for where, name in self.proposer.files().items():
+            part = whole
+            for key in where[:-1]:
+                part = part[key]
+            part[where[-1]] = {"name": Path(name).name, "sha256": self._files.get(where)}
+        return whole
 
     @property
     def hash(self) -> str:

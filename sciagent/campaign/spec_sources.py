@@ -17,6 +17,7 @@ from sciagent.errors import did_you_mean
 
 FORMATS = (".csv", ".smi", ".sdf")
 CHUNK = 1 << 20
+Files = dict[tuple[str, ...], str]
 
 
 def file_hash(path: Path) -> str:
@@ -70,9 +71,9 @@ class EvolveSpec(Part):
 
     _file = field_validator("seeds")(check_file)
 
-    def files(self) -> dict[str, str]:
-        """Field name to file, as given."""
-        return {"seeds": self.seeds}
+    def files(self) -> Files:
+        """Where in the spec each file is named, and the file as given."""
+        return {("seeds",): self.seeds}
 
 
 class ScreenSpec(Part):
@@ -85,9 +86,9 @@ class ScreenSpec(Part):
 
     _file = field_validator("file")(check_file)
 
-    def files(self) -> dict[str, str]:
-        """Field name to file, as given."""
-        return {"file": self.file}
+    def files(self) -> Files:
+        """Where in the spec the file is named, and the file as given."""
+        return {("file",): self.file}
 
 
 ToolName = Literal[
@@ -127,6 +128,11 @@ class LlmSpec(Part):
     tokens: Count = Field(8192, description="Tokens sampled in one episode, at most.")
     max_tokens: Count = Field(256, description="Tokens of one answer, at most.")
     context: Count = Field(8192, description="Tokens of a prompt and its answer together; what is older is left out.")
+    thinking: Literal["preserve", "strip", "summarise"] = Field(
+        "preserve",
+        description="What the model sees again of what it thought in earlier turns: all, nothing, or its own summary.",
+        exclude_if=lambda value: value == "preserve",  # campaigns from before it was there are the same campaigns
+    )
     temperature: Annotated[float, Field(strict=True, ge=0, le=2, description="1: the model's own distribution.")] = 1.0
     timeout: Annotated[float, Field(gt=0, le=86400, description="Seconds that one answer may take.")] = 600.0
     batch: Count = Field(8, description="Candidates that one answer may propose, at most.")
@@ -137,12 +143,52 @@ class LlmSpec(Part):
     def _file(cls, value: str | None, info: ValidationInfo) -> str | None:
         return None if value is None else check_file(value, info)
 
-    def files(self) -> dict[str, str]:
-        """Field name to file, as given."""
-        return {} if self.seeds is None else {"seeds": self.seeds}
+    def files(self) -> Files:
+        """Where in the spec the file is named, and the file as given."""
+        return {} if self.seeds is None else {("seeds",): self.seeds}
 
 
-ProposerSpec = Annotated[EvolveSpec | ScreenSpec | LlmSpec, Field(discriminator="kind")]
+OneProposerSpec = Annotated[EvolveSpec | ScreenSpec | LlmSpec, Field(discriminator="kind")]
+
+
+class SeveralSpec(Part):
+    """Several proposers side by side, which share the ledger, the budget and what was found so far."""
+
+    kind: Literal["several"] = Field(description="Several proposers side by side.")
+    proposers: dict[Annotated[str, Field(pattern=NAME)], OneProposerSpec] = Field(
+        min_length=2, max_length=16, description="Each under a name of its own, by which the report tells them apart."
+    )
+    lead: Count = Field(
+        24,
+        description="Proposals that a quick one may be ahead of the slowest; then it waits. A model that answers "
+        "slowly gets its share of the budget so.",
+    )
+
+    @field_validator("proposers")
+    @classmethod
+    def _none_waits(cls, value: dict[str, OneProposerSpec]) -> dict[str, OneProposerSpec]:
+        faults = Faults()
+        for name, one in value.items():
+            if isinstance(one, EvolveSpec) and one.wait:
+                faults.add((name, "wait"), "only a proposer that is alone can wait for the first paid rung")
+        faults.raise_any()
+        return value
+
+    @property
+    def batch(self) -> int:
+        """The largest of theirs."""
+        return max(one.batch for one in self.proposers.values())
+
+    def files(self) -> Files:
+        """Where in the spec each file is named, and the file as given."""
+        return {
+            ("proposers", name, *where): file
+            for name, one in self.proposers.items()
+            for where, file in one.files().items()
+        }
+
+
+ProposerSpec = Annotated[EvolveSpec | ScreenSpec | LlmSpec | SeveralSpec, Field(discriminator="kind")]
 
 
 class LawSpec(Part):

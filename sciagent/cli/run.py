@@ -15,6 +15,7 @@ from sciagent.cli.common import Exit, JsonOption, LedgerOption, open_ledger, put
 
 if TYPE_CHECKING:
     from sciagent.campaign.build import Built
+    from sciagent.campaign.spec_sources import OneProposerSpec
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at once, this time only.")]
@@ -94,11 +95,21 @@ def _wake(ledger: Any, row: Any) -> bool:
 
 def _who_proposes(built: Built) -> str:
     """A model, or a script and how to name a model."""
-    spec = built.spec.proposer
+    named = built.spec.proposers
+    if len(named) > 1:
+        listed = ", ".join(f"{name} ({_in_words(one)})" for name, one in named)
+        return f"candidates are proposed side by side by {listed}"
+    spec = named[0][1]
     if spec.kind == "llm":
-        return f"candidates are proposed by the model {spec.model}" + (f" at {spec.endpoint}" if spec.endpoint else "")
+        return f"candidates are proposed by {_in_words(spec)}"
     model = "proposer: {kind: llm, model: NAME}"
     return f"candidates are proposed by {spec.kind}, a script; a language model does it with {model} in the YAML"
+
+
+def _in_words(spec: OneProposerSpec) -> str:
+    if spec.kind != "llm":
+        return spec.kind
+    return f"the model {spec.model}" + (f" at {spec.endpoint}" if spec.endpoint else "")
 
 
 class Interrupts:

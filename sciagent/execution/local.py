@@ -31,13 +31,16 @@ class Completed(Generic[T]):
 
 class LocalPool(Generic[T]):
     """`slots` jobs at once. submit() never blocks; what is submitted while none is free waits for a worker here, where
-    `recall` finds it."""
+    `recall` finds it. bell: set whenever a job has finished."""
 
-    def __init__(self, slots: int, scratch_root: Path, preload: Sequence[str] = ()) -> None:
+    def __init__(
+        self, slots: int, scratch_root: Path, preload: Sequence[str] = (), bell: threading.Event | None = None
+    ) -> None:
         if slots < 1:
             raise ValueError(f"{slots} workers; at least 1")
         self.slots = slots
-        self.completed: queue.Queue[Completed[T]] = queue.Queue()
+        self.completed: queue.SimpleQueue[Completed[T]] = queue.SimpleQueue()
+        self._bell = bell or threading.Event()
         self._inbox: queue.Queue[tuple[T, Request] | None] = queue.Queue()
         self._running = 0
         self._begun: dict[int, tuple[T, float]] = {}  # by thread
@@ -84,10 +87,10 @@ class LocalPool(Generic[T]):
         """What workers have had in hand since `before`, a time of the monotonic clock."""
         return [token for token, since in list(self._begun.values()) if since <= before]
 
-    def next_completed(self, timeout: float) -> Completed[T] | None:
-        """One finished job, or None after `timeout` seconds. Called by the driver's thread only."""
+    def next_completed(self) -> Completed[T] | None:
+        """One finished job, or None while there is none. Called by the driver's thread only."""
         try:
-            done = self.completed.get(timeout=timeout) if timeout > 0 else self.completed.get_nowait()
+            done = self.completed.get_nowait()
         except queue.Empty:
             return None
         self._running -= 1
@@ -124,3 +127,4 @@ class LocalPool(Generic[T]):
                 done = Completed(token, [], f"{type(error).__name__}: {error}")
             del self._begun[threading.get_ident()]
             self.completed.put(done)
+            self._bell.set()

@@ -79,6 +79,18 @@ def last_number(connection: Connection, campaign_id: int) -> int:
     return -1 if found is None else int(found)
 
 
+def proposals_by(connection: Connection, campaign_id: int) -> dict[str, int]:
+    """How many each proposer has made, by its name; those of people are nobody's."""
+    p = t.proposal.c
+    query = (
+        sa.select(_J.proposer, sa.func.count(p.id))
+        .select_from(t.trajectory.join(t.turn, _U.trajectory_id == _J.id).join(t.proposal, p.turn_id == _U.id))
+        .where(_J.campaign_id == campaign_id)
+        .group_by(_J.proposer)
+    )
+    return {name: int(n) for name, n in connection.execute(query).all()}
+
+
 def end(connection: Connection, trajectory_id: int, why: str) -> None:
     """why: kept beside its settings."""
     settings = connection.execute(sa.select(_J.settings).where(_J.id == trajectory_id)).scalar_one()

@@ -46,7 +46,8 @@ def test_halving_keeps_one_in_three_unless_told(tmp_path: Path) -> None:
 def test_children_are_limited_by_the_checks_and_by_the_proposer(tmp_path: Path) -> None:
     checks = "elements: [H, C, O], min_heavy_atoms: 2, max_heavy_atoms: 30, max_rings: 1, max_ring_size: 6, "
     checks += 'charges: [0, 1], undefined_stereo: refuse, forbid_smarts: ["OO"]'
-    limits = built(tmp_path, "scheduler: {kind: random}", checks).make_proposer()._limits
+    made = built(tmp_path, "scheduler: {kind: random}", checks)
+    limits = made.make_script(made.spec.proposers[0][1])._limits
     assert limits.elements == ("H", "C", "O") and limits.forbidden == ("OO",)
     assert (limits.min_heavy_atoms, limits.max_heavy_atoms) == (2, 4), "the proposer of this campaign says 4"
     assert (limits.max_rings, limits.min_ring_size, limits.max_ring_size) == (1, 3, 6)

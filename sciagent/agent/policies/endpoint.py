@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling, Tokens, ToolCall
-from sciagent.agent.thinking import split_thinking
+from sciagent.agent.thinking import CLOSE, OPEN, split_thinking
 from sciagent.errors import UsageError
 
 MAX_CONTENT = 200_000  # characters of an answer that are kept
 MAX_CALLS = 64
+THOUGHTS = ("reasoning", "reasoning_content")  # where servers put what a model thought, if not into its answer
 
 
 class EndpointPolicy:
@@ -77,6 +78,10 @@ def _without_tokens(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _sent(one: Message) -> dict[str, Any]:
     found: dict[str, Any] = {"role": one.role, "content": one.content}
+    if one.thought_in:
+        found[one.thought_in] = one.thinking
+    elif one.thinking:
+        found["content"] = f"{OPEN}{one.thinking}{CLOSE}{one.content}"
     if one.calls:
         found["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
@@ -98,12 +103,14 @@ def _parsed(found: Mapping[str, Any], sampling: Sampling, name: str, seconds: fl
         id_ = str(one.get("id") or f"call-{place}")[:200]
         calls.append(ToolCall(id_, str(function.get("name") or ""), str(function.get("arguments") or "")))
     said, thinking = split_thinking(str(message.get("content") or "")[:MAX_CONTENT])
-    thinking = str(message.get("reasoning") or message.get("reasoning_content") or "")[:MAX_CONTENT] or thinking
+    thought_in = next((name for name in THOUGHTS if message.get(name)), "")
+    thinking = str(message.get(thought_in) or "")[:MAX_CONTENT] or thinking
     usage = found.get("usage") or {}
     finish = "length" if choice.get("finish_reason") == "length" else "calls" if calls else "stop"
     tokens = _tokens(found, choice, sampling)
     return Sampled(
-        Message("assistant", said, thinking, tuple(calls)), finish, tokens, str(found.get("model") or name)[:200],
+        Message("assistant", said, thinking, tuple(calls), thought_in=thought_in), finish, tokens,
+        str(found.get("model") or name)[:200],
         int(usage.get("prompt_tokens") or (len(tokens.prompt_ids) if tokens else 0)),
         int(usage.get("completion_tokens") or (len(tokens.output_ids) if tokens else 0)), seconds,
     )  # fmt: skip
