@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built
-from sciagent.domain.scoring import crps
+from sciagent.domain.scoring import crps, read
 from sciagent.store import evidence
 from sciagent.store import tables as t
 
@@ -39,17 +38,6 @@ def scores(connection: Connection, built: Built, trajectory_id: int | None = Non
     rows = connection.execute(query.order_by(p.id.desc()).limit(MANY)).all()
     foretold = {int(id_): said for id_, predicted in rows if (said := read(predicted))}
     return [one for rung in built.paid for one in _of(connection, rung, foretold)] if foretold else []
-
-
-def read(predicted: Any) -> dict[str, tuple[float, float]]:
-    """Value and error by property, of what stands with a proposal; what is no prediction is left out."""
-    found = {}
-    for name, said in predicted.items() if isinstance(predicted, dict) else ():
-        if isinstance(said, dict):
-            numbers = [float(x) for x in (said.get("value"), said.get("error")) if isinstance(x, int | float)]
-            if len(numbers) == 2 and all(map(math.isfinite, numbers)) and numbers[1] >= 0:
-                found[str(name)] = numbers[0], numbers[1]
-    return found
 
 
 def _of(connection: Connection, rung: Any, foretold: dict[int, dict[str, tuple[float, float]]]) -> list[Score]:

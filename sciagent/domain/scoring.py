@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+COVERS_90 = 1.6448536269514722  # standard deviations to either side that hold nine tenths of a normal distribution
+
+
+def read(predicted: Any) -> dict[str, tuple[float, float]]:
+    """Value and error by property, of what stands with a proposal; what is no prediction is left out."""
+    found = {}
+    for name, said in predicted.items() if isinstance(predicted, dict) else ():
+        if isinstance(said, dict):
+            numbers = [float(x) for x in (said.get("value"), said.get("error")) if isinstance(x, int | float)]
+            if len(numbers) == 2 and all(map(math.isfinite, numbers)) and numbers[1] >= 0:
+                found[str(name)] = numbers[0], numbers[1]
+    return found
 
 
 def crps(value: float, error: float, answer: float) -> float:

@@ -24,6 +24,7 @@ from sciagent.domain.quantities import Censoring
 from sciagent.domain.states import Standing
 from sciagent.report.agreement import KEPT, SCALE_OF_ITS_METHOD
 from sciagent.report.earning import earning
+from sciagent.report.finders import told
 from sciagent.report.summary import has_limits
 from sciagent.report.wording import many
 from sciagent.scheduling.audit.guard import guard
@@ -55,9 +56,10 @@ class Population:
 
 
 def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
-    """The JSON of `sciagent status NAME --json`: what the store counts, what the audit says, and which rungs
-    earn their keep."""
-    return queries.status(connection, row) | {"audit": audit(connection, row), "value": earning(connection, row)}
+    """The JSON of `sciagent status NAME --json`: what the store counts, what the audit says, which rungs earn their
+    keep, and who found what."""
+    more = {"audit": audit(connection, row), "value": earning(connection, row), "proposers": told(connection, row)}
+    return queries.status(connection, row) | more
 
 
 def audit(connection: Connection, row: CampaignRow) -> dict[str, Any] | None:

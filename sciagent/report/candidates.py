@@ -79,7 +79,7 @@ def _card(
     found = geometry(artifacts, answers, MAX_GEOMETRY)
     text, form = found[:2] if found else (None, "")
     return Card(
-        rank, one, status(one, ladder), kind(one), _drawing(one), text, form, headline,
+        rank, one, status(one, ladder), kind(one), depicted(one), text, form, headline,
         [v for v in values if v not in headline], all_values(imported), ask.origin(connection, one),
         [*answers, *imported],
     )  # fmt: skip
@@ -115,7 +115,7 @@ def status(one: Ranked, ladder: Sequence[RungRow]) -> str:
     return f"not verified yet: waits for {here}" if one.standing == Standing.OPEN else f"runs at {here}"
 
 
-def _drawing(one: Ranked) -> str:
+def depicted(one: Ranked) -> str:
     """The structure; empty for what has no drawing (a crystal, a text that this version does not read)."""
     if one.kind != "molecule":
         return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sciagent.report.agreement import Pairs
@@ -142,6 +142,69 @@ def progress(steps: Sequence[Step], counts_hits: bool) -> str:
     axes.set_ylim(0, max([*(v for v in y if v is not None), 1 if counts_hits else 0.01]) * 1.12)
     axes.grid(axis="y")
     return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}", "progress")
+
+
+# a line each, told apart by colour, marker and dashes
+LINES = (
+    ("passed", "o", "-"), ("failed", "s", (0, (6, 2))), ("refused", "D", (0, (1, 1))),
+    ("inconclusive", "v", (0, (4, 1, 1, 1))), ("errors", "P", (0, (8, 2, 2, 2))), ("waiting", "X", (0, (2, 2))),
+)  # fmt: skip
+
+
+@contexted
+def by_proposer(lines: Mapping[str, Sequence[Step]], counts_hits: bool) -> str:
+    """Hits, or the best utility so far, of each proposer against what was booked for it; at most six lines."""
+    unit, factor = cost_unit(max(steps[-1].core_seconds for steps in lines.values()))
+    made, axes = figure(6.0, 3.3)
+    top = 1.0 if counts_hits else 0.01
+    for (name, steps), style in zip(lines.items(), LINES, strict=False):
+        shown = [(s.core_seconds / factor, s.hits if counts_hits else s.utility) for s in steps]
+        points = [(x, y) for x, y in shown if y is not None]
+        if points:
+            _line(axes, points, style, name, drawstyle="steps-post")
+            top = max(top, max(y for _, y in points))
+    axes.set_xlim(0, max(steps[-1].core_seconds for steps in lines.values()) / factor * 1.02 or 1.0)
+    axes.set_ylim(0, top * 1.12)
+    axes.set_xlabel(f"{unit} booked for the proposer")
+    axes.set_ylabel("hits" if counts_hits else "best utility so far")
+    if counts_hits:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(axis="y")
+    _key(made, axes)
+    return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}, by proposer", "by-proposer")
+
+
+@contexted
+def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, salt: str) -> str:
+    """The mean score of predictions along the episodes of each proposer; 0 is best."""
+    made, axes = figure(6.0, 3.0)
+    for (name, points), style in zip(lines.items(), LINES, strict=False):
+        _line(axes, points, style, name)
+    axes.set_ylim(0, max(y for points in lines.values() for _, y in points) * 1.15 or 1.0)
+    axes.set_xlabel("episode")
+    axes.set_ylabel(label)
+    axes.grid(axis="y")
+    _key(made, axes)
+    return svg(made, f"{label} by episode", f"learning-{salt}")
+
+
+def _line(axes: Any, points: Sequence[tuple[float, float]], style: Any, name: str, drawstyle: str = "default") -> None:
+    """A marker where it turns, where these are few; else some twenty along it."""
+    colour, marker, dashes = style
+    every = max(1, len(points) // 20)
+    label = shorten(name if not name.startswith("_") else f" {name}", 34)  # matplotlib leaves out what begins with _
+    axes.plot(
+        [x for x, _ in points], [y for _, y in points], color=COLOURS[colour], linestyle=dashes, linewidth=2.0,
+        drawstyle=drawstyle, marker=marker, markevery=every, markersize=6, markeredgecolor=COLOURS["surface"],
+        label=label,
+    )  # fmt: skip
+
+
+def _key(made: Any, axes: Any) -> None:
+    handles, _ = axes.get_legend_handles_labels()
+    made.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 3), fontsize=9.5, handlelength=3.2)
 
 
 Window = tuple[float | None, float | None] | None

@@ -18,9 +18,21 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.report import audit, candidates, charts, earning, ladder, losses, provenance, summary
+from sciagent.report import (
+    audit,
+    candidates,
+    charts,
+    earning,
+    finders,
+    foretelling,
+    ladder,
+    losses,
+    provenance,
+    summary,
+    viewer,
+)
 from sciagent.report.drawing import cost_unit
-from sciagent.report.wording import cost, many, unit_sign, wish, words
+from sciagent.report.wording import amounts, cost, many, unit_sign, wish, words
 from sciagent.store import queries, report_queries
 from sciagent.store.artifacts import ArtifactStore
 from sciagent.store.campaigns import CampaignRow, rungs
@@ -34,7 +46,7 @@ VIEWER = "3Dmol-min.js"
 
 def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.CARDS) -> str:
     """The whole report of a campaign as it stands in this snapshot. top: how many of the best get a card."""
-    return _environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
+    return environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
 
 
 def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> dict[str, Any]:
@@ -52,6 +64,9 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     limits = summary.has_limits(row)
     progress = report_queries.progress(connection, row, end.rung) if end and spent.total else []
     unit, factor = cost_unit(spent.total)
+    who = finders.finders(connection, row)
+    several = [one for one in who if one.proposals or one.turns]
+    foretold = foretelling.foretellings(connection, row)
     begun, changed = report_queries.dates(connection, row)
     geometries = {c.one.key[:12]: {"text": c.geometry, "format": c.geometry_format} for c in cards if c.geometry}
     return {
@@ -62,6 +77,10 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "spending": spent, "cost_unit": unit, "cost_factor": factor,
         "cost_chart": charts.costs([(r.rung, r.by_fate) for r in spent.rows]) if spent.total else "",
         "progress_chart": charts.progress(progress, limits) if _moved(progress) else "",
+        "finders": several[: finders.LISTED], "finders_left_out": max(len(several) - finders.LISTED, 0),
+        "finder_words": finders.words(several[0], row) if len(several) == 1 else "",
+        "finders_chart": _side_by_side(connection, row, several, limits), "foretold": foretold,
+        "foretold_charts": _learning(foretold), "told": viewer.selection(connection, row),
         "cards": cards, "table": table, "columns": table.columns,
         "audit": audit.audit(connection, row),
         "value": earning.earning(connection, row),
@@ -72,8 +91,8 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "directives": provenance.of_directives(connection, row), "sessions": losses.sessions(connection, row),
         "source": row.source[:MAX_SOURCE], "source_cut": len(row.source) > MAX_SOURCE,
         "data": {"rows": table.rows, "geometries": geometries}, "has_3d": bool(geometries),
-        "style": _asset("report.css"), "script": _asset("report.js"), "viewer": _asset(VIEWER),
-        "viewer_licence": _asset("3Dmol.LICENSE.txt"), "policy": policy(),
+        "style": asset("report.css"), "script": asset("report.js"), "viewer": asset(VIEWER),
+        "viewer_licence": asset("3Dmol.LICENSE.txt"), "policy": policy(),
     }  # fmt: skip
 
 
@@ -81,9 +100,34 @@ def _moved(steps: list[report_queries.Step]) -> bool:
     return bool(steps) and (steps[-1].hits > 0 or steps[-1].utility is not None)
 
 
-def policy() -> str:
-    """Nothing may be fetched or sent; of scripts, ours alone run; styles are inline, as SVG has them."""
-    hashes = " ".join(f"'sha256-{_sha256(_asset(name))}'" for name in ("report.js", VIEWER))
+def _side_by_side(connection: Connection, row: CampaignRow, who: list[finders.Finder], limits: bool) -> str:
+    lines = finders.progress(connection, row, who) if len(who) > 1 else {}
+    return charts.by_proposer(lines, limits) if lines else ""
+
+
+MAX_LEARNING = 4  # charts of predictions along the episodes
+
+
+def _learning(found: list[foretelling.Foretold]) -> list[tuple[str, str, str]]:
+    """(rung, property, chart) of each of which a proposer has answers in more than one bin of its episodes."""
+    groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
+    for one in found:
+        points = [((b.first + b.last) / 2, b.record.crps) for b in one.bins]
+        groups.setdefault((one.rung, one.property, one.unit), {})[one.proposer] = points
+    shown = [(key, lines) for key, lines in groups.items() if any(len(points) > 1 for points in lines.values())]
+    return [
+        (
+            rung,
+            name,
+            charts.learning(lines, "mean CRPS" if unit == "1" else f"mean CRPS / {unit_sign(unit)}", str(place)),
+        )
+        for place, ((rung, name, unit), lines) in enumerate(shown[:MAX_LEARNING])
+    ]
+
+
+def policy(scripts: tuple[str, ...] = ("report.js", VIEWER)) -> str:
+    """Nothing may be fetched or sent; of scripts, these of ours alone run; styles are inline, as SVG has them."""
+    hashes = " ".join(f"'sha256-{_sha256(asset(name))}'" for name in scripts) or "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -95,7 +139,7 @@ def _sha256(text: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     return files("sciagent.report").joinpath("static", name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
@@ -106,7 +150,7 @@ def as_json(value: Any) -> str:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -115,8 +159,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters.update(
-        words=words, unit=unit_sign, cost=cost, wish=wish, many=many, when=candidates.when, drawn=_drawn, source=Markup,
-        json=lambda value: Markup(as_json(value)),
+        amounts=amounts, words=words, unit=unit_sign, cost=cost, wish=wish, many=many, when=candidates.when,
+        drawn=_drawn, source=Markup, json=lambda value: Markup(as_json(value)),
     )  # fmt: skip
     return made
 
@@ -133,4 +177,4 @@ def _drawn(svg: str) -> Any:
     return Markup(svg)
 
 
-__all__ = ["as_json", "page", "policy"]
+__all__ = ["as_json", "asset", "environment", "page", "policy"]

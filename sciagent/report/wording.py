@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring, show
 
@@ -28,7 +29,8 @@ def words(name: str) -> str:
 
 _NAMES = {
     "homo": "HOMO", "lumo": "LUMO", "homo_lumo_gap": "HOMO-LUMO gap", "logp": "logP", "tpsa": "TPSA", "qed": "QED",
-    "sa_score": "SA score", "s1_energy": "S1 energy", "dipole": "dipole moment",
+    "sa_score": "SA score", "s1_energy": "S1 energy", "dipole": "dipole moment", "llm_tokens": "LLM tokens",
+    "gpu_seconds": "GPU seconds",
 }  # fmt: skip
 
 
@@ -75,6 +77,16 @@ def duration(seconds: float) -> str:
         if seconds >= factor:
             return f"{seconds / factor:.3g} {unit}"
     return f"{seconds:.3g} seconds"
+
+
+def amounts(costs: Mapping[str, float]) -> str:
+    """`12 345 LLM tokens, 0.5 money (EUR)`: what was spent of each resource."""
+    parts = []
+    for name, amount in sorted(costs.items()):
+        number = f"{round(amount):,}".replace(",", "\N{NARROW NO-BREAK SPACE}") if amount >= 100 else f"{amount:.3g}"
+        unit = RESOURCE_UNITS.get(name, "1")
+        parts.append(f"{number} {words(name)}" + ("" if unit in ("1", "s") else f" ({unit})"))
+    return ", ".join(parts)
 
 
 def many(n: int, one: str, more: str | None = None) -> str:

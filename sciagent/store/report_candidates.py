@@ -126,6 +126,16 @@ def arrived(connection: Connection, row: CampaignRow, after: int, n: int) -> lis
     return [_ranked(one) for one in connection.execute(query)]
 
 
+def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, Ranked]:
+    """Those of these candidates that are of the campaign."""
+    found: dict[int, Ranked] = {}
+    for chunk in _chunks(ids):
+        query = sa.select(*_COLUMNS).join(t.candidate, t.candidate.c.id == _CC.candidate_id)
+        rows = connection.execute(query.where(_CC.campaign_id == row.id, _CC.candidate_id.in_(chunk)))
+        found.update({one.id: one for one in map(_ranked, rows)})
+    return found
+
+
 def texts(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
     c = t.candidate.c
     found: dict[int, str] = {}
