@@ -136,9 +136,7 @@ def progress(steps: Sequence[Step], counts_hits: bool) -> str:
     axes.set_xlabel(f"{unit} booked, all rungs")
     axes.set_ylabel("hits" if counts_hits else "best utility so far")
     if counts_hits:
-        from matplotlib.ticker import MaxNLocator
-
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        _whole(axes.yaxis)
     axes.set_ylim(0, max([*(v for v in y if v is not None), 1 if counts_hits else 0.01]) * 1.12)
     axes.grid(axis="y")
     return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}", "progress")
@@ -168,9 +166,7 @@ def by_proposer(lines: Mapping[str, Sequence[Step]], counts_hits: bool) -> str:
     axes.set_xlabel(f"{unit} booked for the proposer")
     axes.set_ylabel("hits" if counts_hits else "best utility so far")
     if counts_hits:
-        from matplotlib.ticker import MaxNLocator
-
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        _whole(axes.yaxis)
     axes.grid(axis="y")
     _key(made, axes)
     return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}, by proposer", "by-proposer")
@@ -184,6 +180,7 @@ def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, sal
         _line(axes, points, style, name)
     axes.set_ylim(0, max(y for points in lines.values() for _, y in points) * 1.15 or 1.0)
     axes.set_xlabel("episode")
+    _whole(axes.xaxis)
     axes.set_ylabel(label)
     axes.grid(axis="y")
     _key(made, axes)
@@ -198,8 +195,15 @@ def _line(axes: Any, points: Sequence[tuple[float, float]], style: Any, name: st
     axes.plot(
         [x for x, _ in points], [y for _, y in points], color=COLOURS[colour], linestyle=dashes, linewidth=2.0,
         drawstyle=drawstyle, marker=marker, markevery=every, markersize=6, markeredgecolor=COLOURS["surface"],
-        label=label,
+        label=label, clip_on=False,
     )  # fmt: skip
+
+
+def _whole(axis: Any) -> None:
+    """Ticks at whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _key(made: Any, axes: Any) -> None:

@@ -1,6 +1,6 @@
 """Who found what, at what cost: the proposers of a campaign side by side.
 
-A candidate is its who proposed it first. What it cost is all that was booked for verifying it; to that come what the
+A candidate belongs to who proposed it first. What it cost is all that was booked for verifying it; to that come what the
 proposer's own turns took: tokens, and the fast rungs that run at once. So what stands here adds up to what the campaign
 spent, but for the fast rungs of what people added.
 """

@@ -32,7 +32,7 @@ from sciagent.report import (
     viewer,
 )
 from sciagent.report.drawing import cost_unit
-from sciagent.report.wording import amounts, cost, many, unit_sign, wish, words
+from sciagent.report.wording import amounts, cost, many, number, unit_sign, wish, words
 from sciagent.store import queries, report_queries
 from sciagent.store.artifacts import ArtifactStore
 from sciagent.store.campaigns import CampaignRow, rungs
@@ -106,12 +106,13 @@ def _side_by_side(connection: Connection, row: CampaignRow, who: list[finders.Fi
 
 
 MAX_LEARNING = 4  # charts of predictions along the episodes
+FEWEST = 10  # answers without which there is nothing to see in one
 
 
 def _learning(found: list[foretelling.Foretold]) -> list[tuple[str, str, str]]:
-    """(rung, property, chart) of each of which a proposer has answers in more than one bin of its episodes."""
+    """(rung, property, chart) of each of which a proposer has enough answers, in more than one bin of its episodes."""
     groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
-    for one in found:
+    for one in (some for some in found if some.record.n >= FEWEST):
         points = [((b.first + b.last) / 2, b.record.crps) for b in one.bins]
         groups.setdefault((one.rung, one.property, one.unit), {})[one.proposer] = points
     shown = [(key, lines) for key, lines in groups.items() if any(len(points) > 1 for points in lines.values())]
@@ -159,8 +160,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters.update(
-        amounts=amounts, words=words, unit=unit_sign, cost=cost, wish=wish, many=many, when=candidates.when,
-        drawn=_drawn, source=Markup, json=lambda value: Markup(as_json(value)),
+        amounts=amounts, words=words, unit=unit_sign, cost=cost, wish=wish, many=many, number=number,
+        when=candidates.when, drawn=_drawn, source=Markup, json=lambda value: Markup(as_json(value)),
     )  # fmt: skip
     return made
 

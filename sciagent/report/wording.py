@@ -10,6 +10,7 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring, show
 
 _SIGNS = {Censoring.NONE: "", Censoring.BELOW: "< ", Censoring.ABOVE: "> "}
+_THIN = "\N{NARROW NO-BREAK SPACE}"
 MISSED = {"below_window", "above_window", "not_measured"}
 
 
@@ -79,17 +80,21 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} seconds"
 
 
+def number(value: float) -> str:
+    """Three digits, or all before the point: `0.123`, `12.3`, `12 345`."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{round(value):,}".replace(",", _THIN)
+
+
 def amounts(costs: Mapping[str, float]) -> str:
     """`12 345 LLM tokens, 0.5 money (EUR)`: what was spent of each resource."""
-    parts = []
-    for name, amount in sorted(costs.items()):
-        number = f"{round(amount):,}".replace(",", "\N{NARROW NO-BREAK SPACE}") if amount >= 100 else f"{amount:.3g}"
-        unit = RESOURCE_UNITS.get(name, "1")
-        parts.append(f"{number} {words(name)}" + ("" if unit in ("1", "s") else f" ({unit})"))
-    return ", ".join(parts)
+    units = {name: RESOURCE_UNITS.get(name, "1") for name in costs}
+    return ", ".join(
+        f"{number(amount)} {words(name)}" + ("" if units[name] in ("1", "s") else f" ({units[name]})")
+        for name, amount in sorted(costs.items())
+    )
 
 
 def many(n: int, one: str, more: str | None = None) -> str:
     """`1 hit`, `2 hits`, `12 345 hits`."""
-    digits = f"{n:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    digits = f"{n:,}".replace(",", _THIN)
     return f"{digits} {one if n == 1 else more or one + 's'}"

@@ -82,3 +82,11 @@ def test_the_report_prints_its_name(folder: Path) -> None:
     assert text.count('<article class="card') == 1
     refused = call("report", "dyes", "-o", "dyes.md")
     assert isinstance(refused.exception, UsageError)
+
+
+def test_a_report_may_have_a_page_for_every_episode_besides(folder: Path) -> None:
+    result = call("report", "dyes", "-o", "r.html", "--episodes", "pages")
+    assert result.exit_code == 0 and result.output.split() == ["r.html", str(Path("pages") / "index.html")]
+    assert (folder / "pages" / "index.html").is_file()
+    refused = call("report", "dyes", "-o", "other.html", "--episodes", "r.html")
+    assert isinstance(refused.exception, UsageError) and not (folder / "other.html").exists()

@@ -42,3 +42,8 @@ def test_a_wish_in_words(objective: dict[str, object], text: str) -> None:
 def test_costs_and_counts() -> None:
     assert [wording.cost(s) for s in (5.0, 90.0, 7200.0)] == ["5 core-seconds", "1.5 core-minutes", "2 core-hours"]
     assert wording.many(1, "hit") == "1 hit" and wording.many(12345, "hit") == "12\N{NARROW NO-BREAK SPACE}345 hits"
+
+
+def test_amounts_have_names_and_money_its_unit() -> None:
+    assert wording.amounts({"money": 0.5, "llm_tokens": 12345.4}) == "12\u202f345 LLM tokens, 0.5 money (EUR)"
+    assert (wording.number(0.1234), wording.number(999.4), wording.number(3120.4)) == ("0.123", "999", "3\u202f120")
