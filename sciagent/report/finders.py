@@ -1,8 +1,8 @@
 """Who found what, at what cost: the proposers of a campaign side by side.
 
-A candidate belongs to who proposed it first. What it cost is all that was booked for verifying it; to that come what the
-proposer's own turns took: tokens, and the fast rungs that run at once. So what stands here adds up to what the campaign
-spent, but for the fast rungs of what people added.
+A candidate belongs to who proposed it first. What it cost is all that was booked for verifying it; to that comes what
+the proposer's own turns took: tokens, and the fast rungs that run at once. So what stands here adds up to what the
+campaign spent, but for the fast rungs of what people added.
 """
 
 from __future__ import annotations
