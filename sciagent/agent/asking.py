@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sciagent.agent.episode import Episode
-from sciagent.agent.messages import PolicyClient, PolicyError, Sampled, Sampling
+from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
+from sciagent.agent.tools.registry import Observation
 
 TRIES = 5  # of one question, where asking again may help
 FIRST_PAUSE = 1.0  # seconds before the second; each is twice the last
@@ -17,18 +19,26 @@ LONGEST_PAUSE = 60.0
 
 
 class Answered(NamedTuple):
-    """sampled, or what went wrong."""
+    """sampled, or what went wrong. fetched: what others answered to its calls, by their place."""
 
     episode: Episode
     sampled: Sampled | None
     fault: str
+    fetched: Mapping[int, Observation] = MappingProxyType({})
 
 
 class Asking:
-    """at_once: questions that may be out. bell: set whenever an answer comes."""
+    """at_once: questions that may be out. bell: set whenever an answer comes. fetch: calls other people's servers for
+    an answer, in the same thread, for they may be slow and nobody else shall wait for them."""
 
-    def __init__(self, policy: PolicyClient, at_once: int, bell: threading.Event | None = None) -> None:
-        self.policy, self._bell = policy, bell or threading.Event()
+    def __init__(
+        self,
+        policy: PolicyClient,
+        at_once: int,
+        bell: threading.Event | None = None,
+        fetch: Callable[[Message], Mapping[int, Observation]] | None = None,
+    ) -> None:
+        self.policy, self._fetch, self._bell = policy, fetch, bell or threading.Event()
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="episode")
         self._answers: queue.SimpleQueue[Answered] = queue.SimpleQueue()
         self._waiting: Answered | None = None
@@ -42,7 +52,9 @@ class Asking:
 
     def _ask(self, episode: Episode, messages: Any, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> None:
         try:
-            self._answers.put(Answered(episode, self._sampled(messages, tools, sampling), ""))
+            sampled = self._sampled(messages, tools, sampling)
+            fetched = self._fetch(sampled.message) if self._fetch and not episode.wants_summary else {}
+            self._answers.put(Answered(episode, sampled, "", fetched))
         except PolicyError as error:
             self._answers.put(Answered(episode, None, str(error)[:1000]))
         except BaseException as error:  # noqa: BLE001  an answer must come, or the driver would wait for ever

@@ -1,13 +1,14 @@
 """A model's episodes as the source of a driver's candidates: many at once, each turn written before the next is asked.
 
-An answer is sampled in a thread while the driver goes on; its tool calls run in the driver, and turn, tokens, proposals
-and what the fast rungs said are one transaction. An answer that was not written before a crash is asked for again.
+An answer is sampled in a thread while the driver goes on; there its calls of MCP servers are made, too. Calls of our
+own tools run in the driver, and turn, tokens, proposals and what the fast rungs said are one transaction. An answer
+that was not written before a crash is asked for again, and what it calls elsewhere is called again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection
 
@@ -16,6 +17,7 @@ from sciagent.agent.episode import Episode, Limits
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, to_json
 from sciagent.agent.prompting import opening
 from sciagent.agent.tools.calls import Answer, Toolbox
+from sciagent.agent.tools.registry import Observation
 from sciagent.agent.trace.deltas import delta_of
 from sciagent.campaign import briefing
 from sciagent.campaign.agent_bench import AgentWorkbench
@@ -27,6 +29,9 @@ from sciagent.store import campaigns, jobs, trajectories
 from sciagent.store.campaigns import DriverLease
 from sciagent.store.trajectories import NewTurn, SampledRow
 from sciagent.verification.host import Worker
+
+if TYPE_CHECKING:
+    from sciagent.agent.foreign.servers import Servers
 
 FAULTS = 5  # episodes in a row that the model failed: it is not asked again
 
@@ -46,12 +51,17 @@ class Conversing:
         policy: PolicyClient,
         seat: Seat,
         spec: LlmSpec,
+        foreign: Servers | None = None,
     ) -> None:
         self._built, self._lease, self._worker, self._seat, self._spec = built, lease, worker, seat, spec
         self._seeds = Scripted(built, connection, lease, worker, seat) if spec.seeds else None
-        self._asking = Asking(policy, spec.episodes, seat.bell)
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
-        self._tools = Toolbox(spec.tools, built.edit_limits(), self._structured)
+        self._foreign = foreign
+        self._tools = Toolbox(spec.tools, built.edit_limits(), self._structured, foreign)
+        self._asking = Asking(policy, spec.episodes, seat.bell, self._tools.fetch)
+        if foreign is not None:
+            payload = {"proposer": seat.name, "tools": list(foreign.tools), "left_out": self._tools.left_out}
+            campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
         self._limits = Limits(spec.turns, spec.tokens, spec.context, thinking=spec.thinking)
         self._idle, self._ids = list[Episode](), dict[int, int]()
         self._faults = 0
@@ -126,7 +136,7 @@ class Conversing:
         self._faults = 0
         if answered.episode.wants_summary:
             return self._summarised(answered.episode, answered.sampled)
-        return self._turn(answered.episode, answered.sampled, limit)
+        return self._turn(answered.episode, answered.sampled, answered.fetched, limit)
 
     def _failed(self, answered: Answered) -> Taken:
         """The model did not answer: the episode is over, what it has brought stays."""
@@ -162,13 +172,13 @@ class Conversing:
             trajectories.end(connection, self._ids.pop(episode.number), ended)
         return turn_id
 
-    def _turn(self, episode: Episode, sampled: Sampled, limit: int) -> Taken:
+    def _turn(self, episode: Episode, sampled: Sampled, fetched: Mapping[int, Observation], limit: int) -> Taken:
         built, number = self._built, episode.asked
         bench = AgentWorkbench(
             built, self._worker, self._lease.owner, room=min(limit, self._spec.batch),
             trajectory=episode.number,
         )  # fmt: skip
-        answer = self._tools.run(sampled.message, bench, turn_seed(built, episode.number, number))
+        answer = self._tools.run(sampled.message, bench, turn_seed(built, episode.number, number), fetched)
         row = _sampled_row(sampled, episode.held, self._sampling(episode))
         episode.observe(sampled, answer.messages)
         ended = "finished by the model" if answer.finished else episode.ended
@@ -183,6 +193,8 @@ class Conversing:
         return Taken(bench.n_proposals, bench.cost + cost, not bench.n_new)
 
     def close(self) -> None:
+        if self._foreign is not None:
+            self._foreign.close()  # first, for the threads of the others wait for it
         self._asking.close()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sqlalchemy.engine import Connection
 
@@ -23,6 +25,9 @@ from sciagent.store import campaigns, trajectories
 from sciagent.store.campaigns import DriverLease
 from sciagent.store.trajectories import NewTurn
 from sciagent.verification.host import Worker
+
+if TYPE_CHECKING:
+    from sciagent.agent.foreign.servers import Servers
 
 
 class Taken(NamedTuple):
@@ -148,9 +153,44 @@ def _one(built: Built, lease: DriverLease, worker: Worker, seat: Seat) -> Source
             return Scripted(built, connection, lease, worker, seat)
     from sciagent.campaign.conversing import Conversing  # and what it needs, where a model is asked
 
-    policy = policy_of(spec)  # loading a model takes seconds, in which others write to the ledger
-    with built.ledger.begin() as connection:
-        return Conversing(built, connection, lease, worker, policy, seat, spec)
+    with ExitStack() as undo:
+        foreign = servers_of(spec, built.spec.base)  # neither servers nor a model, which take seconds to start, are
+        if foreign is not None:
+            undo.callback(foreign.close)
+        policy = policy_of(spec)  # waited for in a transaction, for others write to the ledger
+        undo.callback(policy.close)
+        with built.ledger.begin() as connection:
+            source = Conversing(built, connection, lease, worker, policy, seat, spec, foreign)
+        undo.pop_all()
+        return source
+
+
+def servers_of(spec: LlmSpec, folder: Path) -> Servers | None:
+    """The MCP servers that the model may ask, started; None where there are none. folder: of the campaign file. Raises
+    UsageError for one that cannot be used, and where the extra is not installed."""
+    if not spec.mcp:
+        return None
+    if importlib.util.find_spec("mcp") is None:
+        raise UsageError("tools of MCP servers need an extra: pip install 'sciagent[llm]'")
+    from sciagent.agent.foreign.link import Server
+    from sciagent.agent.foreign.servers import Servers
+
+    servers = []
+    for name, one in spec.mcp.items():
+        secret = {one.token_env: _secret(one.token_env, f"token_env of {name}")} if one.token_env else {}
+        if one.command is not None:
+            servers.append(Server(name, one.tools, one.timeout, one.command, folder, extra=secret))
+        else:
+            token = next(iter(secret.values()), None)
+            servers.append(Server(name, one.tools, one.timeout, url=one.url or "", token=token))
+    return Servers(servers)
+
+
+def _secret(variable: str, where: str) -> str:
+    """Raises UsageError."""
+    if not (found := os.environ.get(variable)):
+        raise UsageError(f"the environment variable {variable}, which {where} names, is not set")
+    return found
 
 
 def next_episode(connection: Connection, built: Built) -> int:
@@ -163,9 +203,7 @@ def policy_of(spec: LlmSpec) -> PolicyClient:
     if spec.endpoint is not None:
         from sciagent.agent.policies.endpoint import EndpointPolicy
 
-        key = os.environ.get(spec.api_key_env) if spec.api_key_env else None
-        if spec.api_key_env and not key:
-            raise UsageError(f"the environment variable {spec.api_key_env}, which api_key_env names, is not set")
+        key = _secret(spec.api_key_env, "api_key_env") if spec.api_key_env else None
         return EndpointPolicy(spec.model, spec.endpoint, key, spec.timeout)
     from sciagent.agent.policies.local import LocalPolicy
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -11,6 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from sciagent.campaign.faults import Faults, fault
 from sciagent.campaign.spec_goals import NAME, Count, ObjectiveSpec, Part
+from sciagent.campaign.spec_mcp import McpServerSpec, check_servers
 from sciagent.campaign.spec_rungs import RungSpec
 from sciagent.domain.tiers import Tier
 from sciagent.errors import did_you_mean
@@ -118,6 +119,12 @@ class LlmSpec(Part):
     )
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     tools: tuple[ToolName, ...] = Field(get_args(ToolName), min_length=1, description="What it may call; default: all.")
+    mcp: dict[str, McpServerSpec] = Field(
+        {},
+        description="MCP servers whose tools it may call besides, each by a name of yours; a tool of NAME is called "
+        "NAME_TOOL.",
+        exclude_if=lambda servers: not servers,  # campaigns without them keep the hash they had
+    )
     structured: bool | None = Field(
         None,
         strict=True,
@@ -142,6 +149,12 @@ class LlmSpec(Part):
     @classmethod
     def _file(cls, value: str | None, info: ValidationInfo) -> str | None:
         return None if value is None else check_file(value, info)
+
+    @field_validator("mcp")
+    @classmethod
+    def _servers(cls, value: Mapping[str, McpServerSpec]) -> Mapping[str, McpServerSpec]:
+        check_servers(value, get_args(ToolName))
+        return value
 
     def files(self) -> Files:
         """Where in the spec the file is named, and the file as given."""

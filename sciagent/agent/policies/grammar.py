@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,16 @@ from sciagent.agent.messages import PolicyError
 
 # one way to write each value: without free blanks a model cannot fill its limit with them, and more tokens are forced
 LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+
+def schema_fault(schema: Mapping[str, Any]) -> str:
+    """Why no answer can be held to a schema, or an empty string; also where llguidance is not installed, for then
+    another does it."""
+    if importlib.util.find_spec("llguidance") is None:
+        return ""
+    from llguidance import LLMatcher
+
+    return str(LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=LAYOUT)))
 
 
 class Grammars:

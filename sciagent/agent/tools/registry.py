@@ -82,10 +82,12 @@ class Tool:
 
 
 class Registry:
-    """Tools by name. Raises ValueError for two of one name."""
+    """Tools by name. others: names of tools that somebody else carries out, told to who misspells one. Raises
+    ValueError for two of one name."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    def __init__(self, tools: Iterable[Tool], others: Iterable[str] = ()) -> None:
         self._tools: dict[str, Tool] = {}
+        self._others = tuple(others)
         for tool in tools:
             if tool.name in self._tools:
                 raise ValueError(f"two tools are called {tool.name}")
@@ -120,8 +122,8 @@ class Registry:
         if isinstance(name, str) and name in self._tools:
             return self._tools[name]
         text = short(name if isinstance(name, str) else type(name).__name__, 40)
-        near = did_you_mean(text, self._tools)
-        raise CallError(f'no tool is called "{text}"{near}; there are: {", ".join(self._tools)}')
+        names = [*self._tools, *self._others]
+        raise CallError(f'no tool is called "{text}"{did_you_mean(text, names)}; there are: {", ".join(names)}')
 
 
 def _checked(tool: Tool, given: dict[str, Any]) -> Arguments:

@@ -38,9 +38,13 @@ def call_schema(tools: Iterable[Tool]) -> dict[str, Any]:
         full = tool.arguments.model_json_schema()
         flat = _plain(full, full.get("$defs", {}), described=False)
         for arguments in tool.cases(flat) if tool.cases else [flat]:
-            entries = {"name": {"type": "string", "enum": [tool.name]}, "arguments": arguments}
-            cases.append(_object(entries))
+            cases.append(call_case(tool.name, arguments))
     return {"anyOf": cases}
+
+
+def call_case(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Of an answer that calls this tool."""
+    return _object({"name": {"type": "string", "enum": [name]}, "arguments": arguments})
 
 
 def _object(entries: Mapping[str, Any]) -> dict[str, Any]:
