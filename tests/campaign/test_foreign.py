@@ -124,15 +124,15 @@ def test_one_that_dies_hangs_or_floods_is_an_observation_and_the_campaign_goes_o
 
 @sqlite
 def test_the_driver_does_not_wait_for_a_slow_server(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
-    """One episode waits three seconds for a server; the other writes its turns meanwhile."""
-    script(server, [("lit_slow", {"seconds": 3})])
-    began = time.monotonic()
-    with talking(ledger, tmp_path, server, more=mcp(tmp_path, "slow"), proposals=9, turns=20, episodes=2) as driver:
+    """One episode waits a minute for a server; the other writes its turns meanwhile."""
+    script(server, [("lit_slow", {"seconds": 60})])
+    more = mcp(tmp_path, "slow", timeout=100)
+    with talking(ledger, tmp_path, server, more=more, proposals=9, turns=20, episodes=2) as driver:
         began = time.monotonic()
         driver.run(lambda: driver.request_stop() if len(rows(ledger, t.turn)) >= 4 else None)
         took = time.monotonic() - began
     assert called(tmp_path) == ["slow"]
-    assert took < 3 and all("lit_slow" not in str(one["calls"]) for one in rows(ledger, t.turn))
+    assert took < 30 and all("lit_slow" not in str(one["calls"]) for one in rows(ledger, t.turn))
 
 
 @sqlite
