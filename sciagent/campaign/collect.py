@@ -102,10 +102,10 @@ class _Ended:
 
     @cached_property
     def cost(self) -> Cost:
-        """What was measured; and, of a job that came to an end, what nobody measures as it was declared."""
+        """What was measured; and, of a job that came to an end, what nobody measures: as it was counted or declared."""
         if self.outcome is Outcome.LOST:
             return self.result.cost
-        return self.result.cost + unmeasured(self.ticket.declared or {})
+        return self.result.cost + unmeasured(self.ticket.declared or {}, self.result.finding.spent)
 
     def found(self, artifacts: tuple[tuple[str, str, int, str], ...]) -> Result:
         one = self.ticket

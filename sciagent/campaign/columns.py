@@ -91,7 +91,7 @@ def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[int]) -> l
         if name in _measured(rung):
             found.append(Column(position, at, name))
         elif at != KNOWN:
-            gated = [p for p in rung.rules.gate if p in _measured(rung)]
+            gated = [p for p in rung.rules.gate if p in _measured(rung) and p not in rung.verifier.gates]
             others = [p for p in _measured(rung) if p not in TELLS_LITTLE][:MOST]
             found += [Column(position, at, p) for p in sorted(gated or others)]
     return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.verification.cost import MEASURED
+from sciagent.domain.cost import MEASURED
 
 Array = NDArray[np.float64]
 

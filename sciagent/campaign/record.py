@@ -58,7 +58,7 @@ def record_results(connection: Connection, found: Sequence[Result]) -> None:
         [
             NewEvidence(
                 f.result.finding, f.key, f.candidate_id, attempt_id=f.attempt_id,
-                versions=f.result.versions, artifacts=f.artifacts, reusable=f.rung.verifier.reusable,
+                versions=f.result.versions, artifacts=f.artifacts,
             )
             for f in good
         ],
@@ -67,7 +67,7 @@ def record_results(connection: Connection, found: Sequence[Result]) -> None:
     for f in good:
         v = f.rung.verifier
         if not f.rung.is_fast:
-            declared, actual = f.declared, f.result.cost
+            declared, actual = f.declared, f.result.cost + (f.result.finding.spent or {})
             if declared is None:
                 continue
             seen.append(CostSeen(v.name, v.version, v.settings_hash, f.candidate_id, f.attempt_id, declared, actual))

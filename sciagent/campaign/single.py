@@ -89,8 +89,8 @@ def _one_rung(
     with ledger.begin() as connection:
         state = AttemptState.DONE if f.outcome.rule.is_evidence else AttemptState.FAILED
         jobs.end_attempt(
-            connection, attempt_id, state, cost=result.cost, wall_seconds=result.wall_seconds, outcome=f.outcome,
-            reason=f.reason, detail=f.detail,
+            connection, attempt_id, state, cost=result.cost + (f.spent or {}), wall_seconds=result.wall_seconds,
+            outcome=f.outcome, reason=f.reason, detail=f.detail,
         )  # fmt: skip
         declared = rung.declared(candidate)
         record_results(

@@ -113,6 +113,8 @@ class CampaignSpec(Part):
         faults.raise_any()
         given = "safety" in self.model_fields_set
         self.__dict__["ladder"] = screened(self.ladder, self.safety, given, self.subject)  # places in the file are said
+        for rung in self.ladder:
+            rung.belong(self.campaign)
         base = (info.context or {}).get("base")
         if base is not None:
             self._base = Path(base)

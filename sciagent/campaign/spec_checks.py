@@ -69,6 +69,7 @@ def default_terminal(ladder: list[Any]) -> str | None:
 def check_together(parts: Draft, faults: Faults) -> None:
     _check_rungs(parts, faults)
     _check_terminal(parts, faults)
+    _check_opinions(parts, faults)
     _check_objectives(parts, faults)
     _check_goal(parts, faults)
     labels = [label for label in parts.labels if label]
@@ -102,6 +103,20 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
             if rung is not None and rung.tier is not Tier.WORLD:
                 message = f'comes after the terminal rung "{parts.terminal}" and would never run'
                 faults.add(("ladder", i, "verifier"), message, "move it before the terminal rung, or leave it out")
+
+
+def _check_opinions(parts: Draft, faults: Faults) -> None:
+    """Nobody's opinion stands above a calculation or a measurement, nor decides where there is one."""
+    physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.is_opinion]
+    for i, rung in parts.ladder.items():
+        above = [parts.ladder[p].label for p in physical if p < i]
+        if not rung.is_opinion or not physical:
+            continue
+        if above or rung.label == parts.terminal:
+            what = f'comes after "{above[-1]}"' if above else "is the terminal rung"
+            message = f'"{rung.verifier}" is an opinion and {what}; it cannot outrank a calculation or a measurement'
+            last = parts.ladder[physical[-1]].label
+            faults.add(("ladder", i, "verifier"), message, f'move it before them, and let "{last}" decide')
 
 
 def _check_objectives(parts: Draft, faults: Faults) -> None:

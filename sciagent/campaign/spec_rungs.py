@@ -86,6 +86,7 @@ class RungSpec(Part):
     )
 
     _base: Path | None = PrivateAttr(None)
+    _campaign: str = PrivateAttr("")
 
     @model_validator(mode="before")
     @classmethod
@@ -110,11 +111,8 @@ class RungSpec(Part):
             raise fault(f'unknown verifier "{value}"{did_you_mean(value, names)}', known) from None
         except UsageError as error:
             raise fault(str(error)) from None
-        found = verifier_class(value)
-        if not found.reusable or found.subject != "candidate":
-            raise fault(
-                f'verifier "{value}" depends on the time or on the proposal; a campaign cannot run such a rung yet'
-            )
+        if verifier_class(value).subject != "candidate":
+            raise fault(f'verifier "{value}" depends on the proposal; a campaign cannot run such a rung yet')
         return value
 
     @field_validator("settings")
@@ -169,13 +167,26 @@ class RungSpec(Part):
     def tier(self) -> Tier:
         return verifier_class(self.verifier).tier
 
+    def belong(self, campaign: str) -> None:
+        """Say whose rung it is: evidence that is not reusable is found by that campaign alone."""
+        self._campaign = campaign
+
     def make(self) -> Verifier[Any]:
         """A verifier with these settings."""
-        return verifier_class(self.verifier)(self.settings, self._base)
+        made = verifier_class(self.verifier)(self.settings, self._base)
+        made.scope = self._campaign
+        return made
 
     def window_gates(self) -> Mapping[str, Window]:
-        """Gates by property, in canonical units."""
-        return {name: canonical_window(gate.min, gate.max, gate.unit, name) for name, gate in self.gate.items()}
+        """Gates by property, in canonical units: those of the campaign, and those that the settings bring."""
+        brought = {name: Window(low, high) for name, (low, high) in self.make().gates.items()}
+        return brought | {
+            name: canonical_window(gate.min, gate.max, gate.unit, name) for name, gate in self.gate.items()
+        }
+
+    @property
+    def is_opinion(self) -> bool:
+        return verifier_class(self.verifier).opinion
 
     def measured(self) -> tuple[str, ...]:
         """Names of the properties that the verifier can report."""

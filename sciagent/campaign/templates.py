@@ -54,7 +54,9 @@ def _files(value: object) -> list[str]:
         return [name for one in value.values() for name in _files(one)]
     if isinstance(value, list):
         return [name for one in value for name in _files(one)]
-    is_name = isinstance(value, str) and "/" not in value and Path(value).suffix in (".csv", ".smi", ".sdf", ".gz")
+    is_name = (
+        isinstance(value, str) and "/" not in value and Path(value).suffix in (".csv", ".smi", ".sdf", ".gz", ".yml")
+    )
     return [str(value)] if is_name else []
 
 
@@ -88,8 +90,12 @@ def write(target: Path, template: str, name: str | None = None) -> list[Path]:
     return [*out, *copies]
 
 
+def _what(file: Path) -> str:
+    return "the rubric that it is judged by" if file.suffix == ".yml" else "structures it starts from, or reads"
+
+
 def _readme(chosen: Template, called: str) -> str:
-    data = "".join(f"- `{one.name}`: structures it starts from, or reads\n" for one in chosen.data)
+    data = "".join(f"- `{one.name}`: {_what(one)}\n" for one in chosen.data)
     return f"""# {called}
 
 {chosen.description}

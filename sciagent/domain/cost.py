@@ -14,6 +14,9 @@ RESOURCE_UNITS: dict[str, str] = {
     "licences": "1",
 }
 
+MEASURED = frozenset({"core_seconds"})  # by the host, of whatever a verifier does
+MAX_AMOUNT = 1e12  # of any resource; 30 000 years of one core
+
 
 class Cost(Mapping[str, float]):
     """An immutable cost vector. Amounts are finite and not negative; resources with amount 0 are dropped."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
@@ -79,6 +80,9 @@ class ArtifactFile:
 class Finding:
     """What a verifier knows of one candidate. The host adds cost, provenance and attempt.
 
+    spent: what the host cannot measure and the verifier has counted, such as tokens of a language model; None where it
+    counts nothing itself, and what it declared is booked.
+
     Raises ValueError when an outcome other than ok has no reason, or ok has one.
     """
 
@@ -89,6 +93,7 @@ class Finding:
     detail: str = ""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     artifacts: tuple[ArtifactFile, ...] = ()
+    spent: Cost | None = None
 
     def __post_init__(self) -> None:
         if (self.outcome is Outcome.OK) == (self.reason is not None):

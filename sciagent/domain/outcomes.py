@@ -121,6 +121,10 @@ class Reason(StrEnum):
     MISSING_ECP = "missing_ecp"
     IMPLAUSIBLE_ENERGY = "implausible_energy"
     IMPLAUSIBLE_VALUE = "implausible_value"
+    # language models that are asked for an opinion
+    TOO_FEW_VOTES = "too_few_votes"  # too many of its answers could not be read
+    MODEL_UNREACHABLE = "model_unreachable"
+    MODEL_CHANGED = "model_changed"  # another model answered than the one that was named
     # the host
     WALL_LIMIT = "wall_limit"
     MEMORY_LIMIT = "memory_limit"

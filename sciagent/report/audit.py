@@ -25,6 +25,7 @@ from sciagent.domain.states import Standing
 from sciagent.report.agreement import KEPT, SCALE_OF_ITS_METHOD
 from sciagent.report.earning import earning
 from sciagent.report.finders import told
+from sciagent.report.opinions import opinions
 from sciagent.report.summary import has_limits
 from sciagent.report.wording import many
 from sciagent.scheduling.audit.guard import guard
@@ -57,9 +58,11 @@ class Population:
 
 def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
     """The JSON of `sciagent status NAME --json`: what the store counts, what the audit says, which rungs earn their
-    keep, and who found what."""
-    more = {"audit": audit(connection, row), "value": earning(connection, row), "proposers": told(connection, row)}
-    return queries.status(connection, row) | more
+    keep, who found what, and how far opinions can be trusted."""
+    return queries.status(connection, row) | {
+        "audit": audit(connection, row), "value": earning(connection, row), "proposers": told(connection, row),
+        "opinions": opinions(connection, row),
+    }  # fmt: skip
 
 
 def audit(connection: Connection, row: CampaignRow) -> dict[str, Any] | None:

@@ -27,6 +27,7 @@ from sciagent.report import (
     foretelling,
     ladder,
     losses,
+    opinions,
     provenance,
     summary,
     viewer,
@@ -57,6 +58,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     cards = candidates.cards(connection, row, steps, artifacts, top)
     table = candidates.table(connection, row, steps)
     pairs = ladder.compared(connection, row, steps)
+    judged = opinions.opinions(connection, row)
     fallen = losses.losses(connection, row, steps, list(candidates.named_order(row.spec)))
     unread = losses.unread(connection, row)
     blocked, blocks = losses.safety_blocks(connection, row)
@@ -72,7 +74,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     return {
         "row": row, "spec": row.spec, "status": status, "version": __version__, "now": datetime.now(UTC),
         "begun": begun, "changed": changed, "limits": limits,
-        "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread),
+        "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),
         "passages": passages, "funnel_chart": charts.funnel(passages) if status["candidates"] else "",
         "spending": spent, "cost_unit": unit, "cost_factor": factor,
         "cost_chart": charts.costs([(r.rung, r.by_fate) for r in spent.rows]) if spent.total else "",

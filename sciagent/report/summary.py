@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sciagent.report.candidates import Card, Table
 from sciagent.report.ladder import Compared, Spending
 from sciagent.report.losses import Loss
+from sciagent.report.opinions import decided_by_opinion
 from sciagent.report.wording import cost, duration, many, words
 from sciagent.store.campaigns import CampaignRow
 from sciagent.store.report_queries import Passage
@@ -26,10 +27,11 @@ class Answered:
 def answers(
     row: CampaignRow, status: dict[str, Any], passages: Sequence[Passage], spending: Spending, best: Sequence[Card],
     table: Table, pairs: Sequence[Compared], losses: Sequence[Loss], unread: Sequence[Loss],
+    judged: Sequence[Mapping[str, Any]] = (),
 ) -> list[Answered]:  # fmt: skip
     return [
         _found(row, status, passages, best),
-        _sure(row, status, table, pairs, best),
+        _sure(row, status, table, pairs, best, judged),
         _level(row, best, passages),
         _cost(status, spending, row),
         _thrown_away(losses, unread),
@@ -62,6 +64,8 @@ def _found(
             lines.append(f"{many(seeds, 'hit')} among the best {'was' if seeds == 1 else 'were'} in the seeds.")
     else:
         figure = f"{n} verified"
+    if decided_by_opinion(row):
+        lines.append("A language model has judged, by a rubric; nothing was computed or measured at the end.")
     top = next((c for c in best if c.one.hit or c.one.utility is not None), None)
     if top and top.headline:
         values = "; ".join(f"{v.label} {v.text}" for v in top.headline)
@@ -74,7 +78,8 @@ def _found(
 
 
 def _sure(
-    row: CampaignRow, status: dict[str, Any], table: Table, pairs: Sequence[Compared], best: Sequence[Card]
+    row: CampaignRow, status: dict[str, Any], table: Table, pairs: Sequence[Compared], best: Sequence[Card],
+    judged: Sequence[Mapping[str, Any]],
 ) -> Answered:  # fmt: skip
     lines, figure = [], "not yet known"
     if status["hits"]:
@@ -93,6 +98,7 @@ def _sure(
         )
         if not status["hits"]:
             figure = f"Spearman {f.spearman:.2f}"
+    lines += [f"{one['words'][0].upper()}{one['words'][1:]}." for one in judged]
     if any(c.headline for c in best):
         lines.append("± is the protocol's repeatability (k = 1), not the error of the method.")
     else:

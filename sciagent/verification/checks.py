@@ -34,6 +34,8 @@ def check_class(found: object, name: str, package: str) -> type[Verifier[Any]]:
         raise UsageError(f"{where}: tier must be a Tier, such as Tier.FAST, not {tier!r}")
     if found.kind not in KINDS:
         raise UsageError(f"{where}: kind must be one of {', '.join(KINDS)}, not {found.kind!r}")
+    if found.opinion and (found.tier.order > Tier.SIMULATION.order or found.reusable):
+        raise UsageError(f"{where}: an opinion is of the tier simulation at best, and not reusable")
     model: object = found.Settings
     if not (isinstance(model, type) and issubclass(model, Settings)):
         raise UsageError(f"{where}: Settings must be a subclass of sciagent.verification.contract.Settings")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -84,6 +84,8 @@ class Verifier(ABC, Generic[C]):
     """One calculation or measurement; an instance is configured by its settings and otherwise stateless.
 
     Raise `version` whenever the numbers change for the same settings: old evidence is then not reused.
+    `reusable`: whether the answer holds whenever and for whomever it is asked; else it belongs to one campaign. An
+    `opinion` is of the simulation tier at best, is not reusable, and no campaign lets it outrank a calculation.
     `preload` names the modules the host imports once before it forks a process per job, and `warm` builds tables that
     every job would otherwise build anew. `engines` names the distributions whose versions belong to the provenance.
     """
@@ -95,6 +97,7 @@ class Verifier(ABC, Generic[C]):
     Settings: ClassVar[type[Settings]] = Settings
     subject: ClassVar[str] = "candidate"  # or "proposal"
     reusable: ClassVar[bool] = True
+    opinion: ClassVar[bool] = False  # somebody was asked; nothing was computed or measured
     preload: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[tuple[str, ...]] = ()
     priors: ClassVar[tuple[Prior, ...]] = ()
@@ -103,6 +106,7 @@ class Verifier(ABC, Generic[C]):
         """base: the folder that relative paths among the settings start from; default: the working directory."""
         context = None if base is None else {"base": base}
         self.settings = self.Settings.model_validate({} if settings is None else settings, context=context)
+        self.scope = ""
 
     @classmethod
     def warm(cls) -> None:
@@ -124,6 +128,12 @@ class Verifier(ABC, Generic[C]):
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         """Every property this verifier can report, at the level its settings give it."""
 
+    @property
+    def gates(self) -> Mapping[str, tuple[float | None, float | None]]:
+        """Limits that the settings themselves bring, lowest and highest value by property, in canonical units; a
+        campaign's own gate on the property stands before them."""
+        return {}
+
     def accepts(self, candidate: C) -> Refusal | None:
         """None, or why the rung does not apply; cheap, called before anything is spent."""
         return None
@@ -139,8 +149,10 @@ class Verifier(ABC, Generic[C]):
 
     @cached_property
     def settings_hash(self) -> str:
-        """Over all settings after defaults were filled in; of files, over name and content."""
-        return content_hash(self.settings.model_dump(mode="json"))
+        """Over all settings after defaults were filled in; of files, over name and content. Where evidence is not
+        reusable, over `scope` too, which is the campaign that it belongs to: no other will find it."""
+        settings = self.settings.model_dump(mode="json")
+        return content_hash(settings if self.reusable else [settings, self.scope])
 
     @property
     def request_settings(self) -> dict[str, Any]:

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from sciagent.domain.candidates import Candidate
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost import MAX_AMOUNT, MEASURED, Cost
 from sciagent.verification.contract import Verifier
 
 MIN_OBSERVATIONS = 5
 UNLEARNT_FACTOR = 3.0  # the 90th percentile is taken as 3x what is declared until there are observations
 WINDOW = 200
-MEASURED = frozenset({"core_seconds"})  # by the host; jobs that take longer than declared teach it by how much
 NOTHING = Cost()
-MAX_AMOUNT = 1e12  # of any resource; 30 000 years of one core
 
 
 def declared_cost(verifier: Verifier[Any], candidate: Candidate) -> Cost:
@@ -75,9 +73,11 @@ class CostModel:
         return _scaled(declared, factor)
 
 
-def unmeasured(declared: Mapping[str, float]) -> Cost:
-    """The part that nobody measures while a job runs: it is booked as it was declared."""
-    return NOTHING if declared.keys() <= MEASURED else Cost({r: a for r, a in declared.items() if r not in MEASURED})
+def unmeasured(declared: Mapping[str, float], counted: Mapping[str, float] | None = None) -> Cost:
+    """The part that the host does not measure while a job runs: it is booked as the verifier has counted it, and where
+    it counts nothing itself as it was declared."""
+    known = declared if counted is None else counted
+    return NOTHING if known.keys() <= MEASURED else Cost({r: a for r, a in known.items() if r not in MEASURED})
 
 
 def _scaled(declared: Mapping[str, float], factor: float) -> Cost:

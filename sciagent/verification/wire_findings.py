@@ -11,6 +11,7 @@ import re
 from dataclasses import asdict
 from typing import Any
 
+from sciagent.domain.cost import MAX_AMOUNT, MEASURED, RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import ArtifactFile, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, properties
@@ -26,6 +27,7 @@ MAX_ARTIFACT_BYTES = 512 << 20
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}", re.ASCII)
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,64}/[a-z0-9.+-]{1,64}", re.ASCII)
 _FIELDS = ("candidate_key", "outcome", "reason", "detail", "diagnostics", "levels", "measured", "artifacts")
+_SPENT = "spent"  # the one field that may be left out: most verifiers count nothing themselves
 _OUTCOMES = {one.value: one for one in Outcome}
 _REASONS = {one.value: one for one in Reason}
 _CENSORINGS = {one.value: one for one in Censoring}
@@ -48,6 +50,7 @@ def finding_to_wire(finding: Finding) -> dict[str, Any]:
         ],
         "levels": [[level.method, level.basis, level.phase, level.geometry] for level in levels],
         "artifacts": [asdict(a) for a in finding.artifacts],
+        **({} if finding.spent is None else {_SPENT: dict(finding.spent)}),
     }  # fmt: skip
 
 
@@ -69,12 +72,13 @@ def finding_from_wire(data: dict[str, Any]) -> Finding:
         clean(data["detail"]),
         _cleaned(data["diagnostics"]),
         tuple(ArtifactFile(**one) for one in data["artifacts"]),
+        Cost(data[_SPENT]) if _SPENT in data else None,
     )
 
 
 def check_finding(data: object, key: str) -> None:
     """Raises WireError, with what is wrong, for what is not a finding on candidate `key`."""
-    if not isinstance(data, dict) or set(data) != set(_FIELDS):
+    if not isinstance(data, dict) or set(data) - {_SPENT} != set(_FIELDS):
         raise WireError(f"finding has not exactly the fields {', '.join(_FIELDS)}")
     if data["candidate_key"] != key:
         raise WireError(f"a finding on {clean(str(data['candidate_key']), 80)}, not on candidate {key}")
@@ -94,6 +98,7 @@ def check_finding(data: object, key: str) -> None:
     names = [_artifact_name(one) for one in _list(data["artifacts"], "artifacts", MAX_ARTIFACTS)]
     if len(set(names)) < len(names):
         raise WireError("two artifacts of one name")
+    _check_spent(data.get(_SPENT, {}))
 
 
 def _check_measured(measured: list[Any], levels: list[Any]) -> None:
@@ -125,6 +130,15 @@ def _check_measured(measured: list[Any], levels: list[Any]) -> None:
             _text(as_typed, "as_typed", 64)
     if len({(row[0], row[1]) for row in measured}) < len(measured):
         raise WireError("a property measured twice at one level")
+
+
+def _check_spent(spent: object) -> None:
+    """What the host measures itself, a verifier has no word in."""
+    if not isinstance(spent, dict) or not set(spent) <= set(RESOURCE_UNITS) - MEASURED:
+        raise WireError(f"spent names other resources than {', '.join(sorted(set(RESOURCE_UNITS) - MEASURED))}")
+    for resource, amount in spent.items():
+        if not 0 <= _number(amount, resource) <= MAX_AMOUNT:
+            raise WireError(f"spent: {resource} = {amount!r} is not between 0 and {MAX_AMOUNT:g}")
 
 
 def _artifact_name(data: object) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from sciagent.campaign.load import load_spec
-from tests.docs.pages import ROOT, Block, campaigns
+from tests.docs.pages import ROOT, Block, blocks, campaigns
 
 OURS = [block for block in campaigns() if block.page.name != "verifiers.md"]  # that one needs its own verifier
 
@@ -20,6 +21,9 @@ def test_the_pages_show_campaigns() -> None:
 def test_a_campaign_on_a_page_loads(block: Block, tmp_path: Path) -> None:
     for name in ("seeds.csv", "library.csv", "my-molecules.csv"):
         (tmp_path / name).write_text("smiles\nCCO\n")
+    for rubric in blocks("yaml", block.page):
+        if name := re.match(r"# (\w+\.yml)\n", rubric.text):
+            (tmp_path / name[1]).write_text(rubric.text, encoding="utf-8")
     file = tmp_path / "campaign.yaml"
     file.write_text(block.text, encoding="utf-8")
     spec = load_spec(file)

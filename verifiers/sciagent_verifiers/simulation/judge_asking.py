@@ -1,0 +1,126 @@
+"""Asking a model for votes: where it runs, how often it is asked, what came of each question.
+
+A vote is a question of its own, with its own seed and its own order of the criteria, for models favour what comes
+first. A server that does not answer is asked again, with pauses; what cannot be read is not.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
+from sciagent.domain.evidence import content_hash
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import SciagentError, SimulatorError
+from sciagent_verifiers.simulation.judge_votes import BadVoteError, Vote, read_vote
+from sciagent_verifiers.simulation.judge_words import messages, schema
+from sciagent_verifiers.simulation.rubric import Criterion, Rubric
+
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before a server is asked again
+AT_ONCE = 8  # questions to one server
+PER_TOKEN = 3.5  # characters, roughly
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """One question. order: names of the criteria as they were shown. tokens: of prompt and answer, as counted by
+    whoever answered. reason: what went wrong if it was the model's or the server's fault, and not the answer's."""
+
+    seed: int
+    order: tuple[str, ...]
+    vote: Vote | None
+    fault: str = ""
+    reason: Reason | None = None
+    tokens: int = 0
+
+
+@lru_cache(maxsize=1)
+def local(model: str, threads: int = 1) -> PolicyClient:
+    """A model of `sciagent models`, on the CPU: the process is forked for each job, which no GPU survives."""
+    from sciagent.agent.policies.local import LocalPolicy
+
+    return LocalPolicy(model, device="cpu", threads=threads)
+
+
+def served(model: str, endpoint: str, api_key_env: str | None, timeout: float) -> PolicyClient:
+    """A model behind a server. The key is looked up in the environment of this process, and stands nowhere else."""
+    from sciagent.agent.policies.endpoint import EndpointPolicy
+
+    key = os.environ.get(api_key_env) if api_key_env else None
+    return EndpointPolicy(model, endpoint, key, timeout)
+
+
+def no_model(error: Exception) -> SimulatorError:
+    """It cannot be had on this machine, whatever the candidate."""
+    return SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.MODEL_UNREACHABLE, str(error))
+
+
+def usable(make: Callable[[], PolicyClient]) -> PolicyClient:
+    """Raises SimulatorError bad_environment (model_unreachable)."""
+    try:
+        return make()
+    except (SciagentError, OSError) as error:
+        raise no_model(error) from error
+
+
+def seeds(first: int, n: int) -> list[int]:
+    """(n,) of 31 bits, from the seed of the evidence key."""
+    return [int(content_hash([first, number])[:8], 16) & 0x7FFFFFFF for number in range(n)]
+
+
+def ask(
+    policy: PolicyClient, rubric: Rubric, description: str, numbers: Sequence[int], sampling: Sampling, version: str,
+    structured: bool, at_once: int,
+) -> list[Ballot]:  # fmt: skip
+    """A ballot for each seed, in order. version: of the model that must answer."""
+
+    def one(seed: int) -> Ballot:
+        order = list(rubric.criteria)
+        random.Random(seed).shuffle(order)
+        names = tuple(criterion.name for criterion in order)
+        try:
+            sampled = _sampled(policy, rubric, order, description, seed, sampling, structured)
+        except PolicyError as error:
+            return Ballot(seed, names, None, str(error), Reason.MODEL_UNREACHABLE)
+        tokens = _tokens(sampled, messages(rubric, order, description))
+        if sampled.policy != version:
+            fault = f'"{sampled.policy}" answered, not "{version}"; if it is the model that is meant, set version to it'
+            return Ballot(seed, names, None, fault, Reason.MODEL_CHANGED, tokens)
+        if sampled.finish == "length":
+            return Ballot(seed, names, None, f"cut off after {sampled.output_tokens} tokens", tokens=tokens)
+        try:
+            return Ballot(seed, names, read_vote(sampled.message.content, rubric), tokens=tokens)
+        except BadVoteError as error:
+            return Ballot(seed, names, None, str(error), tokens=tokens)
+
+    with ThreadPoolExecutor(min(at_once, len(numbers))) as threads:
+        return list(threads.map(one, numbers))
+
+
+def _tokens(sampled: Sampled, asked: Sequence[Message]) -> int:
+    """As whoever answered has counted them; a server that does not say is taken at the usual length of a token."""
+    written = sum(len(one.content) for one in asked) + len(sampled.message.content)
+    return sampled.prompt_tokens + sampled.output_tokens or round(written / PER_TOKEN)
+
+
+def _sampled(
+    policy: PolicyClient, rubric: Rubric, order: Sequence[Criterion], description: str, seed: int, sampling: Sampling,
+    structured: bool,
+) -> Sampled:  # fmt: skip
+    asked = messages(rubric, order, description)
+    form = schema(order) if structured else None
+    with_seed = Sampling(sampling.temperature, max_tokens=sampling.max_tokens, seed=seed, schema=form)
+    for pause in (*PAUSES, None):
+        try:
+            return policy.sample(asked, (), with_seed)
+        except PolicyError as error:
+            if pause is None or not error.retry:
+                raise
+            time.sleep(pause)
+    raise AssertionError("the last try returns or raises")

@@ -1,0 +1,109 @@
+"""Votes: what an answer must be to count as one, and what several of them say together.
+
+An answer that is no vote is an error with a name. It is never a grade, least of all 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sciagent_verifiers.simulation.rubric import Rubric
+
+LONGEST = 40_000  # characters of an answer that are read
+LONGEST_REASON = 1000
+
+
+class BadVoteError(ValueError):
+    """What a model wrote is not an answer in the form that was asked for."""
+
+
+@dataclass(frozen=True)
+class Vote:
+    """By criterion."""
+
+    grades: Mapping[str, int]
+    reasons: Mapping[str, str]
+
+
+def read_vote(text: str, rubric: Rubric) -> Vote:
+    """The answer, if it is one JSON object with a reason and a grade for every criterion, and nothing else. Raises
+    BadVoteError."""
+    if len(text) > LONGEST:
+        raise BadVoteError(f"{len(text)} characters; at most {LONGEST}")
+    try:
+        found = json.loads(text, object_pairs_hook=_once)
+    except RecursionError:
+        raise BadVoteError("nested too deeply") from None
+    except BadVoteError:
+        raise
+    except ValueError as error:  # a number of thousands of digits is another one than bad JSON
+        raise BadVoteError(f"not one JSON object: {error}"[:200]) from None
+    if not isinstance(found, dict):
+        raise BadVoteError("not a JSON object")
+    names = {one.name for one in rubric.criteria}
+    if missing := sorted(names - found.keys()):
+        raise BadVoteError(f"no answer to {', '.join(missing)}")
+    if len(found) > len(names):
+        raise BadVoteError("answers to what was not asked")
+    grades, reasons = {}, {}
+    for one in rubric.criteria:
+        answer = found[one.name]
+        if not isinstance(answer, dict) or set(answer) != {"reason", "grade"}:
+            raise BadVoteError(f"{one.name}: not a reason and a grade")
+        grade, reason = answer["grade"], answer["reason"]
+        if type(grade) is not int or grade not in one.scale:
+            raise BadVoteError(f"{one.name}: the grade is not a whole number from 0 to {one.top}")
+        if not isinstance(reason, str) or len(reason) > LONGEST_REASON:
+            raise BadVoteError(f"{one.name}: the reason is not a text of at most {LONGEST_REASON} characters")
+        grades[one.name], reasons[one.name] = grade, reason
+    return Vote(grades, reasons)
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise BadVoteError("one key given twice")
+    return found
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """value with its standard uncertainty (k = 1); n: votes behind it."""
+
+    value: float
+    uncertainty: float
+    n: int
+
+
+def score(rubric: Rubric, votes: Sequence[Vote]) -> Estimate:
+    """Mean over votes of sum_c w_c g_c / t_c over sum_c w_c, with g_c the grade and t_c the highest of its scale.
+
+    uncertainty: sd / sqrt(n) between votes, and at least what whole grades leave open: a grade is known within half a
+    step either way, so its standard uncertainty is 1 / (t_c sqrt 12), and those of the criteria add in quadrature.
+    votes: two at least.
+    """
+    shares = {one.name: one.weight / sum(c.weight for c in rubric.criteria) for one in rubric.criteria}
+    whole = [sum(shares[c.name] * vote.grades[c.name] / c.top for c in rubric.criteria) for vote in votes]
+    floor = math.sqrt(sum((shares[c.name] / c.top) ** 2 for c in rubric.criteria) / 12)
+    return _mean(whole, floor)
+
+
+def margin(rubric: Rubric, votes: Sequence[Vote]) -> Estimate | None:
+    """How far the mean grade of a criterion lies above its gate, as a share of its scale, where that is least; None
+    without gates. Below 0 one of them is missed."""
+    found = [
+        _mean([(vote.grades[one.name] - one.gate) / one.top for vote in votes], 1 / (one.top * math.sqrt(12)))
+        for one in rubric.gated
+        if one.gate is not None
+    ]
+    return min(found, key=lambda one: one.value, default=None)
+
+
+def _mean(values: Sequence[float], floor: float) -> Estimate:
+    spread = statistics.stdev(values) / math.sqrt(len(values))
+    return Estimate(statistics.fmean(values), max(spread, floor), len(values))

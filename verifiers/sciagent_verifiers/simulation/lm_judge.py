@@ -1,0 +1,258 @@
+"""A language model's opinion of a molecule, by a rubric."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from sciagent.agent.messages import PolicyClient, Sampling
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
+from sciagent.verification.contract import (
+    Context,
+    Cost,
+    Finding,
+    Level,
+    Measured,
+    Outcome,
+    PropertyAtLevel,
+    Quantity,
+    Reason,
+    Refusal,
+    Settings,
+    Tier,
+    at,
+)
+from sciagent_verifiers.calculation import MoleculeCalculation
+from sciagent_verifiers.simulation.judge_asking import (
+    AT_ONCE,
+    PER_TOKEN,
+    Ballot,
+    ask,
+    local,
+    no_model,
+    seeds,
+    served,
+    usable,
+)
+from sciagent_verifiers.simulation.judge_votes import Estimate, margin, score
+from sciagent_verifiers.simulation.judge_words import described, messages
+from sciagent_verifiers.simulation.rubric import Rubric, RubricFile
+
+WHERE = ("endpoint", "api_key_env", "timeout")  # how the model is reached says nothing of what it is
+KEPT = 40_000  # characters of reasons in the diagnostics
+ANSWERED = 45  # tokens for each criterion, roughly
+LOCAL_SECONDS = (0.004, 0.05)  # CPU time a token of a prompt and of an answer: SmolLM2-135M on one core
+
+
+class JudgeSettings(Settings):
+    """Who is asked, by which rubric, how often."""
+
+    rubric: RubricFile = Field(description="A YAML file, relative to the campaign file, or the rubric itself.")
+    model: str = Field(
+        min_length=1, max_length=100, description="Of `sciagent models list`; with an endpoint, as the server calls it."
+    )
+    endpoint: str | None = Field(
+        None, pattern=r"^https?://\S+$", max_length=500, description="Base URL of an OpenAI-compatible server."
+    )
+    api_key_env: str | None = Field(
+        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Environment variable that holds the server's key."
+    )
+    version: str = Field(
+        "", max_length=100,
+        description="The model that must answer, in its own words; another one is refused. Default: `model`, and of a "
+        "model of our own its weights.",
+    )  # fmt: skip
+    votes: int = Field(5, strict=True, ge=2, le=15, description="How often it is asked about one molecule.")
+    quorum: int | None = Field(
+        None, strict=True, ge=2, description="Votes that must be readable; default: more than half, and two."
+    )
+    temperature: float = Field(1.0, gt=0, le=2, description="1: the model's own distribution.")
+    max_tokens: int = Field(1000, strict=True, ge=50, le=16384, description="Tokens of one answer, at most.")
+    structured: bool = Field(True, strict=True, description="Whether the server is sent the JSON schema of the answer.")
+    timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one answer of a server may take.")
+    max_heavy_atoms: int = Field(100, ge=1, description="Larger molecules are refused.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _version_of_the_weights(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or data.get("version") or not isinstance(data.get("model"), str):
+            return data
+        return {**data, "version": data["model"] if data.get("endpoint") else _weights(data["model"])}
+
+    @model_validator(mode="after")
+    def _quorum_of_the_votes(self) -> JudgeSettings:
+        if self.quorum is not None and self.quorum > self.votes:
+            raise ValueError(f"a quorum of {self.quorum} among {self.votes} votes")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_where(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        whole: dict[str, Any] = write(self)
+        return whole if (info.context or {}).get("paths") else {k: v for k, v in whole.items() if k not in WHERE}
+
+    @property
+    def needed(self) -> int:
+        return self.quorum or max(2, self.votes // 2 + 1)
+
+
+def _weights(model: str) -> str:
+    """Name and hash of a model of our own; the bare name where it is not on this machine, which cannot ask it."""
+    from sciagent.agent import models
+    from sciagent.errors import SciagentError
+
+    try:
+        return models.find(model).policy
+    except (SciagentError, OSError):
+        return model
+
+
+class LmJudge(MoleculeCalculation):
+    """A language model's opinion of a molecule, by a rubric of weighted criteria: for goals that no simulator knows.
+
+    Several votes, each a question of its own with its own order of the criteria; a vote that is not exactly the JSON
+    object that was asked for is an error and no grade. The score, in [0, 1], is the weighted mean of the grades, its
+    uncertainty (k = 1) the spread between the votes over their root, and at least what whole grades leave open: how
+    well the judge repeats itself, not how right it is. That is told by the rungs above it, which it cannot outrank: a
+    campaign that computes or measures anything does not let it decide. Scores of two models, or by two rubrics, are at
+    two levels and are never compared as numbers.
+
+    The judge sees the structure, the formula and descriptors computed from it, and nothing that anybody wrote about the
+    molecule. Its answers belong to the campaign that asked: another one asks again.
+    """
+
+    name = "lm.judge"
+    version = "1"
+    tier = Tier.SIMULATION
+    Settings = JudgeSettings
+    settings: JudgeSettings
+    opinion = True
+    reusable = False
+    preload = ("rdkit.Chem.rdMolDescriptors", "sciagent_verifiers.fast.sa_score", "ruamel.yaml")
+    engines = ("openai", "transformers", "torch")
+
+    @cached_property
+    def rubric(self) -> Rubric:
+        return self.settings.rubric
+
+    @cached_property
+    def level(self) -> Level:
+        """Model with its version, rubric with its hash, and the temperature where it is not 1."""
+        warm = "" if self.settings.temperature == 1 else f", T = {self.settings.temperature:g}"
+        return Level(f"{self.settings.version} by {self.rubric.name}@{self.rubric.sha256[:12]}{warm}")
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        return at(self.level, JUDGED_SCORE, *([JUDGED_MARGIN] if self.rubric.gated else []))
+
+    @property
+    def gates(self) -> Mapping[str, tuple[float | None, float | None]]:
+        return {JUDGED_MARGIN.name: (0.0, None)} if self.rubric.gated else {}
+
+    def prepare(self) -> None:
+        variable = self.settings.api_key_env
+        if variable and not os.environ.get(variable):
+            raise no_model(ValueError(f"the environment variable {variable} (api_key_env) is not set"))
+        if self.settings.endpoint:
+            usable(self._model).close()
+        else:
+            self._check_weights()
+
+    def attach(self) -> None:
+        """Import the client, or load the model: once for all jobs."""
+        self._model()
+
+    def accepts(self, candidate: Molecule) -> Refusal | None:
+        limit = self.settings.max_heavy_atoms
+        if candidate.heavy_atoms > limit:
+            return Refusal(Reason.TOO_LARGE, f"{candidate.heavy_atoms} heavy atoms; the limit is {limit}")
+        return None
+
+    @cached_property
+    def _asked(self) -> int:
+        """Characters of a question without the structure."""
+        return sum(len(one.content) for one in messages(self.rubric, self.rubric.criteria, "")) + 400
+
+    def cost(self, candidate: Molecule) -> Cost:
+        """Tokens of prompts and answers, and where the model is our own what they take of the CPU."""
+        s = self.settings
+        prompt = (self._asked + len(candidate.smiles)) / PER_TOKEN
+        answer = min(s.max_tokens, ANSWERED * len(self.rubric.criteria))
+        seconds = 0.1 if s.endpoint else prompt * LOCAL_SECONDS[0] + answer * LOCAL_SECONDS[1]
+        return Cost(core_seconds=s.votes * seconds, llm_tokens=round(s.votes * (prompt + answer)))
+
+    def one(self, molecule: Molecule, context: Context) -> Finding:
+        s, policy = self.settings, usable(self._model)
+        numbers = seeds(self.evidence_key(molecule, context.replicate).seed, s.votes)
+        sampling = Sampling(s.temperature, max_tokens=s.max_tokens)
+        structured, at_once = (s.structured, AT_ONCE) if s.endpoint else (True, 1)
+        ballots = ask(policy, self.rubric, described(molecule), numbers, sampling, s.version, structured, at_once)
+        ballots = [_without(one, os.environ.get(s.api_key_env or "", "")) for one in ballots]
+        votes = [one.vote for one in ballots if one.vote]
+        told, spent = self._told(ballots), Cost(llm_tokens=sum(one.tokens for one in ballots))
+        if len(votes) < s.needed:
+            outcome, reason, detail = _why(ballots, len(votes), s.needed)
+            return Finding(molecule.key, outcome, reason=reason, detail=detail, diagnostics=told, spent=spent)
+        found = {JUDGED_SCORE: score(self.rubric, votes), JUDGED_MARGIN: margin(self.rubric, votes)}
+        measured = tuple(_measured(prop.name, self.level, one) for prop, one in found.items() if one)
+        return Finding(molecule.key, Outcome.OK, measured, diagnostics=told, spent=spent)
+
+    def _model(self) -> PolicyClient:
+        s = self.settings
+        if s.endpoint:
+            return served(s.model, s.endpoint, s.api_key_env, s.timeout)
+        return local(s.model)
+
+    def _check_weights(self) -> None:
+        """That the model is here with its extra, without loading it."""
+        from sciagent.agent import models
+        from sciagent.agent.conversion import check_extra
+        from sciagent.errors import SciagentError
+
+        try:
+            check_extra()
+            models.find(self.settings.model)
+        except (SciagentError, OSError) as error:
+            raise no_model(error) from error
+
+    def _told(self, ballots: Sequence[Ballot]) -> dict[str, Any]:
+        """Every vote with its grades and, as far as there is room, its reasons; what was no vote with its fault."""
+        room, shown = KEPT, []
+        for one in ballots:
+            row: dict[str, Any] = {"seed": one.seed, "order": list(one.order), "tokens": one.tokens}
+            if one.vote is None:
+                row["fault"] = one.fault[:200]
+            else:
+                row["grades"] = dict(one.vote.grades)
+                reasons = {name: text[:300] for name, text in one.vote.reasons.items()}
+                room -= len(json.dumps(reasons))
+                row |= {"reasons": reasons} if room >= 0 else {}
+            shown.append(row)
+        return {"rubric": self.rubric.name, "rubric_sha256": self.rubric.sha256, "votes": shown}
+
+
+def _measured(name: str, level: Level, one: Estimate) -> Measured:
+    return Measured(name, level, Quantity(one.value, "1", one.uncertainty, n=one.n))
+
+
+def _why(ballots: Sequence[Ballot], n: int, needed: int) -> tuple[Outcome, Reason, str]:
+    """What too few votes mean. A model that could not be asked says nothing of the molecule; one that was asked and
+    answered nothing that can be read is inconclusive."""
+    faults = Counter(one.fault[:200] for one in ballots if not one.vote)
+    detail = f"{n} of {len(ballots)} votes, {needed} are needed; {faults.most_common(1)[0][0]}"
+    for reason in (Reason.MODEL_CHANGED, Reason.MODEL_UNREACHABLE):
+        if any(one.reason is reason for one in ballots):
+            return Outcome.BAD_ENVIRONMENT, reason, detail
+    return Outcome.NOT_CONVERGED, Reason.TOO_FEW_VOTES, detail
+
+
+def _without(ballot: Ballot, key: str) -> Ballot:
+    """Servers quote the key that they refuse."""
+    return replace(ballot, fault=ballot.fault.replace(key, "…")) if key else ballot

@@ -1,0 +1,122 @@
+"""A rubric: what a molecule is graded by, criterion by criterion, with the weight of each and its gate.
+
+A rubric is read from a YAML file, or stands in the settings as it is. Either way the settings hold its whole content:
+who changes a word of it changes the hash, and the ledger can be read without the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from sciagent.domain.evidence import content_hash
+from sciagent.verification.files import content_of
+
+MAX_BYTES = 64 << 10
+MAX_CRITERIA = 12
+HIGHEST = 10
+
+Line = Annotated[str, Field(min_length=1, max_length=300)]
+
+
+class Criterion(BaseModel):
+    """One question with the answers it takes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", description="What results call it.")
+    question: str = Field(min_length=1, max_length=1000, description="What is asked.")
+    weight: float = Field(1.0, strict=True, gt=0, le=1000, allow_inf_nan=False, description="In the weighted mean.")
+    scale: dict[int, Line] = Field(description="What each grade means: 0, 1, … in whole numbers, worst first.")
+    gate: int | None = Field(
+        None, strict=True, ge=1, description="The least mean grade; below it a molecule fails, whatever the rest says."
+    )
+
+    @field_validator("scale")
+    @classmethod
+    def _whole(cls, value: dict[int, str]) -> dict[int, str]:
+        if sorted(value) != list(range(len(value))) or not 2 <= len(value) <= HIGHEST + 1:
+            raise ValueError(f"grades are 0, 1, … without a gap, two at least and {HIGHEST} the highest")
+        return dict(sorted(value.items()))
+
+    @model_validator(mode="after")
+    def _gate_on_the_scale(self) -> Criterion:
+        if self.gate is not None and self.gate > self.top:
+            raise ValueError(f"the gate of {self.name} is {self.gate}; its scale ends at {self.top}")
+        return self
+
+    @property
+    def top(self) -> int:
+        return len(self.scale) - 1
+
+
+class Rubric(BaseModel):
+    """Weighted criteria, some of them with a gate."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$", description="What levels call it.")
+    goal: str = Field("", max_length=2000, description="What the molecule is for.")
+    criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=MAX_CRITERIA, description="What is graded.")
+
+    @field_validator("criteria")
+    @classmethod
+    def _different(cls, value: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
+        names = [one.name for one in value]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f'two criteria are called "{twice}"')
+        return value
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of its content, whatever the file looks like."""
+        return content_hash(self.model_dump(mode="json"))
+
+    @property
+    def gated(self) -> tuple[Criterion, ...]:
+        return tuple(one for one in self.criteria if one.gate is not None)
+
+
+def _content(value: Any, info: ValidationInfo) -> Any:
+    """What stands in the file, where a path is given; it starts at the folder of the campaign file."""
+    if not isinstance(value, str):
+        return value
+    base = (info.context or {}).get("base")
+    path = (Path(base) if base is not None else Path.cwd()) / value
+    return read_rubric(str(path.resolve()), value, content_of(path, value))
+
+
+RubricFile = Annotated[Rubric, BeforeValidator(_content, json_schema_input_type=str | Rubric)]
+
+
+@lru_cache(maxsize=64)
+def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
+    """The mapping in a YAML file, not yet looked at. shown: how messages call it. sha256: so that an edited file is
+    read again. Raises ValueError for what is no such file."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.events import AliasEvent
+
+    with Path(path).open("rb") as stream:
+        raw = stream.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise ValueError(f'"{shown}" is larger than a rubric may be, {MAX_BYTES >> 10} kB')
+    try:
+        text = raw.decode("utf-8")
+        if any(isinstance(event, AliasEvent) for event in YAML(typ="safe", pure=True).parse(text)):
+            raise ValueError(f'"{shown}" uses YAML aliases (*name); write the text out')
+        found = YAML(typ="safe", pure=True).load(text)
+    except UnicodeDecodeError:
+        raise ValueError(f'"{shown}" is not text in UTF-8') from None
+    except (YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        what = getattr(error, "problem", None) or str(error)
+        raise ValueError(f'"{shown}"{where}: not YAML: {what[:200]}') from None
+    if not isinstance(found, dict):
+        raise ValueError(f'"{shown}" holds no rubric; it has the keys name, goal and criteria')
+    return found
