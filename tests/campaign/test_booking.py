@@ -30,6 +30,12 @@ def test_only_what_is_measured_is_scaled() -> None:
     assert dict(unmeasured(DECLARED)) == {"lab_slots": 1, "money": 4}
 
 
+def test_what_a_verifier_counted_is_booked_and_not_what_it_declared() -> None:
+    assert dict(unmeasured(DECLARED, Cost(core_seconds=99, money=3))) == {"money": 3}
+    assert dict(unmeasured(DECLARED, Cost())) == {}
+    assert dict(unmeasured(Cost(core_seconds=1), Cost(llm_tokens=7))) == {"llm_tokens": 7}
+
+
 def test_money_is_spent_when_the_job_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = PyscfScf.cost
     monkeypatch.setattr(PyscfScf, "cost", lambda self, molecule: own(self, molecule) + Cost(money=4))

@@ -65,6 +65,11 @@ def with_(**attributes: Any) -> type:
             'its name is "acme.other", but its entry point is "acme.good"; they must be the same',
         ),
         (with_(tier="fast"), "tier must be a Tier, such as Tier.FAST, not 'fast'"),
+        (with_(opinion=True), "an opinion is of the tier simulation at best, and not reusable"),
+        (
+            with_(opinion=True, reusable=False, tier=Tier.HIGH_FIDELITY),
+            "an opinion is of the tier simulation at best, and not reusable",
+        ),
         (with_(kind="protein"), "kind must be one of molecule, crystal, not 'protein'"),
         (with_(Settings=dict), "Settings must be a subclass of sciagent.verification.contract.Settings"),
         (with_(measures=lambda self: ()), "measures must be a property; write @property above it"),

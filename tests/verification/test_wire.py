@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, Level
@@ -44,9 +45,25 @@ def wired(finding: Finding) -> dict[str, Any]:
     return loads(dumps(finding_to_wire(finding)).rstrip())
 
 
-@pytest.mark.parametrize("finding", [FINDING, FAILURE])
+COUNTED = Finding(KEY, Outcome.OK, spent=Cost(llm_tokens=1200, money=0.02))
+NOTHING_SPENT = Finding(KEY, Outcome.OK, spent=Cost())  # it counted, and there was nothing
+
+
+@pytest.mark.parametrize("finding", [FINDING, FAILURE, COUNTED, NOTHING_SPENT])
 def test_a_finding_comes_back_as_it_went(finding: Finding) -> None:
     assert received(wired(finding)) == finding
+
+
+@pytest.mark.parametrize(
+    "spent",
+    [
+        {"core_seconds": 1}, {"llm_tokens": -1}, {"llm_tokens": 1e13}, {"llm_tokens": True}, {"llm_tokens": "9"},
+        {"gold": 1}, {"llm_tokens": None}, [1], None, 3,
+    ],
+)  # fmt: skip
+def test_what_a_verifier_says_it_spent_is_looked_at(spent: object) -> None:
+    with pytest.raises(WireError):
+        check_finding(wired(COUNTED) | {"spent": spent}, KEY)
 
 
 def test_a_job_comes_back_as_it_went() -> None:

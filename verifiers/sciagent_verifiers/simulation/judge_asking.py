@@ -48,12 +48,23 @@ def local(model: str, threads: int = 1) -> PolicyClient:
     return LocalPolicy(model, device="cpu", threads=threads)
 
 
+@lru_cache(maxsize=4)
 def served(model: str, endpoint: str, api_key_env: str | None, timeout: float) -> PolicyClient:
     """A model behind a server. The key is looked up in the environment of this process, and stands nowhere else."""
     from sciagent.agent.policies.endpoint import EndpointPolicy
 
     key = os.environ.get(api_key_env) if api_key_env else None
-    return EndpointPolicy(model, endpoint, key, timeout)
+    policy = EndpointPolicy(model, endpoint, key, timeout)
+    _warm()
+    return policy
+
+
+def _warm() -> None:
+    """What the client would import and build at its first question, most of a second: done once before the fork."""
+    from openai.resources.chat.completions import completions  # noqa: F401
+    from openai.types.chat import ChatCompletion
+
+    ChatCompletion.model_rebuild()
 
 
 def no_model(error: Exception) -> SimulatorError:

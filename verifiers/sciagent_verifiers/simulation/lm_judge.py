@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from sciagent.agent.messages import PolicyClient, Sampling
-from sciagent.chemistry.molecule import Molecule
+from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
 from sciagent.verification.contract import (
     Context,
@@ -138,6 +138,10 @@ class LmJudge(MoleculeCalculation):
     preload = ("rdkit.Chem.rdMolDescriptors", "sciagent_verifiers.fast.sa_score", "ruamel.yaml")
     engines = ("openai", "transformers", "torch")
 
+    @classmethod
+    def warm(cls) -> None:
+        described(parse_molecule("C"))  # reads the table of the SA score
+
     @cached_property
     def rubric(self) -> Rubric:
         return self.settings.rubric
@@ -161,7 +165,7 @@ class LmJudge(MoleculeCalculation):
         if variable and not os.environ.get(variable):
             raise no_model(ValueError(f"the environment variable {variable} (api_key_env) is not set"))
         if self.settings.endpoint:
-            usable(self._model).close()
+            usable(self._model)
         else:
             self._check_weights()
 
@@ -185,7 +189,7 @@ class LmJudge(MoleculeCalculation):
         s = self.settings
         prompt = (self._asked + len(candidate.smiles)) / PER_TOKEN
         answer = min(s.max_tokens, ANSWERED * len(self.rubric.criteria))
-        seconds = 0.1 if s.endpoint else prompt * LOCAL_SECONDS[0] + answer * LOCAL_SECONDS[1]
+        seconds = 0.02 if s.endpoint else prompt * LOCAL_SECONDS[0] + answer * LOCAL_SECONDS[1]
         return Cost(core_seconds=s.votes * seconds, llm_tokens=round(s.votes * (prompt + answer)))
 
     def one(self, molecule: Molecule, context: Context) -> Finding:
