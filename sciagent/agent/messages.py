@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 Role = Literal["system", "user", "assistant", "tool"]
-LogprobMode = Literal["raw", "processed"]  # of the model's own distribution, or after temperature, top-p and grammar
+LogprobMode = Literal["raw", "masked", "processed", "unknown"]
+"""Of which distribution log-probabilities are. raw: the model's own; masked: the model's own among the tokens that a
+grammar allowed; processed: after temperature, top-p, top-k and grammar; unknown: the server has not said."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,8 @@ class Message:
 @dataclass(frozen=True)
 class Sampling:
     """How tokens are drawn. top_k: 0 for all. schema: a JSON schema that the whole answer must meet, or None; tokens
-    that it left no choice for are marked as forced. Temperature 1, top_p 1 and top_k 0 record the policy itself, which
-    is what can be trained."""
+    that it left no choice for are marked as forced. call: the answer must call a tool. Temperature 1, top_p 1 and
+    top_k 0 record the policy itself, which is what can be trained."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -46,6 +48,12 @@ class Sampling:
     max_tokens: int = 256
     seed: int | None = None
     schema: Mapping[str, Any] | None = None
+    call: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the tokens are drawn from the model's own distribution."""
+        return self.temperature == 1 and self.top_p == 1 and self.top_k == 0
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class Tokens:
 class Sampled:
     """One answer of a model. message: parsed. finish: `stop`, `length` or `calls`. tokens: None where the provider
     returns none; then the turn cannot be trained by policy gradient. policy: name and version of what answered.
-    seconds: by the clock."""
+    seconds: by the clock. grammar: a schema held the answer, or calls in it."""
 
     message: Message
     finish: str
@@ -76,6 +84,7 @@ class Sampled:
     output_tokens: int
     seconds: float
     core_seconds: float = 0.0
+    grammar: bool = False
     raw: Mapping[str, Any] = field(default_factory=dict)
 
 

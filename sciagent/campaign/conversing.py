@@ -57,7 +57,7 @@ class Conversing:
         self._seeds = Scripted(built, connection, lease, worker, seat) if spec.seeds else None
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
         self._foreign = foreign
-        self._tools = Toolbox(spec.tools, built.edit_limits(), self._structured, foreign)
+        self._tools = Toolbox(spec.tools, built.edit_limits(), self._structured, foreign, spec.ranks)
         self._asking = Asking(policy, spec.episodes, seat.bell, self._tools.fetch)
         if foreign is not None:
             payload = {"proposer": seat.name, "tools": list(foreign.tools), "left_out": self._tools.left_out}
@@ -100,8 +100,10 @@ class Conversing:
 
     def _sampling(self, episode: Episode) -> Sampling:
         seed = turn_seed(self._built, episode.number, episode.asked) % (1 << 31)
-        schema = self._tools.answer_schema if self._structured and not episode.wants_summary else None
-        return Sampling(self._spec.temperature, max_tokens=self._spec.max_tokens, seed=seed, schema=schema)
+        calls = not episode.wants_summary
+        schema = self._tools.answer_schema if self._structured and calls else None
+        call = self._spec.tool_choice == "required" and calls and not self._structured
+        return Sampling(self._spec.temperature, max_tokens=self._spec.max_tokens, seed=seed, schema=schema, call=call)
 
     def _begun(self) -> Episode:
         """A new episode, told what the campaign has learned so far."""
@@ -210,7 +212,7 @@ def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) ->
     """Of the prompt only what comes after the tokens that were held already."""
     used = {
         "temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k, "seed": sampling.seed,
-        "max_tokens": sampling.max_tokens, "grammar": sampling.schema is not None, "finish": sampled.finish,
+        "max_tokens": sampling.max_tokens, "grammar": sampled.grammar, "finish": sampled.finish,
         "prompt_tokens": sampled.prompt_tokens, "output_tokens": sampled.output_tokens, "seconds": sampled.seconds,
     }  # fmt: skip
     message = to_json(sampled.message)

@@ -130,6 +130,20 @@ class LlmSpec(Part):
         strict=True,
         description="Whether every answer is held to one tool call by a JSON schema. Default: with a model of our own.",
     )
+    tool_choice: Literal["auto", "required"] = Field(
+        "auto", description="required: every answer of an endpoint must call a tool; the server holds it to that."
+    )
+    ranks: bool | None = Field(
+        None,
+        strict=True,
+        description="Whether tools take molecules only by their rank among the best, for a model that cannot spell "
+        "SMILES. Default: where answers are held to a schema.",
+    )
+    logprobs: Literal["raw", "processed"] | None = Field(
+        None,
+        description="Of which distribution the endpoint's log-probabilities are: raw with `sciagent serve-model`. "
+        "Matters only where temperature is not 1.",
+    )
     episodes: Count = Field(1, le=256, description="Conversations at once.")
     turns: Count = Field(8, le=1000, description="Answers of one episode, at most.")
     tokens: Count = Field(8192, description="Tokens sampled in one episode, at most.")
@@ -154,6 +168,20 @@ class LlmSpec(Part):
     @classmethod
     def _servers(cls, value: Mapping[str, McpServerSpec]) -> Mapping[str, McpServerSpec]:
         check_servers(value, get_args(ToolName))
+        return value
+
+    @field_validator("tool_choice")
+    @classmethod
+    def _held(cls, value: str, info: ValidationInfo) -> str:
+        if value == "required" and (info.data.get("endpoint") is None or info.data.get("structured")):
+            raise fault("required is for an endpoint, whose answers no schema holds", "here every answer is one call")
+        return value
+
+    @field_validator("logprobs")
+    @classmethod
+    def _told(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("endpoint") is None:
+            raise fault("this is for an endpoint", "a model of our own says it itself: leave it out")
         return value
 
     def files(self) -> Files:

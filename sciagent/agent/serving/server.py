@@ -1,0 +1,90 @@
+"""vLLM while it runs: started under a guard, awaited, ended with all its processes."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sciagent.agent.models import ModelError
+from sciagent.agent.serving import guard
+from sciagent.errors import UsageError
+
+_PAUSE = 0.25  # seconds between two questions whether it is up
+_FAULT = re.compile(r"\w*(?:Error|Exception): .+")
+
+
+class Server:
+    """A process of vLLM and all that it starts. They end with `close`, and with this process, however it ends.
+
+    url: where it will answer. log: the file that takes all it prints.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], url: str, log: Path) -> None:
+        self.url, self.log = url, log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as output:
+            self._guard = subprocess.Popen(
+                [sys.executable, "-I", guard.__file__, *command], stdin=subprocess.PIPE, stdout=output, stderr=output,
+                env=dict(environment), cwd=log.parent, start_new_session=True,
+            )  # fmt: skip
+        self._ended = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def wait_until_up(self) -> None:
+        """Until /health answers. Raises ModelError, with what it said last, if it ends before."""
+        while not self._ended.wait(_PAUSE):
+            with (
+                contextlib.suppress(urllib.error.URLError, OSError),
+                urllib.request.urlopen(f"{self.url}/health", timeout=5),
+            ):
+                return
+        raise ModelError(f"the server ended while it loaded: {self.last_words()}")
+
+    def wait(self) -> None:
+        """Until it ends by itself. Raises ModelError, for it should not."""
+        self._ended.wait()
+        raise ModelError(f"the server ended: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The first error in its log, which the others follow from, and where the log is."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")[-200_000:]
+        found = _FAULT.search(text)
+        said = found[0] if found else (text.strip().splitlines() or ["it said nothing"])[-1]
+        return f"{said[:500]}\n  all that it said: {self.log}"
+
+    def close(self) -> None:
+        assert self._guard.stdin
+        self._guard.stdin.close()
+        self._ended.wait(3 * guard.GRACE)
+
+    def _watch(self) -> None:
+        self._guard.wait()
+        self._ended.set()
+
+
+def free_port(host: str, wanted: int) -> int:
+    """The port that was wanted; of 0, one that nobody listens on. Raises UsageError if somebody does."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, wanted))
+        except OSError as error:
+            raise UsageError(
+                f"port {wanted} of {host} cannot be had: {error.strerror}; choose one by --port"
+            ) from error
+        return int(one.getsockname()[1])

