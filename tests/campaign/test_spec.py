@@ -264,3 +264,22 @@ def test_a_screen_takes_tables_of_molecules(name: str, folder: Path) -> None:
 def test_crystals_have_no_proposer_yet(folder: Path) -> None:
     with pytest.raises(SpecError, match="for molecules"):
         changed(folder, ("subject: molecule", "subject: crystal"))
+
+
+@pytest.mark.parametrize(
+    ("proposer", "wrong"),
+    [
+        ("{kind: llm, model: m, tool_choice: required}", "tool_choice"),
+        ("{kind: llm, model: m, endpoint: 'http://a/v1', structured: true, tool_choice: required}", "tool_choice"),
+        ("{kind: llm, model: m, logprobs: raw}", "logprobs"),
+        ("{kind: llm, model: m, endpoint: 'http://a/v1', tool_choice: required, logprobs: raw}", None),
+    ],
+)
+def test_what_a_server_is_asked_for_needs_a_server(folder: Path, proposer: str, wrong: str | None) -> None:
+    before, _, after = CAMPAIGN.partition("proposer:")
+    text = f"{before}proposer: {proposer}\n" + after[after.index("scheduler:") :]
+    if wrong is None:
+        assert parse_spec(text, base=folder).proposer.kind == "llm"
+        return
+    with pytest.raises(SpecError, match=rf"proposer(\.llm)?\.{wrong}: "):
+        parse_spec(text, base=folder)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sciagent.agent.tools.calls import Toolbox
 from sciagent.agent.tools.catalogue import registry
 from sciagent.agent.tools.schemas import call_schema, parameters, schema
 from sciagent.chemistry.named_edits import NAMED_EDITS
@@ -113,3 +114,27 @@ def test_whatever_the_decoding_schema_allows_the_arguments_take():
             tool.arguments.model_validate(
                 {"parent": "#1", "edit": entries["edit"]["enum"][0], "what": one, "where": None}
             )
+
+
+def test_a_model_that_cannot_spell_names_molecules_by_rank():
+    """In the provider's own form of a call as in an answer held to a schema; `ranks` says so, or that form does."""
+    names = ("modify", "crossover")
+    free, ranked = Toolbox(names), Toolbox(names, ranks=True)
+    for one, holds in ((free, False), (ranked, True)):
+        modify, crossover = (tool["function"]["parameters"] for tool in one.schemas)
+        for smiles, taken in (
+            ({"parent": "CCO", "edit": "swap ring", "what": None, "where": None}, modify),
+            ({"first": "CCO", "second": "CCN"}, crossover),
+        ):
+            assert meets(smiles, taken) is not holds
+            assert meets(
+                {key: "#2" if key in ("parent", "first", "second") else v for key, v in smiles.items()}, schema
+            )
+    call = {"name": "crossover", "arguments": {"first": "CCO", "second": "CCN"}}
+    assert not meets(call, Toolbox(names, structured=True).answer_schema)
+    assert meets(call, Toolbox(names, structured=True, ranks=False).answer_schema)
+
+
+def test_the_keys_of_a_tool_are_in_the_order_in_which_servers_write_them():
+    """Else the same conversation would be another prompt there: templates write tools as they come."""
+    assert all(list(schema(t)["function"]) == ["name", "description", "parameters", "strict"] for t in TOOLS.values())
