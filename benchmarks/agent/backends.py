@@ -3,7 +3,7 @@
     python -m benchmarks.agent.backends --python vllm-env/bin/python --out benchmarks/agent/backends.json
 
 SmolLM2 in single precision: in this process, and behind `sciagent serve-model` (vLLM), asked by one conversation and by
-16 at once. Each answer has 64 tokens at most, at temperature 1; a prompt has about 220. Before the clock starts each
+16 at once. Each answer has 64 tokens at most, at temperature 1; a prompt has some 300. Before the clock starts each
 back end has answered once. `free`: plain text; `schema`: answers held to the schema of our tools.
 """
 

@@ -76,6 +76,7 @@ def campaign(folder: Path, name: str, served: vllm.Running, proposals: int, **pr
         "tools": ["modify", "crossover"], "turns": 4, "max_tokens": 100, "ahead": 8, "episodes": 4, **proposer,
     }  # fmt: skip
     text = before.replace("proposals: 80", f"proposals: {proposals}\n  llm_tokens: {TOKENS}")
+    text = text.replace("wall_minutes: 9", "wall_minutes: 20")  # vLLM leaves a core of two free, and others may need it
     (folder / f"{name}.yaml").write_text(
         f"{text}proposer: {json.dumps(told)}\nscheduler: {{kind: exhaustive}}\nworkers: 1\n"
     )

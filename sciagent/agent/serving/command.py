@@ -67,6 +67,7 @@ def arguments(vllm: Vllm, served: Served, options: Options) -> list[str]:
         "--dtype", options.dtype, "--max-model-len", str(context),
         "--enable-auto-tool-choice", "--tool-call-parser", options.tool_parser,
         "--logprobs-mode", "raw_logprobs",
+        "--allowed-origins", "[]",  # no page in a browser of this machine may ask, or load adapters
         "--generation-config", "vllm",  # else what the model's authors sample with is added to what is asked
     ]  # fmt: skip
     if (template := template_of(served.folder)) is not None:
