@@ -127,9 +127,7 @@ def test_a_model_that_cannot_spell_names_molecules_by_rank():
             ({"first": "CCO", "second": "CCN"}, crossover),
         ):
             assert meets(smiles, taken) is not holds
-            assert meets(
-                {key: "#2" if key in ("parent", "first", "second") else v for key, v in smiles.items()}, schema
-            )
+            assert meets({key: "#2" if key in ("parent", "first", "second") else v for key, v in smiles.items()}, taken)
     call = {"name": "crossover", "arguments": {"first": "CCO", "second": "CCN"}}
     assert not meets(call, Toolbox(names, structured=True).answer_schema)
     assert meets(call, Toolbox(names, structured=True, ranks=False).answer_schema)
