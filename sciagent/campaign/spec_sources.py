@@ -104,6 +104,8 @@ class LlmSpec(Part):
     of the campaign.
     """
 
+    # a key that is left out of the dump at its default came later: campaigns from before it keep their hash
+
     kind: Literal["llm"] = Field(description="A language model that calls tools.")
     model: str = Field(
         min_length=1, max_length=200, description="Of `sciagent models list`; with an endpoint, as the server calls it."
@@ -123,7 +125,7 @@ class LlmSpec(Part):
         {},
         description="MCP servers whose tools it may call besides, each by a name of yours; a tool of NAME is called "
         "NAME_TOOL.",
-        exclude_if=lambda servers: not servers,  # campaigns without them keep the hash they had
+        exclude_if=lambda servers: not servers,
     )
     structured: bool | None = Field(
         None,
@@ -131,18 +133,22 @@ class LlmSpec(Part):
         description="Whether every answer is held to one tool call by a JSON schema. Default: with a model of our own.",
     )
     tool_choice: Literal["auto", "required"] = Field(
-        "auto", description="required: every answer of an endpoint must call a tool; the server holds it to that."
+        "auto",
+        description="required: every answer of an endpoint must call a tool; the server holds it to that.",
+        exclude_if=lambda choice: choice == "auto",
     )
     ranks: bool | None = Field(
         None,
         strict=True,
         description="Whether tools take molecules only by their rank among the best, for a model that cannot spell "
         "SMILES. Default: where answers are held to a schema.",
+        exclude_if=lambda ranks: ranks is None,
     )
     logprobs: Literal["raw", "processed"] | None = Field(
         None,
         description="Of which distribution the endpoint's log-probabilities are: raw with `sciagent serve-model`. "
         "Matters only where temperature is not 1.",
+        exclude_if=lambda told: told is None,
     )
     episodes: Count = Field(1, le=256, description="Conversations at once.")
     turns: Count = Field(8, le=1000, description="Answers of one episode, at most.")
@@ -152,7 +158,7 @@ class LlmSpec(Part):
     thinking: Literal["preserve", "strip", "summarise"] = Field(
         "preserve",
         description="What the model sees again of what it thought in earlier turns: all, nothing, or its own summary.",
-        exclude_if=lambda value: value == "preserve",  # campaigns from before it was there are the same campaigns
+        exclude_if=lambda thinking: thinking == "preserve",
     )
     temperature: Annotated[float, Field(strict=True, ge=0, le=2, description="1: the model's own distribution.")] = 1.0
     timeout: Annotated[float, Field(gt=0, le=86400, description="Seconds that one answer may take.")] = 600.0
