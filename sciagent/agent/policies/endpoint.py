@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -15,6 +16,9 @@ from sciagent.errors import UsageError
 MAX_CONTENT = 200_000  # characters of an answer that are kept
 MAX_CALLS = 64
 THOUGHTS = ("reasoning", "reasoning_content")  # where servers put what a model thought, if not into its answer
+_MARK = re.compile(
+    r"<(?=[|\uff5c]|/?s>|(?:start|end|begin)_of_\w+>)"
+)  # how chat templates mark where messages begin and end
 Told = Literal["raw", "processed"] | None
 
 
@@ -89,11 +93,14 @@ class EndpointPolicy:
 
 
 def _sent(one: Message) -> dict[str, Any]:
-    found: dict[str, Any] = {"role": one.role, "content": one.content}
+    """A mark of a chat template in a text is split by a blank, as `hermes.rendered` does it: what a tool or a user
+    wrote cannot end its message and begin another."""
+    content, thinking = _MARK.sub("< ", one.content), _MARK.sub("< ", one.thinking)
+    found: dict[str, Any] = {"role": one.role, "content": content}
     if one.thought_in:
-        found[one.thought_in] = one.thinking
+        found[one.thought_in] = thinking
     elif one.thinking:
-        found["content"] = f"{OPEN}{one.thinking}{CLOSE}{one.content}"
+        found["content"] = f"{OPEN}{thinking}{CLOSE}{content}"
     if one.calls:
         found["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
