@@ -34,6 +34,16 @@ def postgres_url(postgres: str) -> Iterator[str]:
         yield url
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole campaigns run on PostgreSQL with `-m slow`. By default it is tried where it differs: at the tables, at each
+    query and lease (tests/store), and under `kill -9`."""
+    for item in items:
+        chosen = getattr(item, "callspec", None)
+        if chosen and chosen.params.get("backend") == "postgresql" and "campaign" in item.path.parent.parts:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -154,7 +154,7 @@ def memory(episodes: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=float, nargs="+", default=[2.0, 5.0], help="seconds of an answer")
-    parser.add_argument("--turns", type=int, default=20, help="of each of 16 episodes")
+    parser.add_argument("--turns", type=int, default=12, help="of each of 16 episodes")
     parser.add_argument("--episodes", type=int, default=1000, help="over which the memory is watched")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()

@@ -258,7 +258,17 @@ class Driver:
                 CampaignState.BUDGET_SPENT,
                 f"all {built.limit_by_rung[built.terminal]} verifications of {label} are used",
             )
+        positions = [rung.rules.position for rung in built.paid]
+        if positions and not any(self._purse.remaining_jobs(one) != 0 or self._queued(one) for one in positions):
+            return self._rungs_used()  # else a search would go on proposing what nobody can verify any more
         return None
+
+    def _rungs_used(self) -> tuple[CampaignState, str]:
+        with self.built.ledger.read() as connection:
+            positions = [rung.rules.position for rung in self.built.paid]
+            waiting = standings.count_at(connection, self.built.row.id, positions, 10**9)
+        still = f"; {waiting} candidates still wait" if waiting else ""
+        return CampaignState.BUDGET_SPENT, f"the budget by rung is used{still}"
 
     def _nothing_left(self) -> tuple[CampaignState, str]:
         """Nothing runs and nothing can be started: because all is done, or because the budget does not hold it."""

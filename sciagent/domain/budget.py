@@ -6,9 +6,10 @@ there is room at all. Whatever started last, all before it was within the limit,
 
     spent <= limit + sum over the jobs that were live then of what they cost beyond their reservations + one turn
 
-and with one live job a worker the sum has no more terms than there are workers. For a rate the same holds in every
-window of seven days: an amount counts from when it is booked, and all that is booked in a window before the last start
-in it was counted at that start.
+and with one live job a worker the sum has no more terms than there are workers. A job takes what it has declared some
+of, and core-seconds: what it takes of anything else nobody could hold back, and no promise is made of it. For a rate
+the same holds in every window of seven days: an amount counts from when it is booked, and all that is booked in a
+window before the last start in it was counted at that start.
 
 Source: `tests/domain/test_budget.py` holds it against random campaigns.
 """

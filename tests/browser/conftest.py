@@ -16,7 +16,7 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop is gone before another file asks for one
 def browser() -> Iterator[Browser]:
     path = os.environ.get("SCIAGENT_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:

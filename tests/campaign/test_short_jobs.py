@@ -28,15 +28,18 @@ ladder:
   - {{rung: quick, verifier: bad.quick, settings: {settings}}}
 goal: {{kind: graded}}
 budget: {budget}
-proposer: {{kind: screen, file: molecules.smi, batch: 100}}
+proposer: {proposer}
 scheduler: {{kind: exhaustive}}
 workers: 2
 """
 
 
-def open_driver(folder: Path, budget: str = "{core_seconds: 1000}", settings: str = "{}") -> Driver:
+def open_driver(
+    folder: Path, budget: str = "{core_seconds: 1000}", settings: str = "{}",
+    proposer: str = "{kind: screen, file: molecules.smi, batch: 100}",
+) -> Driver:  # fmt: skip
     (folder / "molecules.smi").write_text("\n".join(MOLECULES) + "\n")
-    text = TEXT.format(budget=budget, settings=settings)
+    text = TEXT.format(budget=budget, settings=settings, proposer=proposer)
     ledger = Ledger(str(folder / "sciagent.db"))
     return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0])
 
@@ -71,6 +74,18 @@ def test_a_budget_by_count_is_met_exactly(tmp_path: Path) -> None:
     with open_driver(tmp_path, "{rungs: {quick: 17}}") as driver:
         assert driver.run() is CampaignState.BUDGET_SPENT
     assert counted(driver.built.ledger, t.job.c.state) == {"done": 17}
+    driver.built.ledger.close()
+
+
+def test_a_search_ends_when_nobody_can_be_verified_any_more(tmp_path: Path) -> None:
+    search = "{kind: evolve, seeds: molecules.smi, batch: 4, ahead: 6}"
+    with open_driver(tmp_path, "{rungs: {quick: 17}}", proposer=search) as driver:
+        assert driver.run() is CampaignState.BUDGET_SPENT
+    assert counted(driver.built.ledger, t.job.c.state) == {"done": 17}
+    assert sum(counted(driver.built.ledger, t.proposal.c.status).values()) <= 17 + 6 + 2 * 4
+    with driver.built.ledger.read() as connection:
+        why = connection.execute(sa.select(t.campaign.c.stop_reason)).scalar_one()
+    assert why.startswith("the budget by rung is used; ")
     driver.built.ledger.close()
 
 

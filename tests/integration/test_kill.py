@@ -147,6 +147,7 @@ def test_screen_and_exhaustive_end_with_the_same_evidence(
     ledger.close()
 
 
+@pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 def test_evolve_keeps_every_row_that_was_recorded(tmp_path: Path, ledger_url: str) -> None:
     file = write_campaign(tmp_path, name="evolving", evolve=True, scheduler="thresholds", proposals=60, dft=5)
     sciagent("db", "upgrade", "--ledger", ledger_url, cwd=tmp_path)
