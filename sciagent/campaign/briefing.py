@@ -11,16 +11,18 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign import predictions
 from sciagent.campaign.build import Built
 from sciagent.campaign.judge import show_window
+from sciagent.chemistry.scaffold import features
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.objectives import Objective
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import show
 from sciagent.domain.tiers import Tier
-from sciagent.store import campaigns, candidates, evidence, queries, standings
+from sciagent.store import campaigns, candidates, evidence, queries, scaffolds, standings
 from sciagent.store import tables as t
 
 SHOWN = 8  # of the best: as many as an answer held to a schema may name
-MANY = 4000  # proposals whose reasons are counted
+MANY = 4000  # of the latest proposals and candidates that are counted
+CLASSES = 8
 MAX_TEXT = 4000
 
 
@@ -56,12 +58,14 @@ def left_text(left: Mapping[str, float]) -> str:
 
 
 def digest(connection: Connection, built: Built) -> str:
-    """What was tried, what worked and what did not: the best so far with what was measured, how many proposals were
-    refused or dropped and why, and the latest notes."""
+    """What was tried, what worked and what did not: the best so far with what was measured, what became of each class
+    of structures, how many proposals were refused or dropped and why, and the latest notes."""
     campaign_id = built.row.id
     lines = best_lines(connection, built, SHOWN)
     if (hits := queries.hits(connection, campaign_id)) > 0:
         lines.append(f"Hits so far: {hits}.")
+    if classes := _classes(connection, campaign_id):
+        lines.append("Tried so far, by ring skeleton: " + "; ".join(classes) + ".")
     if reasons := _reasons(connection, campaign_id):
         lines.append("Turned down so far: " + ", ".join(f"{n} x {reason}" for reason, n in reasons) + ".")
     for one in predictions.scores(connection, built):
@@ -100,6 +104,18 @@ def told(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> 
             )  # fmt: skip
             lines[id_].append(f"{rung.spec.rung}: {values or one.outcome}")
     return lines
+
+
+def _classes(connection: Connection, campaign_id: int) -> list[str]:
+    """The most frequent of the latest candidates' Murcko scaffolds, and what became of those that have them."""
+    said = []
+    for one in scaffolds.tried(connection, campaign_id, MANY, CLASSES):
+        skeleton = features(one.text).scaffold[:100] or "no ring"
+        hits = f", {one.hits} hit{'s' * (one.hits > 1)}" if one.hits else ""
+        dropped = f", {one.dropped} turned down" if one.dropped else ""
+        best = "" if one.best is None else f", best score {one.best:.2f}"
+        said.append(f"{skeleton}: {one.n}{hits}{dropped}{best}")
+    return said
 
 
 def _reasons(connection: Connection, campaign_id: int) -> list[tuple[str, int]]:

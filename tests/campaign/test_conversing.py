@@ -129,6 +129,18 @@ def test_a_later_episode_is_told_what_was_found(ledger: Ledger, tmp_path: Path, 
     assert "logp" in fourth["messages"][1]["content"]
 
 
+def test_a_later_episode_is_told_what_became_of_each_class_of_structures(
+    ledger: Ledger, tmp_path: Path, server: ChatServer
+) -> None:
+    made = ("CCO", "Cc1ccccc1", "CCc1ccccc1", "c1ccsc1", "CCCO", "CCCCO")
+    server.respond = lambda body, n: (200, calls(propose(made[n - 1]), n=n))
+    with talking(ledger, tmp_path, server, proposals=6, turns=5) as driver:
+        driver.run()
+    second = next(one for one in server.bodies if "Tried so far" in one["messages"][1]["content"])
+    line = next(one for one in second["messages"][1]["content"].splitlines() if one.startswith("Tried so far"))
+    assert "c1ccccc1: 2" in line and "c1ccsc1: 1" in line and "no ring: 2" in line
+
+
 def test_several_episodes_go_on_at_once(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
     server.respond = one_each
     with talking(ledger, tmp_path, server, proposals=12, turns=3, episodes=4) as driver:

@@ -37,6 +37,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "find a candidate": lambda c, i: candidates.find(c, "abcdef12"),
     "scaffolds that are known": lambda c, i: scaffolds.known(c, ["a" * 64]),
     "candidates without a scaffold": lambda c, i: scaffolds.without(c, 10),
+    "what became of each scaffold": lambda c, i: scaffolds.tried(c, i, 100, 8),
     "load": lambda c, i: candidates.load(c, [1, 2]),
     "words": lambda c, i: directives.words(c, i, [1, 2]),
     "kills_of": lambda c, i: jobs.kills_of(c, [1, 2]),
