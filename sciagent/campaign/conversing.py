@@ -62,7 +62,7 @@ class Conversing:
         if foreign is not None:
             payload = {"proposer": seat.name, "tools": list(foreign.tools), "left_out": self._tools.left_out}
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
-        self._limits = Limits(spec.turns, spec.tokens, spec.context, thinking=spec.thinking)
+        self._limits = Limits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
         self._idle, self._ids = list[Episode](), dict[int, int]()
         self._faults = 0
         for row in trajectories.running(connection, built.row.id):

@@ -153,6 +153,10 @@ class LlmSpec(Part):
     episodes: Count = Field(1, le=256, description="Conversations at once.")
     turns: Count = Field(8, le=1000, description="Answers of one episode, at most.")
     tokens: Count = Field(8192, description="Tokens sampled in one episode, at most.")
+    minutes: float = Field(
+        60.0, gt=0, le=100_000, description="Minutes that the model may take for one episode, by the clock.",
+        exclude_if=lambda minutes: minutes == 60,
+    )  # fmt: skip
     max_tokens: Count = Field(256, description="Tokens of one answer, at most.")
     context: Count = Field(8192, description="Tokens of a prompt and its answer together; what is older is left out.")
     thinking: Literal["preserve", "strip", "summarise"] = Field(

@@ -21,7 +21,7 @@ from tests.support.campaigns import write_campaign
 
 @pytest.fixture
 def row(ledger: Ledger, tmp_path: Path) -> CampaignRow:
-    file = write_campaign(tmp_path, molecules=("C",), dft=2)
+    file = write_campaign(tmp_path, molecules=("C",), dft=2, workers=2)
     file.write_text(file.read_text().replace("goal: ", "# what we are after\ngoal: "))
     return create_or_open(ledger, load_spec(file), file.read_text(), "ann")[0].row
 

@@ -141,6 +141,13 @@ def test_a_later_episode_is_told_what_became_of_each_class_of_structures(
     assert "c1ccccc1: 2" in line and "c1ccsc1: 1" in line and "no ring: 2" in line
 
 
+def test_an_episode_ends_by_the_clock(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
+    server.respond = one_each
+    with talking(ledger, tmp_path, server, proposals=2, turns=9, more="ahead: 50, minutes: 0.00001") as driver:
+        driver.run()
+    assert [one["settings"]["ended"] for one in rows(ledger, t.trajectory)] == ["0.0006 seconds of the model"] * 2
+
+
 def test_several_episodes_go_on_at_once(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
     server.respond = one_each
     with talking(ledger, tmp_path, server, proposals=12, turns=3, episodes=4) as driver:

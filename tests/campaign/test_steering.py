@@ -295,7 +295,7 @@ def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built,
         assert status(built)["spent"]["wall_minutes"] == wall, "a pause is no wall time"
         with built.ledger.read() as connection:
             row = campaigns.get(connection, "small")
-        source = amending.amended_source(row, budget=["rungs.dft=1"], goal_count=4, workers=2)
+        source = amending.amended_source(row, budget=["rungs.dft=1"], goal_count=4, workers=1)
         spec, changes = amending.differences(row, source, "x", tmp_path)
         assert set(changes) == {"goal.count: null -> 4", "budget.rungs.dft: 2 -> 1"}
         amending.amend(built.ledger, spec, source, "ann", "less", changes)

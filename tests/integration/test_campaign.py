@@ -169,7 +169,7 @@ def wait_until_it_runs(folder: Path) -> None:
 
 @pytest.mark.parametrize("presses", [1, 2])
 def test_ctrl_c_ends_cleanly_and_resume_goes_on(tmp_path: Path, presses: int) -> None:
-    file = write_campaign(tmp_path, molecules=SMALL[:10], dft=2)
+    file = write_campaign(tmp_path, molecules=SMALL[:10], dft=2, workers=2)
     process = subprocess.Popen(
         [sys.executable, "-m", "sciagent", "run", str(file), "--quiet"], cwd=tmp_path, env=environment(),
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -188,7 +188,7 @@ def test_ctrl_c_ends_cleanly_and_resume_goes_on(tmp_path: Path, presses: int) ->
 
 
 def test_two_drivers_of_one_campaign_are_refused(tmp_path: Path) -> None:
-    file = write_campaign(tmp_path, molecules=("c1ccccc1", "c1ccncc1", "Cc1ccccc1", "Oc1ccccc1"), dft=4)
+    file = write_campaign(tmp_path, molecules=("c1ccccc1", "c1ccncc1", "Cc1ccccc1", "Oc1ccccc1"), dft=4, workers=2)
     file.write_text(file.read_text().replace("grid: 0", "grid: 5"))  # long enough for a slow machine
     process = subprocess.Popen(
         [sys.executable, "-m", "sciagent", "run", str(file), "--quiet"], cwd=tmp_path, env=environment(),

@@ -121,7 +121,7 @@ def check_books(found: dict[str, Any], kills: int) -> None:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, ...]]:
     folder = tmp_path_factory.mktemp("calm")
-    file = write_campaign(folder)
+    file = write_campaign(folder, workers=WORKERS)
     sciagent("run", str(file), "--ledger", "calm.db", "--quiet", cwd=folder)
     ledger = Ledger(str(folder / "calm.db"))
     found = rows(ledger)
@@ -132,7 +132,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any
 def test_screen_and_exhaustive_end_with_the_same_evidence(
     tmp_path: Path, ledger_url: str, undisturbed: dict[str, tuple[Any, ...]]
 ) -> None:
-    file = write_campaign(tmp_path)
+    file = write_campaign(tmp_path, workers=WORKERS)
     sciagent("db", "upgrade", "--ledger", ledger_url, cwd=tmp_path)
     kills = disturb(tmp_path, file, ledger_url, random.Random(20), lambda: None)
     ledger = Ledger(ledger_url)
@@ -149,7 +149,9 @@ def test_screen_and_exhaustive_end_with_the_same_evidence(
 
 @pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 def test_evolve_keeps_every_row_that_was_recorded(tmp_path: Path, ledger_url: str) -> None:
-    file = write_campaign(tmp_path, name="evolving", evolve=True, scheduler="thresholds", proposals=60, dft=5)
+    file = write_campaign(
+        tmp_path, name="evolving", evolve=True, scheduler="thresholds", proposals=60, dft=5, workers=WORKERS
+    )
     sciagent("db", "upgrade", "--ledger", ledger_url, cwd=tmp_path)
     snapshots: list[dict[str, tuple[Any, ...]]] = []
 

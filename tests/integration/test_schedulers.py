@@ -22,7 +22,7 @@ GFN1 = """  - rung: gfn1
 
 def run(folder: Path, scheduler: str) -> list[dict[str, Any]]:
     """Decisions in the order they were made: action, rung, candidate, score then (index), propensity, why."""
-    file = write_campaign(folder, molecules=MOLECULES, dft=2)
+    file = write_campaign(folder, molecules=MOLECULES, dft=2, workers=2)
     text = file.read_text().replace("  - rung: dft\n", GFN1)
     file.write_text(text.replace("scheduler: {kind: exhaustive}", f"scheduler: {scheduler}"))
     sciagent("run", str(file), "--quiet", cwd=folder, expect=None)

@@ -60,7 +60,7 @@ goal: {{kind: hits}}
 budget: {budget}
 proposer: {proposer}
 scheduler: {{kind: {scheduler}}}
-workers: 2
+workers: {workers}
 """
 
 
@@ -75,6 +75,7 @@ def write_campaign(
     proposals: int | None = None,
     window: tuple[float, float] = (3.0, 9.0),
     seed: int = 1,
+    workers: int = 1,
 ) -> Path:
     """A campaign file with its structures beside it: checks, GFN2 on one conformer, PBE on a coarse grid."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,8 +87,9 @@ def write_campaign(
         else "{kind: screen, file: molecules.csv, batch: 5}"
     )
     text = LADDER.format(
-        name=name, seed=seed, low=window[0], high=window[1], budget=counts, proposer=proposer, scheduler=scheduler
-    )
+        name=name, seed=seed, low=window[0], high=window[1], budget=counts, proposer=proposer, scheduler=scheduler,
+        workers=workers,
+    )  # fmt: skip
     path = folder / f"{name}.yaml"
     path.write_text(text.lstrip(), encoding="utf-8")
     return path

@@ -53,7 +53,7 @@ def test_a_hostile_schema_is_small_and_a_schema_afterwards(name: str) -> None:
     check(HOSTILE[name][1])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(VALUES)
 def test_anything_becomes_a_small_schema_that_a_grammar_takes_or_none(value: Any) -> None:
     check(value)

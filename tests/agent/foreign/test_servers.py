@@ -22,6 +22,7 @@ from tests.support.mcp_server import HOSTILE
 from tests.support.mcp_servers import SERVER, over_http, starts
 
 WAYS = ("stdio", "http")
+ONE_WAY = ("stdio", pytest.param("http", marks=pytest.mark.slow))  # what differs by way is tried by both
 
 
 @contextmanager
@@ -74,7 +75,7 @@ def test_a_program_sees_little_of_the_environment(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "starts.txt").is_file(), "relative names start at the folder of the campaign"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ONE_WAY)
 def test_one_that_hangs_is_given_up_and_asked_anew(way: str, tmp_path: Path) -> None:
     tool = "hang" if way == "stdio" else "slow"
     with asked(way, tmp_path, tool, "search", timeout=1.0) as servers:
