@@ -1,4 +1,4 @@
-"""Ledgers for the tests, on SQLite and on a real PostgreSQL: both, or the test has not run."""
+"""Ledgers for the tests, on SQLite and on a real PostgreSQL: both, or the test has not run. And a chat server."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sciagent.store import engine as engines
 from sciagent.store import migrate
 from sciagent.store.ledger import Ledger
 from sciagent.store.tables import metadata
+from tests.support.chat_server import ChatServer
 from tests.support.realservers import NoServerError, empty, fresh_database, running_postgres
 
 BACKENDS = ("sqlite", "postgresql")
@@ -98,3 +99,11 @@ def ledger(ledger_url: str, tmp_path: Path) -> Iterator[Ledger]:
     opened = Ledger(ledger_url, artifacts=tmp_path / "artifacts")
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    """What answers as a model behind an endpoint does."""
+    found = ChatServer()
+    yield found
+    found.close()

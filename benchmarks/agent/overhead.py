@@ -48,7 +48,7 @@ def serve(seconds: float, pipe: Any) -> None:
     """Answers each question after so many seconds with the next of many molecules."""
     import threading
 
-    from tests.support.chat_server import ChatServer, answer
+    from tests.support.chat_server import ChatServer, calls
 
     texts = (f"c1{_group(a)}c{_group(b)}c{_group(c)}c{_group(d)}cc1" for a, b, c, d in product(ENDS, repeat=4))
     numbers, lock, server = count(), threading.Lock(), ChatServer()
@@ -58,9 +58,7 @@ def serve(seconds: float, pipe: Any) -> None:
         with lock:
             text, number = next(texts), next(numbers)
         time.sleep(seconds)
-        function = {"name": "propose", "arguments": json.dumps({"smiles": text})}
-        call = {"id": f"c{number}", "type": "function", "function": function}
-        return 200, answer(None, finish="tool_calls", message={"tool_calls": [call]})
+        return 200, calls(("propose", {"smiles": text}), n=number, ids=False)
 
     server.respond = respond
     pipe.send(server.url)

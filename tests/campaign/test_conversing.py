@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from sciagent.report import episodes
 from sciagent.store import campaigns, queries
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
-from tests.support.chat_server import ChatServer, answer
+from tests.support.chat_server import ChatServer, answer, calls
 from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
@@ -40,13 +38,6 @@ workers: 2
 """
 
 
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    found = ChatServer()
-    yield found
-    found.close()
-
-
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
@@ -60,21 +51,6 @@ def talking(
         url=server.url, proposals=proposals, turns=turns, episodes=episodes, tokens=tokens, more=more
     )  # fmt: skip
     return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0])
-
-
-def calls(*given: tuple[str, dict[str, Any]], n: int = 1, ids: bool = True) -> dict[str, Any]:
-    """An answer that calls tools, with the tokens that it was made of."""
-    made = [
-        {"id": f"c{n}-{i}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-        for i, (name, arguments) in enumerate(given)
-    ]
-    if not ids:
-        return answer(None, finish="tool_calls", message={"tool_calls": made})
-    logprobs = {"content": [{"token": "x", "logprob": -0.25, "bytes": None, "top_logprobs": []}] * 2}
-    return answer(
-        None, finish="tool_calls", message={"tool_calls": made}, choice={"logprobs": logprobs, "token_ids": [n, n + 1]},
-        prompt_token_ids=list(range(100, 100 + 3 * n)),
-    )  # fmt: skip
 
 
 def propose(text: str) -> tuple[str, dict[str, Any]]:

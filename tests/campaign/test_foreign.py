@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +20,15 @@ from sciagent.report import episodes
 from sciagent.store import campaigns
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
-from tests.campaign.test_conversing import MOLECULES, calls, propose, rows, talking
+from tests.campaign.test_conversing import MOLECULES, propose, rows, talking
 from tests.support.campaigns import write_campaign
-from tests.support.chat_server import ChatServer, answer
+from tests.support.chat_server import ChatServer, answer, calls
 from tests.support.mcp_server import HOSTILE
 from tests.support.mcp_servers import SERVER, over_http, starts
 from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 sqlite = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    found = ChatServer()
-    yield found
-    found.close()
 
 
 def mcp(folder: Path, *tools: str, url: str = "", timeout: float = 20, hostile: bool = False) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
-from tests.support.chat_server import ChatServer, answer
+from tests.support.chat_server import ChatServer, calls
 from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
@@ -53,13 +52,6 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-def server() -> Iterator[ChatServer]:
-    found = ChatServer()
-    yield found
-    found.close()
-
-
-@pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
     (tmp_path / "table.csv").write_text("smiles\n" + "".join(f"{'C' * n}F\n" for n in range(1, 61)))
@@ -74,10 +66,7 @@ def driver(ledger: Ledger, folder: Path, server: ChatServer, *, proposals: int =
 
 def slowly(body: dict[str, Any], n: int) -> tuple[int, Any]:
     time.sleep(0.05)
-    function = {"name": "propose", "arguments": json.dumps({"smiles": f"{'C' * n}{'O' if n % 2 else 'OC'}"})}
-    return 200, answer(
-        None, finish="tool_calls", message={"tool_calls": [{"id": f"c{n}", "type": "function", "function": function}]}
-    )
+    return 200, calls(("propose", {"smiles": f"{'C' * n}{'O' if n % 2 else 'OC'}"}), n=n, ids=False)
 
 
 def made(ledger: Ledger) -> Counter[str]:

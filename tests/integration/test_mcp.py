@@ -19,6 +19,7 @@ from sciagent.campaign.build import create_or_open
 from sciagent.campaign.load import parse_spec
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
+from tests.support.mcp_servers import until_open
 
 TEXT = """
 campaign: served
@@ -86,7 +87,7 @@ def test_over_http(ledger: Ledger, tmp_path: Path) -> None:
     arguments = [sys.executable, "-m", "sciagent", "mcp", "served", "--ledger", str(tmp_path / "sciagent.db")]
     with subprocess.Popen([*arguments, "--http", str(port)], cwd=tmp_path, env=_environment()) as process:
         try:
-            _until_open(port)
+            until_open(port)
             tools, seen = asyncio.run(talk(f"http://127.0.0.1:{port}/mcp"))
         finally:
             process.terminate()
@@ -98,16 +99,6 @@ def _environment() -> dict[str, str]:
     import os
 
     return {**os.environ}
-
-
-def _until_open(port: int) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        with socket.socket() as trying:
-            if trying.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise AssertionError("the server did not start")
 
 
 def _until_ended(ledger: Ledger) -> None:

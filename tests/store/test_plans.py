@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from sciagent.domain.states import JobState
 from sciagent.store import campaigns, candidates, directives, evidence, history, jobs, queries, scaffolds, standings
 from sciagent.store.ledger import Ledger
 from tests.support import rows
+from tests.support.query_plans import plan_of, scans
 
 HOT: dict[str, Callable[[Any, int], object]] = {
     "waiting, first come first": lambda c, i: standings.waiting(c, i, 1, by_score=False, limit=10),
@@ -67,28 +67,8 @@ IN_ORDER = {
 def test_nothing_is_scanned(ledger: Ledger, name: str) -> None:
     with ledger.begin() as connection:
         rows.campaign(connection)
-    asked: list[tuple[str, Any]] = []
-
-    def listen(connection: Any, cursor: Any, statement: str, parameters: Any, *rest: Any) -> None:
-        if statement.startswith("SELECT"):
-            asked.append((statement, parameters))
-
-    sa.event.listen(ledger.engine, "before_cursor_execute", listen)
-    with ledger.read() as connection:
-        HOT[name](connection, 1)
-        questions = list(asked)
-        assert questions
-        plan = [
-            str(row[3])
-            for statement, parameters in questions
-            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
-        ]
-    scans = [
-        line
-        for line in plan
-        if line.startswith("SCAN") and not line.startswith(("SCAN anon", "SCAN (subquery", "SCAN CONSTANT ROW"))
-    ]
-    assert scans == [], plan
+    plan = plan_of(ledger, lambda connection: HOT[name](connection, 1))
+    assert scans(plan) == [], plan
     if name in IN_ORDER:
         assert not any("TEMP B-TREE" in line for line in plan), plan
 
@@ -109,21 +89,8 @@ WRITES: dict[str, Callable[[Any, int], object]] = {
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("name", WRITES)
 def test_no_write_of_a_step_scans(ledger: Ledger, name: str) -> None:
-    asked: list[tuple[str, Any]] = []
-
-    def listen(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
-        if statement.startswith(("SELECT", "UPDATE")):
-            asked.append((statement, parameters[0] if many else parameters))
-
     with ledger.begin() as connection:
         rows.campaign(connection)
-        sa.event.listen(ledger.engine, "before_cursor_execute", listen)
-        WRITES[name](connection, 1)
-        questions = list(asked)
-        plan = [
-            str(row[3])
-            for statement, parameters in questions
-            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
-        ]
-    scans = [line for line in plan if line.startswith("SCAN") and " VIRTUAL TABLE " not in line]
-    assert plan and not scans, plan
+    plan = plan_of(ledger, lambda connection: WRITES[name](connection, 1), kinds=("SELECT", "UPDATE"), writes=True)
+    read = [line for line in plan if line.startswith("SCAN") and " VIRTUAL TABLE " not in line]
+    assert plan and not read, plan

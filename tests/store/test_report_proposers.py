@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from sciagent.store import campaigns, queries, report_candidates, report_episodes, report_proposers, trajectories
 from sciagent.store.ledger import Ledger
+from tests.support.query_plans import plan_of, scans
 from tests.support.talked import Talker, talked
 
 
@@ -136,22 +136,7 @@ def kept(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.mark.parametrize("name", HOT)
 def test_nothing_is_scanned(kept: Talker, name: str) -> None:
-    asked: list[tuple[str, Any]] = []
-
-    def listen(connection: Any, cursor: Any, statement: str, parameters: Any, *rest: Any) -> None:
-        if statement.startswith("SELECT"):
-            asked.append((statement, parameters))
-
-    sa.event.listen(kept.ledger.engine, "before_cursor_execute", listen)
-    with kept.ledger.read() as connection:
-        HOT[name](connection, kept.row)
-        questions = list(asked)
-        assert questions
-        plan = [
-            str(row[3])
-            for statement, parameters in questions
-            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
-        ]
-    assert [line for line in plan if line.startswith("SCAN")] == [], plan
+    plan = plan_of(kept.ledger, lambda connection: HOT[name](connection, kept.row))
+    assert scans(plan) == [], plan
     if name in IN_ORDER:
         assert not any("TEMP B-TREE" in line for line in plan), plan

@@ -16,6 +16,7 @@ from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 from sciagent.store.ledger import Ledger
 from tests.support import rows
+from tests.support.query_plans import plan_of, scans
 from tests.support.reported import HIGH, LOW, Maker, dyes, spec
 
 
@@ -201,23 +202,7 @@ def kept(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.mark.parametrize("name", HOT)
 def test_nothing_is_scanned(kept: Maker, name: str) -> None:
-    asked: list[tuple[str, Any]] = []
-
-    def listen(connection: Any, cursor: Any, statement: str, parameters: Any, *rest: Any) -> None:
-        if statement.startswith("SELECT"):
-            asked.append((statement, parameters))
-
-    sa.event.listen(kept.ledger.engine, "before_cursor_execute", listen)
-    with kept.ledger.read() as connection:
-        HOT[name](connection, kept.row)
-        questions = list(asked)
-        assert questions
-        plan = [
-            str(row[3])
-            for statement, parameters in questions
-            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
-        ]
-    whole = ("SCAN anon", "SCAN (subquery", "SCAN CONSTANT ROW")
-    assert [line for line in plan if line.startswith("SCAN") and not line.startswith(whole)] == [], plan
+    plan = plan_of(kept.ledger, lambda connection: HOT[name](connection, kept.row))
+    assert scans(plan) == [], plan
     if name == "best":
         assert not any("TEMP B-TREE" in line for line in plan), plan

@@ -56,3 +56,18 @@ def answer(content: str | None, **more: Any) -> dict[str, Any]:
         "usage": usage,
         **more,
     }
+
+
+def calls(*given: tuple[str, dict[str, Any]], n: int = 1, ids: bool = True) -> dict[str, Any]:
+    """An answer that calls tools, with the tokens that it was made of."""
+    made = [
+        {"id": f"c{n}-{i}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        for i, (name, arguments) in enumerate(given)
+    ]
+    if not ids:
+        return answer(None, finish="tool_calls", message={"tool_calls": made})
+    logprobs = {"content": [{"token": "x", "logprob": -0.25, "bytes": None, "top_logprobs": []}] * 2}
+    return answer(
+        None, finish="tool_calls", message={"tool_calls": made}, choice={"logprobs": logprobs, "token_ids": [n, n + 1]},
+        prompt_token_ids=list(range(100, 100 + 3 * n)),
+    )  # fmt: skip

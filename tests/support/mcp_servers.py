@@ -23,7 +23,7 @@ def over_http(folder: Path, *, port: int = 0, hostile: bool = False, token: str 
     more = ["--http", str(port), *([token] if token else []), *(["--hostile"] if hostile else [])]
     with subprocess.Popen([sys.executable, str(SERVER), str(folder), *more]) as process:
         try:
-            _until_open(port)
+            until_open(port)
             yield f"http://127.0.0.1:{port}/mcp"
         finally:
             process.kill()
@@ -34,7 +34,8 @@ def starts(folder: Path) -> list[int]:
     return [int(line) for line in (folder / "starts.txt").read_text().split()]
 
 
-def _until_open(port: int) -> None:
+def until_open(port: int) -> None:
+    """Until somebody listens there."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         with socket.socket() as trying:

@@ -32,13 +32,6 @@ RUBRIC: dict[str, Any] = {
 }
 
 
-@pytest.fixture(name="server")
-def make_server() -> Iterator[ChatServer]:
-    server = ChatServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture(scope="module", name="worker")
 def make_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     with pytest.MonkeyPatch.context() as patch:

@@ -19,13 +19,6 @@ ASKED = [Message("system", "be brief"), Message("user", "go on")]
 
 
 @pytest.fixture
-def server() -> Iterator[ChatServer]:
-    found = ChatServer()
-    yield found
-    found.close()
-
-
-@pytest.fixture
 def policy(server: ChatServer) -> Iterator[EndpointPolicy]:
     found = EndpointPolicy("m", server.url, "secret", timeout=0.5)
     yield found
