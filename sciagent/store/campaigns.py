@@ -52,11 +52,9 @@ def names(connection: Connection) -> list[str]:
 
 
 def find(connection: Connection, name: str) -> CampaignRow | None:
-    row = connection.execute(sa.select(t.campaign).where(t.campaign.c.name == name)).mappings().one_or_none()
-    if row is None:
-        return None
-    fields = {k: row[k] for k in CampaignRow.__dataclass_fields__}
-    return CampaignRow(**fields | {"state": CampaignState(row["state"])})
+    columns = [t.campaign.c[field] for field in CampaignRow.__dataclass_fields__]
+    row = connection.execute(sa.select(*columns).where(t.campaign.c.name == name)).mappings().one_or_none()
+    return None if row is None else CampaignRow(**dict(row) | {"state": CampaignState(row["state"])})
 
 
 def get(connection: Connection, name: str) -> CampaignRow:

@@ -161,6 +161,9 @@ campaign = Table(
     Column("driver", String(200)), Column("driver_fence", Integer, nullable=False, default=0),
     _when("driver_until", nullable=True), Column("wall_seconds", sa.Float, nullable=False, default=0.0),
     _when("created_at"), _when("updated_at"),
+    # a dispatcher shall drive it; it goes by this, not by who began it
+    Column("hosted", sa.Boolean, nullable=False, server_default=sa.false()),
+    Index("ix_campaign_hosted", "hosted", "state"),
 )  # fmt: skip
 
 campaign_amendment = Table(
@@ -176,6 +179,7 @@ rung = Table(
     Column("settings", Json, nullable=False), Column("settings_hash", Key, nullable=False),
     Column("gate", Json, nullable=False), UniqueConstraint("campaign_id", "position"),
     UniqueConstraint("campaign_id", "name"),
+    Column("request", Json),  # for workers elsewhere: settings with the paths of their files, and limits as they are now
 )  # fmt: skip
 
 trajectory = Table(
@@ -240,7 +244,25 @@ job = Table(
     Column("cancel_requested", sa.Boolean, nullable=False, default=False), Column("outcome", String(20)),
     _when("created_at"), _when("updated_at"),
     UniqueConstraint("campaign_id", "rung_id", "candidate_id", "replicate"),
+    # where workers find it; none: its own driver runs it. external: what an outside queue calls it, as "slurm 4711_3"
+    Column("queue", String(60)), Column("external", String(100)),
+    Column("seconds", sa.Float), Column("memory_mb", Integer),  # on the clock, as expected; the limit
+    Column("losses", Integer, nullable=False, server_default="0"),  # attempts that vanished with their worker
     Index("ix_job_campaign_state", "campaign_id", "state", "priority"), Index("ix_job_rung_state", "rung_id", "state"),
+    Index("ix_job_lease", "state", "lease_until"), Index("ix_job_external", "external"),
+)  # fmt: skip
+
+_job = job.c
+Index("ix_job_queue", _job.queue, _job.state, _job.priority.desc(), _job.id)
+
+# who works on queues; its name begins the owner of its leases
+worker = Table(
+    "worker", metadata, _id(), Column("name", String(200), nullable=False, unique=True),
+    Column("host", String(200), nullable=False), Column("pid", Integer, nullable=False),
+    Column("executor", String(20), nullable=False), Column("queues", Json, nullable=False),
+    Column("slots", Integer, nullable=False), Column("memory_mb", Integer), _when("started_at"), _when("seen_at"),
+    _when("until"), Column("draining", sa.Boolean, nullable=False, default=False), _when("stopped_at", nullable=True),
+    Index("ix_worker_until", "until"),
 )  # fmt: skip
 
 attempt = Table(
