@@ -26,6 +26,7 @@ from sciagent.domain.ports import Proposer
 from sciagent.domain.states import Standing
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError
+from sciagent.execution.checkpoints import scratch_of
 from sciagent.scheduling.rules import Setup, make_rule
 from sciagent.store import campaigns, jobs, standings
 from sciagent.store.campaigns import CampaignRow
@@ -128,8 +129,7 @@ class Built:
 
     def scratch(self) -> Path:
         """Where jobs work: beside the artifacts, on the same disk."""
-        root = self.ledger.artifacts.root
-        return root.with_name(f"{root.name.removesuffix('-artifacts')}-scratch")
+        return scratch_of(self.ledger.artifacts)
 
 
 def _setup(spec: CampaignSpec) -> Setup:

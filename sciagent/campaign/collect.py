@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sciagent.campaign.build import Built
-from sciagent.campaign.dispatch import Ticket, checkpoints_of
+from sciagent.campaign.dispatch import Ticket, homes_of
 from sciagent.campaign.judge import Judgement
 from sciagent.campaign.money import Purse
-from sciagent.campaign.record import Result, Settling, error, record_results, settle, store_files
+from sciagent.campaign.record import Result, Settling, error, record_results, settle
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState
+from sciagent.execution.completing import store_files
+from sciagent.execution.ending import DEATHS, TRIED_AGAIN, states_of
 from sciagent.execution.local import Completed
 from sciagent.store import campaigns, jobs
 from sciagent.store.campaigns import DriverLease
@@ -22,13 +24,6 @@ from sciagent.store.jobs import AttemptEnd, Bill, JobEnd
 from sciagent.verification.cost import unmeasured
 from sciagent.verification.host import HostResult
 from sciagent.verification.scratch import remove_folder
-
-_TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)
-_DEATHS = (
-    Reason.SIGNAL,
-    Reason.WORKER_DIED,
-    Reason.LEASE_EXPIRED,
-)  # of the process; all else is the plug-in's own fault
 
 
 def collect(
@@ -54,13 +49,13 @@ def collect(
             [one.found(artifacts) for one, artifacts, is_over in zip(ended, files, over, strict=True) if is_over],
         )
         settle(connection, built, [one.settling for one, is_over in zip(ended, over, strict=True) if is_over])
-    checkpoints = checkpoints_of(built, [one.ticket for one in ended])
-    for one, is_over, checkpoint in zip(ended, over, checkpoints, strict=True):
+    homes = homes_of(built, [one.ticket for one in ended])
+    for one, is_over, home in zip(ended, over, homes, strict=True):
         purse.spend(one.cost)
         if is_over:
             purse.release(one.ticket.reservation)
         if one.job_id in mine and (is_over or one.outcome is Outcome.CRASHED):  # it may be why it crashed
-            remove_folder(checkpoint)
+            remove_folder(home)
 
 
 @dataclass(frozen=True)
@@ -82,16 +77,16 @@ class _Ended:
 
     @cached_property
     def state(self) -> JobState:
-        return _states(self.result.finding, self.kills, self.interrupted)[0]
+        return states_of(self.result.finding, self.kills, self.interrupted)[0]
 
     @property
     def job_end(self) -> JobEnd:
-        killed = self.outcome in _TRIED_AGAIN and not self.interrupted
+        killed = self.outcome in TRIED_AGAIN and not self.interrupted
         return JobEnd(self.ticket.claim, self.state, self.outcome, kills=int(killed))
 
     def attempt_end(self, mine: bool) -> AttemptEnd:
         finding = self.result.finding
-        state = _states(self.result.finding, self.kills, self.interrupted)[1] if mine else AttemptState.STALE
+        state = states_of(self.result.finding, self.kills, self.interrupted)[1] if mine else AttemptState.STALE
         return AttemptEnd(
             self.ticket.claim.attempt_id, state, self.cost, self.result.wall_seconds, finding.outcome,
             finding.reason, finding.detail,
@@ -116,7 +111,7 @@ class _Ended:
     @property
     def settling(self) -> Settling:
         gave_up = _gave_up(self.result.finding, self.state, self.kills)
-        return Settling(self.ticket.candidate_id, self.ticket.rung.rules.position, self.result, gave_up)
+        return Settling(self.ticket.candidate_id, self.ticket.rung.rules.position, self.result.finding, gave_up)
 
 
 def _pairs(done: Completed[tuple[Ticket, ...]]) -> list[tuple[Ticket, HostResult]]:
@@ -124,22 +119,10 @@ def _pairs(done: Completed[tuple[Ticket, ...]]) -> list[tuple[Ticket, HostResult
     return list(zip(done.token, results, strict=True))
 
 
-def _states(finding: Finding, kills: int, interrupted: bool) -> tuple[JobState, AttemptState]:
-    outcome = finding.outcome
-    if outcome.rule.is_evidence:
-        return JobState.DONE, AttemptState.DONE
-    if outcome is Outcome.LOST and interrupted:
-        return JobState.QUEUED, AttemptState.CANCELLED
-    if outcome in _TRIED_AGAIN:
-        gives_up = kills >= jobs.MAX_KILLS or finding.reason is Reason.BAD_RESULT  # it would say the same again
-        return (JobState.QUARANTINED if gives_up else JobState.QUEUED), AttemptState.FAILED
-    return JobState.FAILED, AttemptState.FAILED
-
-
 def _gave_up(finding: Finding, state: JobState, kills: int) -> Judgement | None:
     if state is not JobState.QUARANTINED:
         return None
-    if finding.reason not in _DEATHS:
+    if finding.reason not in DEATHS:
         return error(finding.reason, finding.detail + (f"; so {kills} times" if kills > 1 else ""))
     return error(
         Reason.KILLS_WORKERS, f"{kills} attempts ended in {finding.outcome} ({finding.reason}): {finding.detail}"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.money import Purse
+from sciagent.campaign.offering import Offered, Rooms, offer_of
 from sciagent.campaign.pace import MARGIN, Group, Places
 from sciagent.campaign.record import Settling, settle, settle_again
 from sciagent.domain.candidates import Candidate
@@ -18,12 +20,14 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
 from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
 from sciagent.domain.states import AttemptState, Standing
-from sciagent.store import candidates, directives, evidence, jobs, standings
+from sciagent.execution.checkpoints import adopt, home_of
+from sciagent.store import candidates, directives, evidence, jobs, offers, standings
 from sciagent.store import tables as t
 from sciagent.store.audits import AUDIT
 from sciagent.store.bulk import execute_many
 from sciagent.store.clock import db_now
 from sciagent.store.jobs import Claim, NewJob
+from sciagent.store.offers import Out
 from sciagent.verification.host import Request
 
 WINDOW = 512  # how many waiting candidates of each rung a rule sees at once
@@ -52,15 +56,20 @@ class _Started:
     key: EvidenceKey
     declared: Cost | None
     reservation: Cost
-    group: Group[Ticket]
+    group: Group[Any]
 
 
-def choose(connection: Connection, built: Built, purse: Purse, slots: int, first_only: bool) -> list[Choice]:
-    """Ask the rule for at most `slots` choices among what waits for a paid rung (first_only: for the first of them)."""
+def choose(
+    connection: Connection, built: Built, purse: Purse, slots: int, first_only: bool, places: Container[int]
+) -> list[Choice]:
+    """Ask the rule for at most `slots` choices among what waits for a paid rung (first_only: for the first of them).
+    places: positions of rungs whose jobs somebody may take."""
     waiting, room = [], []
     by_score = built.rule.by_score
     for rung in built.paid[:1] if first_only and not built.rule.skips else built.paid:
         position = rung.rules.position
+        if position not in places:
+            continue
         remaining = purse.remaining_jobs(position)
         found = (
             standings.waiting(connection, built.row.id, position, by_score=by_score, limit=WINDOW)
@@ -98,10 +107,11 @@ class Dispatched:
 
 
 def promote(
-    connection: Connection, built: Built, purse: Purse, choices: Sequence[Choice], owner: str, places: Places[Ticket]
-) -> Dispatched:
-    """Act on choices, most urgent first, inside a write transaction, while there are places: decisions, and jobs under
-    lease put into `places`; what is known already is reused."""
+    connection: Connection, built: Built, purse: Purse, choices: Sequence[Choice], owner: str,
+    places: Places[Ticket] | Rooms,
+) -> Dispatched:  # fmt: skip
+    """Act on choices, most urgent first, inside a write transaction, while there are places: decisions, and jobs put
+    into `places`, under lease or offered to workers elsewhere; what is known already is reused."""
     done = Dispatched()
     if not choices:
         return done
@@ -124,7 +134,9 @@ def promote(
         ample = rung.cost_model.learnt and purse.fits({r: MARGIN * amount for r, amount in reservation.items()})
         group = places.find(choice.position, ample)
         if group is None:
-            break
+            if places.is_full:
+                break
+            continue
         decided.append((choice, "run", choice.why, None))
         group.reserve(1)
         key = rung.verifier.evidence_key(loaded[choice.id])
@@ -132,7 +144,10 @@ def promote(
         purse.reserve(choice.position, reservation)
     _decide(connection, built, decided)
     settle(connection, built, [Settling(c.id, c.position) for c, action, *_ in decided if action == "reuse"])
-    _start(connection, built, owner, loaded, started)
+    if isinstance(places, Rooms):
+        _offer(connection, built, started, places)
+    else:
+        _start(connection, built, owner, loaded, started)
     return done
 
 
@@ -174,6 +189,63 @@ def _start(
         one.group.jobs.append(ticket)
 
 
+def _offer(connection: Connection, built: Built, started: Sequence[_Started], rooms: Rooms) -> None:
+    """Jobs that workers elsewhere may take, reservations, and the candidates' new standing."""
+    if not started:
+        return
+    new = [
+        NewJob(built.row.id, built.rungs[one.choice.position].id, one.choice.id, 0, one.key.hash, one.choice.index)
+        for one in started
+    ]
+    ids = jobs.create_many(connection, new)
+    made = dict(zip(ids, started, strict=True))
+    offers.offer_many(
+        connection, {id_: offer_of(built.rungs[one.choice.position], one.declared) for id_, one in made.items()}
+    )
+    jobs.reserve_many(connection, built.row.id, {id_: one.reservation for id_, one in made.items()})
+    for position in sorted({one.choice.position for one in started}):
+        waiting = [one.choice.id for one in started if one.choice.position == position]
+        standings.update_alike(connection, built.row.id, waiting, standing=Standing.PENDING, position=position)
+    for id_, one in made.items():
+        out = Out(id_, one.choice.id, built.rungs[one.choice.position].id)
+        rooms.offered.append(Offered(out, one.choice.position, one.declared, one.reservation))
+
+
+def offer_queued(
+    connection: Connection, built: Built, purse: Purse, rooms: Rooms, preferred_only: bool = False
+) -> None:
+    """`take_queued` for workers elsewhere."""
+    found = []
+    for one in _ready(connection, built, purse, preferred_only):
+        position = one.rung.rules.position
+        if rooms.find(position, ample=False) is None:
+            if rooms.is_full:
+                break
+            continue
+        if not one.held:
+            jobs.reserve(connection, built.row.id, one.job_id, one.reservation)
+            purse.hold(one.reservation)
+        found.append(one)
+    offers.offer_many(connection, {one.job_id: offer_of(one.rung, one.declared) for one in found})
+    seen = offers.last_attempts(connection, [one.job_id for one in found])
+    for one in found:
+        out = Out(one.job_id, one.candidate_id, one.rung.id, seen.get(one.job_id, 0))
+        rooms.offered.append(Offered(out, one.rung.rules.position, one.declared, one.reservation))
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A job that was decided before, and that the budget holds. held: its reservation is in the ledger."""
+
+    job_id: int
+    rung: BuiltRung
+    candidate_id: int
+    candidate: Candidate
+    declared: Cost | None
+    reservation: Cost
+    held: bool
+
+
 def take_queued(
     connection: Connection, built: Built, purse: Purse, owner: str, slots: int, preferred_only: bool = False
 ) -> list[Ticket]:
@@ -181,12 +253,26 @@ def take_queued(
     first. What a person holds or has vetoed since is cancelled instead; what gave up and is tried again waits until the
     budget holds it. preferred_only: what a person promoted."""
     tickets: list[Ticket] = []
+    for one in _ready(connection, built, purse, preferred_only) if slots else ():
+        if (claim := jobs.claim(connection, one.job_id, owner)) is not None:
+            if not one.held:  # it gave up, and is to be tried again
+                jobs.reserve(connection, built.row.id, one.job_id, one.reservation)
+                purse.hold(one.reservation)
+            key = one.rung.verifier.evidence_key(one.candidate)
+            tickets.append(Ticket(claim, one.rung, one.candidate_id, one.candidate, key, one.declared, one.reservation))
+            if len(tickets) == slots:
+                break
+    return tickets
+
+
+def _ready(connection: Connection, built: Built, purse: Purse, preferred_only: bool) -> Iterator[_Ready]:
+    """Jobs that wait for their driver, most urgent first."""
     by_id = {r.id: r for r in built.rungs}
     queued = jobs.queued(connection, built.row.id)
     held_by_job = jobs.held(connection, built.row.id) if queued else {}
     wait: set[int] = set()  # rungs of which one did not fit
     for job_id, candidate_id, rung_id, _, priority in queued:
-        if len(tickets) == slots or (preferred_only and priority < jobs.PREFERRED):
+        if preferred_only and priority < jobs.PREFERRED:
             break
         if directives.word(connection, built.row.id, candidate_id).rests:
             jobs.cancel_queued(connection, job_id)
@@ -203,28 +289,24 @@ def take_queued(
         if not held and not purse.fits(reservation):
             wait.add(rung_id)
             continue
-        claim = jobs.claim(connection, job_id, owner)
-        if claim is not None:
-            if not held:  # it gave up, and is to be tried again
-                jobs.reserve(connection, built.row.id, job_id, reservation)
-                purse.hold(reservation)
-            key = rung.verifier.evidence_key(candidate)
-            tickets.append(Ticket(claim, rung, candidate_id, candidate, key, declared, reservation))
-    return tickets
+        yield _Ready(job_id, rung, candidate_id, candidate, declared, reservation, bool(held))
 
 
 def request_of(built: Built, tickets: Sequence[Ticket]) -> Request:
     """One process for jobs of one rung; each is verified as if it were alone."""
     rung = tickets[0].rung
     v = rung.verifier
-    checkpoints = tuple(checkpoints_of(built, tickets))
+    checkpoints = tuple(
+        adopt(home, one.claim.fence) for home, one in zip(homes_of(built, tickets), tickets, strict=True)
+    )
     batch = tuple(one.candidate for one in tickets)
     return Request(v.name, v.request_settings, batch, rung.limits, checkpoints=checkpoints, apart=len(tickets) > 1)
 
 
-def checkpoints_of(built: Built, tickets: Sequence[Ticket]) -> list[Path]:
-    root = built.scratch() / "checkpoints"
-    return [root / one.key.hash for one in tickets]
+def homes_of(built: Built, tickets: Sequence[Ticket]) -> list[Path]:
+    """Where all attempts under their keys leave what can be gone on from."""
+    scratch = built.scratch()
+    return [home_of(scratch, one.key.hash) for one in tickets]
 
 
 _Decided = tuple[Choice, str, str, int | None]  # choice, action, why, evidence reused

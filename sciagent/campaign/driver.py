@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Container, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,19 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built, open_stored
 from sciagent.campaign.collect import collect, reap
-from sciagent.campaign.dispatch import WINDOW, Dispatched, Ticket, choose, promote, request_of, take_queued
+from sciagent.campaign.dispatch import (
+    WINDOW,
+    Dispatched,
+    Ticket,
+    choose,
+    offer_queued,
+    promote,
+    request_of,
+    take_queued,
+)
 from sciagent.campaign.heartbeat import Heartbeat
 from sciagent.campaign.money import Purse
+from sciagent.campaign.offering import Outside, Rooms, queue_of, request_for_workers
 from sciagent.campaign.pace import Pace, Places
 from sciagent.campaign.prepare import prepare
 from sciagent.campaign.proposing import source_of
@@ -27,8 +38,9 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SciagentError, StaleLeaseError
+from sciagent.execution.executors import Executor
 from sciagent.execution.local import LocalPool
-from sciagent.store import campaigns, directives, jobs, queries, standings
+from sciagent.store import campaigns, directives, jobs, offers, queries, standings
 from sciagent.store import tables as t
 from sciagent.store.directives import Directive
 from sciagent.verification.host import Worker, sweep
@@ -37,20 +49,23 @@ if TYPE_CHECKING:
     from sciagent.campaign.pricing import Pricing
 
 BEGUN_SECONDS = 0.02  # a job claimed ahead that has run so long is written down as running
+LOOK_SECONDS = 0.05  # between looks for what workers elsewhere have ended; their word may come sooner
 LISTEN_SECONDS = 0.2  # between looks for what people said; besides, each dispatch looks
 PROPOSING = ("core_seconds", "llm_tokens")  # what a turn of the proposer takes, without a reservation
 
 
 class Driver:
-    """Steps one campaign. workers: jobs at once, default as in the spec.
+    """Steps one campaign. workers: jobs at once in the local pool, default as in the spec. executor: how workers
+    elsewhere are told; they find their jobs in the ledger, and the local pool has none.
 
     Use as a context manager: entering takes the driver lease and what dead drivers left, leaving gives it back.
 
     Raises CampaignError when a live driver holds the campaign.
     """
 
-    def __init__(self, built: Built, workers: int | None = None) -> None:
+    def __init__(self, built: Built, workers: int | None = None, executor: Executor | None = None) -> None:
         self.built = built
+        self._executor = executor
         self._own_workers = workers
         self._workers = workers or built.spec.workers
         self.owner = campaigns.new_owner()
@@ -83,6 +98,9 @@ class Driver:
             prepare(built.rungs)
             fast = [r.verifier.name for r in built.fast]
             paid = [r.verifier.name for r in built.paid]
+            if self._executor is not None:
+                self._executor.listen(built.row.id, self._bell)
+                undo.callback(self._executor.close)
             self._worker = Worker(built.scratch(), preload=fast)
             undo.callback(self._worker.close)
             self._source = source_of(built, self._lease, self._worker, self._bell)
@@ -95,6 +113,7 @@ class Driver:
                 self._pricing = _pricing_of(built, connection, self._purse)
                 self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == built.row.id)
                 self._hits = queries.hits(connection, built.row.id)
+                self._outside = self._look_outside(connection)
             self._pool: LocalPool[tuple[Ticket, ...]] = LocalPool(
                 self._workers, built.scratch(), preload=paid, bell=self._bell
             )
@@ -102,6 +121,16 @@ class Driver:
         self._heart = Heartbeat(built.ledger, self._lease, lambda: [k.claim for k in list(self._tickets.values())])
         self._heart.start()
         return self
+
+    def _look_outside(self, connection: Connection) -> Outside:
+        """What workers elsewhere have, from before; and what they have to know of the rungs. In a driver that runs its
+        jobs itself nothing more is theirs to take."""
+        built = self.built
+        if self._executor is None:
+            offers.withdraw(connection, built.row.id)
+        else:
+            campaigns.write_requests(connection, {one.id: request_for_workers(one) for one in built.paid})
+        return Outside(built, connection)
 
     def _release(self) -> None:
         with self.built.ledger.begin() as connection:
@@ -112,6 +141,8 @@ class Driver:
         self._pool.close()
         self._worker.close()
         self._heart.stop()
+        if self._executor is not None:
+            self._executor.close()
         if not self._heart.lost.is_set():
             with self.built.ledger.begin() as connection:
                 state = connection.execute(
@@ -156,12 +187,13 @@ class Driver:
             self._recall()
         if self._abort.is_set():
             self._pool.cancel()
+            self._outside.leave()
         asked, self._asks = self._asks, False
-        if not (asked and self._source.is_ready) and (self._pool.running or (asked and self._source.is_busy)):
+        if not (asked and self._source.is_ready) and (self._running or (asked and self._source.is_busy)):
             self._rest(wait)
         self._collect()
         if self._paused and not self._stop.is_set():
-            if not self._pool.running:
+            if not self._running:
                 self._stop.wait(wait)
             return None
         ending = self._ending()
@@ -170,16 +202,21 @@ class Driver:
         if ending is None:
             proposed = self._propose()
             started = self._dispatch()
-            if proposed or started or self._pool.running or (self._asks and self._source.is_busy):
+            if proposed or started or self._running or (self._asks and self._source.is_busy):
                 return None
             ending = self._nothing_left()
-        if self._pool.running:
+        if self._running:
             return None
         with self.built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             campaigns.set_state(connection, self.built.row.id, ending[0], ending[1])
             campaigns.log_event(connection, self.built.row.id, "ended", {"state": ending[0], "why": ending[1]})
         return ending[0]
+
+    @property
+    def _running(self) -> int:
+        """Jobs that are not over, here and elsewhere."""
+        return self._pool.running + self._outside.running
 
     def _listen(self, connection: Connection) -> None:
         """What people said since we last looked. They write to the ledger beside us, so it is read again."""
@@ -189,6 +226,7 @@ class Driver:
             self._told += said
             self._touch(one.candidate_id for one in said if one.candidate_id is not None)
             self._purse.refresh(self.built, connection)
+            self._outside.restate(connection)
             self._hits = queries.hits(connection, self.built.row.id)
             self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == self.built.row.id)
 
@@ -233,9 +271,11 @@ class Driver:
             with built.ledger.begin() as connection:
                 campaigns.log_event(connection, built.row.id, "amendment_not_taken_up", {"why": str(error)[:2000]})
             return
-        with built.ledger.read() as connection:
+        with built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
             self._purse.refresh(built, connection)
             self._pricing = _pricing_of(built, connection, self._purse)
+            self._outside = self._look_outside(connection)
         self._pool.resize(self._own_workers or built.spec.workers)
 
     def _ending(self) -> tuple[CampaignState, str] | None:
@@ -294,12 +334,15 @@ class Driver:
         """Until a job has finished or a model has answered, at most so long."""
         if self._unmarked(time.monotonic()):
             seconds = min(seconds, BEGUN_SECONDS)
+        if self._outside.running:
+            seconds = min(seconds, LOOK_SECONDS)
         self._bell.clear()  # before the look: what comes after it rings again
         if self._pool.completed.empty() and not (self._source.is_busy and self._source.is_ready):
             self._bell.wait(seconds)
 
     def _collect(self) -> None:
         """Write all that has come back, in one transaction, and which jobs that were claimed ahead run by now."""
+        self._settle_outside()
         done = []
         while (one := self._pool.next_completed()) is not None:
             done.append(one)
@@ -320,6 +363,22 @@ class Driver:
                 self._hits = queries.hits(connection, self.built.row.id)
         self._mark_begun()
 
+    def _settle_outside(self) -> None:
+        """What workers elsewhere have ended: its evidence is in the ledger, and its candidates are to be placed."""
+        if not self._outside.running:
+            return
+        with self.built.ledger.read() as connection:
+            ended = self._outside.poll(connection)
+        if not ended:
+            return
+        with self.built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            settled = self._outside.settle(connection, ended)
+            if self.built.spec.goal.kind == "hits" and any(one.position == self.built.terminal for one in settled):
+                self._hits = queries.hits(connection, self.built.row.id)
+        self._outside.account(self._purse, self._pace, ended)
+        self._touch(one.out.candidate_id for one in settled)
+
     def _mark_begun(self) -> None:
         """Who kills us from now on leaves these attempts running, not waiting. Those of milliseconds are not marked."""
         if begun := self._unmarked(time.monotonic() - BEGUN_SECONDS):
@@ -335,6 +394,11 @@ class Driver:
 
     def _recall(self) -> None:
         """What waits for a worker is queued again: nothing more is to be started."""
+        if self._executor is not None and self._outside.running:
+            with self.built.ledger.begin() as connection:
+                campaigns.check_driver(connection, self._lease)
+                withdrawn = offers.withdraw(connection, self.built.row.id)
+            self._outside.forget(withdrawn)
         if recalled := [ticket for group in self._pool.recall() for ticket in group]:
             with self.built.ledger.begin() as connection:
                 campaigns.check_driver(connection, self._lease)
@@ -345,6 +409,8 @@ class Driver:
     def _dispatch(self, preferred_only: bool = False) -> bool:
         """Give every worker something to do, and what is short something to go on with; True if anything was started
         or reused. preferred_only: with what a person promoted."""
+        if self._executor is not None:
+            return self._offer(self._executor, preferred_only)
         built, acted = self.built, False
         positions = [rung.rules.position for rung in built.paid]
         self._blocked = False
@@ -368,24 +434,47 @@ class Driver:
                 break
         return acted
 
-    def _promote(self, connection: Connection, wanted: int, places: Places[Ticket]) -> Dispatched:
+    def _offer(self, executor: Executor, preferred_only: bool) -> bool:
+        """Offer jobs to workers elsewhere, as many as they can take; True if any was offered or reused."""
+        built, acted = self.built, False
+        self._blocked = False
+        while True:
+            with built.ledger.begin() as connection:
+                campaigns.check_driver(connection, self._lease)
+                self._listen(connection)
+                if any(one.verb in (Verb.PAUSE, Verb.STOP) for one in self._told):
+                    return True  # obeyed in the next step
+                rooms = self._outside.rooms(connection, self._pace)
+                if rooms.is_full:
+                    return acted
+                offer_queued(connection, built, self._purse, rooms, preferred_only)
+                wanted = 0 if preferred_only else rooms.total
+                done = self._promote(connection, wanted, rooms)
+            self._blocked |= done.blocked
+            self._outside.add(rooms.offered)  # only after the commit: the ledger is the record
+            executor.wake(Counter(queue_of(built.rungs[one.position]) for one in rooms.offered))
+            acted |= bool(rooms.offered) or done.reused
+            if not done.reused:
+                return acted
+
+    def _promote(self, connection: Connection, wanted: int, places: Places[Ticket] | Rooms) -> Dispatched:
         """Start what the rule chooses. Where a rate holds back what is most urgent, what comes after it may go on."""
-        free, total = self._pool.free, Dispatched()
+        total = Dispatched()
         while wanted > 0:
-            chosen = self._choose(connection, wanted)
+            chosen = self._choose(connection, wanted, places.open)
             done = promote(connection, self.built, self._purse, chosen, self.owner, places)
             self._touch(one.id for one in chosen)
             total = Dispatched(total.reused or done.reused, total.blocked or done.blocked)
-            more = done.blocked and self._purse.has_rates and len(places.groups) < free
+            more = done.blocked and self._purse.has_rates and places.has_free
             if not more or len(chosen) < wanted or wanted > WINDOW:
                 break
             wanted *= 2
         return total
 
-    def _choose(self, connection: Connection, wanted: int) -> list[Choice]:
+    def _choose(self, connection: Connection, wanted: int, places: Container[int]) -> list[Choice]:
         if self._pricing is None:
-            return choose(connection, self.built, self._purse, wanted, self._holding)
-        chosen = self._pricing.choose(connection, self._purse, wanted, self._holding)
+            return choose(connection, self.built, self._purse, wanted, self._holding, places)
+        chosen = self._pricing.choose(connection, self._purse, wanted, self._holding, places)
         self._blocked |= self._pricing.blocked
         return chosen
 

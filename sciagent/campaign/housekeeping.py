@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import JobState
+from sciagent.execution.checkpoints import scratch_of
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 from sciagent.store.ledger import Ledger
@@ -57,7 +58,7 @@ def find(ledger: Ledger, keep_days: float | None, now: float | None = None) -> t
     """What would go. keep_days: files of evidence older than this go too, but for those of hits; None: none do."""
     now = time.time() if now is None else now
     root = ledger.artifacts.root
-    scratch = scratch_of(ledger)
+    scratch = scratch_of(ledger.artifacts)
     found, named, unnamed = [], 0, 0
     for batch in _batches(_stored(root)):
         with ledger.read() as connection:
@@ -80,12 +81,6 @@ def find(ledger: Ledger, keep_days: float | None, now: float | None = None) -> t
     found += _workers(scratch, now)
     found += _checkpoints(ledger, scratch / "checkpoints", now)
     return found, Count(named, unnamed)
-
-
-def scratch_of(ledger: Ledger) -> Path:
-    """Where jobs work; as `Built.scratch`."""
-    root = ledger.artifacts.root
-    return root.with_name(f"{root.name.removesuffix('-artifacts')}-scratch")
 
 
 def remove(ledger: Ledger, waste: Sequence[Waste], who: str, why: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ handed over in groups that share a process. No group or queue holds more than `A
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -73,13 +73,28 @@ class Places(Generic[T]):
     """Hands out the places of one dispatch: first the free workers, then what may wait beside them."""
 
     def __init__(self, pace: Pace, free: int, waiting: int) -> None:
-        self._pace, self._free, self._waiting = pace, free, waiting
+        self._pace, self._free, self._waiting, self._workers = pace, free, waiting, free
         self.groups: list[Group[T]] = []
 
     def alone(self, position: int, job: T) -> None:
         """A job that takes a free worker whatever else there is."""
         self._free -= 1
         self.groups.append(Group(position, 0, False, [job]))
+
+    @property
+    def open(self) -> Container[int]:
+        """Positions of the rungs whose jobs a worker here may take: all."""
+        return range(2**31)
+
+    @property
+    def has_free(self) -> bool:
+        """Whether a worker still has nothing to do."""
+        return len(self.groups) < self._workers
+
+    @property
+    def is_full(self) -> bool:
+        """Asked after `find` found nothing: there is no place for what is less urgent either."""
+        return True
 
     def find(self, position: int, ample: bool) -> Group[T] | None:
         """The group that takes the next job of a rung; None without a place. ample: the budget holds many like it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,8 +79,11 @@ class Pricing:
         """Something was written about these candidates."""
         self.market.touch(candidate_ids)
 
-    def choose(self, connection: Connection, purse: Purse, slots: int, features_only: bool) -> list[Choice]:
-        """At most `slots` choices, most urgent first. features_only: nothing that costs more than next to nothing."""
+    def choose(
+        self, connection: Connection, purse: Purse, slots: int, features_only: bool, places: Container[int]
+    ) -> list[Choice]:
+        """At most `slots` choices, most urgent first. features_only: nothing that costs more than next to nothing.
+        places: positions of rungs whose jobs somebody may take; what is for others waits."""
         self._catch_up(connection)
         found = self._known(slots)
         taken = {one.id for one in found}
@@ -111,7 +114,7 @@ class Pricing:
             if cost > left or purse.remaining_jobs(position) == 0:
                 self.blocked = True
                 continue
-            if board.pending[one.of] or id_ in taken:
+            if board.pending[one.of] or id_ in taken or position not in places:
                 waits.append(one)
                 continue
             left -= cost

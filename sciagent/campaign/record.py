@@ -12,27 +12,13 @@ from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.judge import Answer, Judgement, Place, judge, place, under
 from sciagent.domain.cost import Cost
 from sciagent.domain.directives import NOWHERE
-from sciagent.domain.evidence import EvidenceKey
+from sciagent.domain.evidence import EvidenceKey, Finding
 from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.states import Standing
 from sciagent.store import directives, evidence, jobs, standings
 from sciagent.store.evidence import NewEvidence, Recorded
 from sciagent.store.jobs import CostSeen
-from sciagent.store.ledger import Ledger
 from sciagent.verification.host import HostResult
-
-
-def store_files(ledger: Ledger, results: Sequence[HostResult]) -> list[tuple[tuple[str, str, int, str], ...]]:
-    """Put every artifact into the store (before the transaction that names it); the spooled files are removed."""
-    stored = []
-    for result in results:
-        rows = []
-        for file in result.files:
-            sha256, size = ledger.artifacts.put(file.path)
-            rows.append((file.name, sha256, size, file.media_type))
-            file.path.unlink(missing_ok=True)
-        stored.append(tuple(rows))
-    return stored
 
 
 @dataclass(frozen=True)
@@ -106,7 +92,7 @@ class Settling:
 
     candidate_id: int
     position: int
-    failed: HostResult | None = None
+    failed: Finding | None = None
     gave_up: Judgement | None = None
 
 
@@ -123,7 +109,7 @@ def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) 
     for one in settlings:
         answers = [a for a in said[one.candidate_id] if a.position <= one.position]
         if one.failed is not None and not any(a.position == one.position for a in answers):
-            f = one.failed.finding
+            f = one.failed
             judgement = one.gave_up or judge(built.rungs[one.position].rules, f.outcome, f.reason, f.detail, ())
             answers.append(Answer(one.position, judgement))
         places[one.candidate_id] = columns(place(built.rules, built.objectives, answers, words[one.candidate_id]))

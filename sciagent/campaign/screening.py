@@ -10,7 +10,7 @@ from typing import TypeVar
 from sciagent.campaign import safety
 from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.prepare import prepare
-from sciagent.campaign.record import Result, record_results, store_files
+from sciagent.campaign.record import Result, record_results
 from sciagent.campaign.resolving import Named
 from sciagent.campaign.spec_safety import SCREEN
 from sciagent.campaign.workbench import CampaignWorkbench
@@ -20,6 +20,7 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import ProposalIn, ProposalOut
 from sciagent.domain.states import AttemptState
 from sciagent.errors import UsageError
+from sciagent.execution.completing import store_files
 from sciagent.store import candidates, directives, evidence, jobs, standings
 from sciagent.store.campaigns import new_owner
 from sciagent.verification.host import Request, Worker

@@ -8,7 +8,7 @@ from sciagent.campaign import safety
 from sciagent.campaign.build import BuiltRung, built_rungs
 from sciagent.campaign.judge import Answer, judge, place
 from sciagent.campaign.prepare import prepare
-from sciagent.campaign.record import Result, answer_of, record_results, store_files
+from sciagent.campaign.record import Result, answer_of, record_results
 from sciagent.campaign.spec import CampaignSpec
 from sciagent.campaign.spec_safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
@@ -17,6 +17,7 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.states import AttemptState, Standing
 from sciagent.errors import InvalidCandidateError
+from sciagent.execution.completing import store_files
 from sciagent.store import candidates, evidence, jobs
 from sciagent.store.campaigns import log_event, new_owner
 from sciagent.store.ledger import Ledger

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign import newness, safety
 from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.judge import Answer, Place, judge, place
-from sciagent.campaign.record import Result, answer_of, columns, record_results, store_files
+from sciagent.campaign.record import Result, answer_of, columns, record_results
 from sciagent.campaign.spec_safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidates import Candidate
@@ -21,6 +21,7 @@ from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.states import AttemptState, Standing
 from sciagent.errors import InvalidCandidateError
+from sciagent.execution.completing import store_files
 from sciagent.store import candidates, evidence, jobs, standings
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now

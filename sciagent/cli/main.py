@@ -33,6 +33,7 @@ from sciagent.cli import (
     trace,
     verifiers,
     verify,
+    worker,
 )
 from sciagent.cli.common import Exit, put, say
 from sciagent.errors import SciagentError, UsageError
@@ -67,6 +68,7 @@ for module in (
     verifiers,
     models,
     serve_model,
+    worker,
     bench,
     gc,
     db,

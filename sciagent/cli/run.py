@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at once, this time only.")]
+ExecutorOption = Annotated[
+    str,
+    typer.Option(
+        "--executor", "-x", metavar="local|ledger",
+        help="Where paid rungs run: workers of this process, or those started with sciagent worker.",
+    ),
+]  # fmt: skip
 ReportOption = Annotated[
     Path | None, typer.Option("--report", help="Where the report goes; default: NAME.report.html.")
 ]
@@ -33,6 +40,7 @@ def run(
     file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
     ledger: LedgerOption = None,
     workers: WorkersOption = None,
+    executor: ExecutorOption = "local",
     report: ReportOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -53,13 +61,14 @@ def run(
     built, amended = create_or_open(opened, spec, source, who())
     for line in amended:
         say(f"amended: {line}")
-    _drive(built, workers, report, json, quiet)
+    _drive(built, workers, executor, report, json, quiet)
 
 
 def resume(
     name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
     ledger: LedgerOption = None,
     workers: WorkersOption = None,
+    executor: ExecutorOption = "local",
     report: ReportOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -73,7 +82,7 @@ def resume(
         row = pick_campaign(connection, name)
     if _wake(opened, row):
         return
-    _drive(open_stored(opened, row.name, who()), workers, report, json, quiet)
+    _drive(open_stored(opened, row.name, who()), workers, executor, report, json, quiet)
 
 
 def _wake(ledger: Any, row: Any) -> bool:
@@ -122,11 +131,12 @@ class Interrupts:
         self.show(text)
 
 
-def _drive(built: Built, workers: int | None, report: Path | None, json: bool, quiet: bool) -> None:
+def _drive(built: Built, workers: int | None, executor: str, report: Path | None, json: bool, quiet: bool) -> None:
     from sciagent.campaign.driver import Driver
     from sciagent.campaign.safety import note
     from sciagent.cli.progress import Progress
     from sciagent.domain.states import CampaignState
+    from sciagent.execution.executors import executor_of
     from sciagent.report import audit
     from sciagent.report.writer import GrowingReport, checked
     from sciagent.store import campaigns
@@ -140,7 +150,7 @@ def _drive(built: Built, workers: int | None, report: Path | None, json: bool, q
         n = len(built.rungs)
         say(f"starting {name}: {n} rung{'' if n == 1 else 's'}, ledger {built.ledger.url.render_as_string()}")
         say(_who_proposes(built))
-    driver, interrupts, told = Driver(built, workers=workers), 0, Interrupts()
+    driver, interrupts, told = Driver(built, workers, executor_of(executor)), 0, Interrupts()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         nonlocal interrupts

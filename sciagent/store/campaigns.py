@@ -101,6 +101,12 @@ def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     return [RungRow(*row) for row in connection.execute(query)]
 
 
+def write_requests(connection: Connection, by_rung: Mapping[int, Mapping[str, Any]]) -> None:
+    """What workers elsewhere have to know of the rungs: {rung id: settings with paths, and limits}."""
+    for rung_id, request in by_rung.items():
+        connection.execute(sa.update(t.rung).where(t.rung.c.id == rung_id).values(request=dict(request)))
+
+
 def amend(
     connection: Connection, row: CampaignRow, *, spec: Mapping[str, Any], spec_hash: str, source: str, base: str,
     changes: Sequence[tuple[str, Any, Any]], who: str, why: str,

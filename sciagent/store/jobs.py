@@ -73,7 +73,7 @@ def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
     j, now = t.job.c, db_now(connection)
     again = [
         {"of": there[one.place][0], "state": JobState.QUEUED, "priority": one.priority, "outcome": None,
-         "updated_at": now} for one in new if one.place in there
+         "queue": None, "updated_at": now} for one in new if one.place in there
     ]  # fmt: skip
     execute_many(connection, sa.update(t.job).where(j.id == sa.bindparam("of")), again)
     fresh = [one for one in new if one.place not in there]
@@ -156,7 +156,15 @@ def retry(connection: Connection, job_id: int, priority: float) -> None:
     connection.execute(
         sa.update(t.job)
         .where(j.id == job_id, j.state.in_([JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED]))
-        .values(state=JobState.QUEUED, priority=priority, outcome=None, kills=0, updated_at=db_now(connection))
+        .values(
+            state=JobState.QUEUED,
+            priority=priority,
+            outcome=None,
+            kills=0,
+            losses=0,
+            queue=None,
+            updated_at=db_now(connection),
+        )
     )
 
 
@@ -362,12 +370,17 @@ def kills_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
 
 
 def orphans(connection: Connection, campaign_id: int, owner: str) -> list[Any]:
-    """Live attempts of the campaign that belong to others than `owner`; who asks holds the driver lease:
+    """Live attempts of the campaign that belong to other drivers than `owner`; who asks holds the driver lease:
     (id, job id, fence, rung id, state, started at, last heartbeat)."""
     a = t.attempt.c
-    query = sa.select(a.id, a.job_id, a.fence, a.rung_id, a.state, a.started_at, a.heartbeat_at).where(
-        a.campaign_id == campaign_id, a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING]), a.owner != owner
-    )
+    query = (
+        sa.select(a.id, a.job_id, a.fence, a.rung_id, a.state, a.started_at, a.heartbeat_at)
+        .select_from(t.attempt.outerjoin(t.job, t.job.c.id == a.job_id))
+        .where(
+            a.campaign_id == campaign_id, a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING]), a.owner != owner,
+            t.job.c.queue.is_(None),  # what workers hold is theirs for as long as their leases run
+        )
+    )  # fmt: skip
     return list(connection.execute(query))
 
 
@@ -382,12 +395,12 @@ def take_back(connection: Connection, job_id: int, fence: int) -> None:
 
 
 def queued(connection: Connection, campaign_id: int) -> list[Any]:
-    """Jobs that were decided and wait for a worker: (job id, candidate id, rung id, replicate, priority), most urgent
-    first."""
+    """Jobs that were decided and wait for their driver, not for workers elsewhere: (job id, candidate id, rung id,
+    replicate, priority), most urgent first."""
     j = t.job.c
     query = (
         sa.select(j.id, j.candidate_id, j.rung_id, j.replicate, j.priority)
-        .where(j.campaign_id == campaign_id, j.state == JobState.QUEUED)
+        .where(j.campaign_id == campaign_id, j.state == JobState.QUEUED, j.queue.is_(None))
         .order_by(j.priority.desc(), j.id)
         .limit(1000)
     )
@@ -419,7 +432,7 @@ def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Se
             j.state == JobState.FAILED,
             j.outcome.in_(outcomes),
         )
-        .values(state=JobState.QUEUED, outcome=None, updated_at=db_now(connection))
+        .values(state=JobState.QUEUED, outcome=None, queue=None, updated_at=db_now(connection))
         .returning(j.candidate_id)
     )
     return [int(i) for i in changed.scalars()]

@@ -1,0 +1,203 @@
+"""Jobs of a campaign that workers elsewhere run: how many may be out, offered, and settled when they have ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.build import Built, BuiltRung
+from sciagent.campaign.judge import Judgement
+from sciagent.campaign.money import Purse
+from sciagent.campaign.pace import Group, Pace
+from sciagent.campaign.record import Settling, error, settle
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import Finding
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import JobState, Standing
+from sciagent.store import jobs, offers, standings, workers
+from sciagent.store.offers import Ended, Offer, Out
+
+ROOM_SECONDS = 2.0  # between looks for who works
+NOBODY = 1  # slots that are reckoned with while nobody serves a queue: something waits when somebody comes
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A job that is out. declared, reservation: as for a ticket of the local pool."""
+
+    out: Out
+    position: int
+    declared: Cost | None
+    reservation: Cost
+
+
+class Rooms:
+    """Hands out the places of one dispatch: so many more jobs of each rung may be out."""
+
+    def __init__(self, room: Mapping[int, int]) -> None:
+        self._room = dict(room)
+        self.offered: list[Offered] = []
+
+    @property
+    def open(self) -> frozenset[int]:
+        """Positions of the rungs that have a place."""
+        return frozenset(position for position, n in self._room.items() if n > 0)
+
+    @property
+    def is_full(self) -> bool:
+        return not self.open
+
+    @property
+    def has_free(self) -> bool:
+        """Whether another job may be out."""
+        return bool(self.open)
+
+    @property
+    def total(self) -> int:
+        """The most jobs that could be offered now."""
+        return max(self._room.values(), default=0)
+
+    def find(self, position: int, ample: bool) -> Group[Any] | None:
+        """A place for a job of this rung; the budget's reservations hold whoever runs it."""
+        if self._room.get(position, 0) <= 0:
+            return None
+        self._room[position] -= 1
+        return Group(position, 1, False)
+
+
+class Outside:
+    """What this campaign has out. A driver that takes over finds it in the ledger."""
+
+    def __init__(self, built: Built, connection: Connection) -> None:
+        self._built = built
+        self._positions = {r.id: r.rules.position for r in built.rungs}
+        self._out: dict[int, Offered] = {}
+        self._slots: dict[str, int] = {}
+        self._looked = -ROOM_SECONDS
+        found = offers.outstanding(connection, built.row.id)
+        held = jobs.held(connection, built.row.id) if found else {}
+        for one in found:
+            position = self._positions[one.rung_id]
+            self._out[one.job_id] = Offered(one, position, None, Cost(held.get(one.job_id)))
+
+    @property
+    def running(self) -> int:
+        return len(self._out)
+
+    def add(self, offered: Sequence[Offered]) -> None:
+        """These are out since the last commit."""
+        self._out.update({one.out.job_id: one for one in offered})
+
+    def leave(self) -> None:
+        """What runs elsewhere goes on; its results are taken in when somebody drives the campaign again."""
+        self._out.clear()
+
+    def forget(self, job_ids: Sequence[int]) -> None:
+        """These were withdrawn: they wait for a driver."""
+        for one in job_ids:
+            self._out.pop(one, None)
+
+    def restate(self, connection: Connection) -> None:
+        """The purse was read anew from the ledger: what is in it by now is not to be counted again."""
+        if not self._out:
+            return
+        seen, held = offers.last_attempts(connection, list(self._out)), jobs.held(connection, self._built.row.id)
+        for id_, one in self._out.items():
+            out = replace(one.out, seen=seen.get(id_, one.out.seen))
+            self._out[id_] = replace(one, out=out, reservation=Cost(held.get(id_)))
+
+    def rooms(self, connection: Connection, pace: Pace) -> Rooms:
+        """How many more jobs of each rung may be out: long ones as many as there are slots, so that the choice is made
+        when one is free; short ones twice as many, in groups where they are shorter still."""
+        if time.monotonic() - self._looked > ROOM_SECONDS:
+            self._slots, self._looked = workers.slots_by_queue(connection), time.monotonic()
+        out: dict[str, float] = {}
+        for one in self._out.values():
+            rung = self._built.rungs[one.position]
+            out[queue_of(rung)] = out.get(queue_of(rung), 0.0) + 1 / _share(pace, one.position)
+        rooms = {}
+        for rung in self._built.paid:
+            position, queue = rung.rules.position, queue_of(rung)
+            slots = max(self._slots.get(queue, 0), NOBODY)
+            rooms[position] = max(0, round((slots - out.get(queue, 0.0)) * _share(pace, position)))
+        return Rooms(rooms)
+
+    @property
+    def queues(self) -> dict[str, int]:
+        """Queues of this campaign, and how many slots serve each."""
+        return {queue_of(rung): self._slots.get(queue_of(rung), 0) for rung in self._built.paid}
+
+    def poll(self, connection: Connection) -> list[Ended]:
+        """Those that have ended since."""
+        return offers.ended(connection, {id_: one.out for id_, one in self._out.items()}) if self._out else []
+
+    def settle(self, connection: Connection, ended: Sequence[Ended]) -> list[Offered]:
+        """Work out where their candidates stand now, and write it."""
+        mine = [(one, self._out[one.job_id]) for one in ended]
+        settlings = [
+            _settling(one, offered)
+            for one, offered in mine
+            if one.state is not JobState.CANCELLED or self._waits(connection, offered)
+        ]
+        settle(connection, self._built, settlings)
+        return [offered for _, offered in mine]
+
+    def _waits(self, connection: Connection, offered: Offered) -> bool:
+        """Whether the candidate still waits for this rung; who cancelled a job may have sent it elsewhere."""
+        stands = standings.get(connection, self._built.row.id, offered.out.candidate_id)
+        return bool(stands["standing"] == Standing.PENDING and stands["position"] == offered.position)
+
+    def account(self, purse: Purse, pace: Pace, ended: Sequence[Ended]) -> None:
+        """After the commit: what they have cost, and what is not held for them any more."""
+        for one in ended:
+            offered = self._out.pop(one.job_id)
+            purse.spend(one.cost)
+            purse.release(offered.reservation)
+            if one.wall_seconds is not None and one.state is JobState.DONE:
+                pace.observe(offered.position, one.wall_seconds)
+            if one.state is JobState.DONE and offered.declared is not None:
+                self._built.rungs[offered.position].cost_model.observe(offered.declared, one.cost)
+
+
+def queue_of(rung: BuiltRung) -> str:
+    """Where workers find jobs of this rung."""
+    return str(rung.verifier.tier)
+
+
+def offer_of(rung: BuiltRung, declared: Cost | None) -> Offer:
+    """seconds: on one core, as learnt so far."""
+    expected = None if declared is None else rung.cost_model.expected(declared).get("core_seconds")
+    return Offer(queue_of(rung), expected, rung.limits.memory_mb)
+
+
+def request_for_workers(rung: BuiltRung) -> dict[str, object]:
+    """What the row of a rung tells workers elsewhere."""
+    limits = {"wall_seconds": rung.limits.wall_seconds, "memory_mb": rung.limits.memory_mb}
+    return {"settings": rung.verifier.request_settings, "limits": limits}
+
+
+def _share(pace: Pace, position: int) -> int:
+    """Jobs of a rung that keep one slot busy until the driver looks again."""
+    return pace.group(position) * (2 if pace.ahead(position) else 1)
+
+
+def _settling(one: Ended, offered: Offered) -> Settling:
+    out = offered.out
+    if one.state in (JobState.DONE, JobState.CANCELLED) or one.outcome is None:
+        return Settling(out.candidate_id, offered.position)
+    failed = Finding(str(out.candidate_id), one.outcome, reason=one.reason, detail=one.detail)
+    return Settling(out.candidate_id, offered.position, failed, _gave_up(one))
+
+
+def _gave_up(one: Ended) -> Judgement | None:
+    if one.state is not JobState.QUARANTINED:
+        return None
+    if one.reason is Reason.BAD_RESULT or one.kills + one.losses < 2:
+        return error(one.reason, one.detail)
+    lost = f"; {one.losses} attempts were lost with their workers" if one.losses else ""
+    last = f"{one.kills} killed theirs{lost}; the last: {one.outcome or Outcome.LOST} ({one.reason}): {one.detail}"
+    return error(Reason.KILLS_WORKERS, last)

@@ -1,0 +1,91 @@
+"""`sciagent worker`: run jobs of any campaign in the ledger."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import uuid
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from sciagent.cli.common import Exit, LedgerOption, open_ledger, say
+
+TIERS = ("simulation", "high_fidelity")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("worker", epilog="Example: sciagent worker --tier simulation --slots 4 --ledger postgresql://…")(worker)
+
+
+def worker(
+    tier: Annotated[
+        list[str] | None,
+        typer.Option("--tier", "-t", help=f"Of which jobs; may be repeated; default: {', '.join(TIERS)}."),
+    ] = None,
+    slots: Annotated[int, typer.Option("--slots", "-s", min=1, max=1024, help="Jobs at once.")] = 1,
+    memory_mb: Annotated[
+        int | None, typer.Option("--memory-mb", min=100, help="Of all slots together; default: that of the machine.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Unique; default: host, process and a random part.")
+    ] = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option("--scratch", help="Where jobs work, on a disk of this machine; default: beside the artifacts."),
+    ] = None,
+    idle_exit: Annotated[
+        float | None, typer.Option("--idle-exit", min=1, metavar="SECONDS", help="End after so long without a job.")
+    ] = None,
+    max_jobs: Annotated[int | None, typer.Option("--max-jobs", min=1, help="End after so many.")] = None,
+    ledger: LedgerOption = None,
+) -> None:
+    """Take jobs that campaigns offer (sciagent run --executor ledger), most urgent first, and write their results.
+
+    Ctrl-C (or SIGTERM) lets what runs finish; a second one gives it back for others to run. Start as many as you like,
+    on as many machines as reach the ledger and the folder of artifacts.
+    """
+    from sciagent.errors import UsageError
+    from sciagent.execution.checkpoints import scratch_of
+    from sciagent.execution.station import Station
+    from sciagent.store.workers import NewWorker
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    queues = tuple(tier or TIERS)
+    if unknown := sorted(set(queues) - set(TIERS)):
+        raise UsageError(f"--tier {unknown[0]}: one of {', '.join(TIERS)}")
+    opened = open_ledger(ledger)
+    host = socket.gethostname()
+    unique = name or f"{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+    new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory_mb or _memory_mb())
+    station = Station(
+        opened, new, scratch or scratch_of(opened.artifacts), idle_exit=idle_exit, max_jobs=max_jobs
+    )  # fmt: skip
+    interrupts = 0
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts == 1:
+            station.request_stop()
+            say("finishing what runs; once more gives it back")
+        elif interrupts == 2:
+            station.abort()
+        else:
+            os._exit(Exit.INTERRUPTED)
+
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, on_signal)
+    say(f"{unique} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
+    ran = station.serve()
+    say(f"{unique} ran {ran} job{'' if ran == 1 else 's'}")
+
+
+def _memory_mb() -> int:
+    import psutil
+
+    return int(psutil.virtual_memory().total / 1e6)

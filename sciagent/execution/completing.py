@@ -1,0 +1,165 @@
+"""A worker's last word on its jobs: evidence, artifacts, attempt, spend and the job's end in one fenced transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.cost import Cost
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.states import AttemptState, JobState
+from sciagent.execution.ending import TRIED_AGAIN, states_of
+from sciagent.execution.orders import Order
+from sciagent.store import evidence, jobs
+from sciagent.store import tables as t
+from sciagent.store.bulk import among, execute_many
+from sciagent.store.evidence import NewEvidence
+from sciagent.store.jobs import AttemptEnd, Bill, CostSeen, JobEnd
+from sciagent.store.ledger import Ledger
+from sciagent.verification.cost import unmeasured
+from sciagent.verification.host import HostResult
+
+Stored = tuple[tuple[str, str, int, str], ...]  # artifacts: (name, sha256, size, media type)
+
+
+def store_files(ledger: Ledger, results: Sequence[HostResult]) -> list[Stored]:
+    """Put every artifact into the store (before the transaction that names it); the spooled files are removed."""
+    stored = []
+    for result in results:
+        rows = []
+        for file in result.files:
+            sha256, size = ledger.artifacts.put(file.path)
+            rows.append((file.name, sha256, size, file.media_type))
+            file.path.unlink(missing_ok=True)
+        stored.append(tuple(rows))
+    return stored
+
+
+@dataclass(frozen=True)
+class Done:
+    """An order that was run. ended: its process was killed on purpose, because a person cancelled it, its lease was
+    lost, or the worker was told to stop."""
+
+    order: Order
+    result: HostResult
+    artifacts: Stored
+    ended: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.result.finding.outcome
+
+    @property
+    def is_evidence(self) -> bool:
+        return self.outcome.rule.is_evidence
+
+    @property
+    def cost(self) -> Cost:
+        """As measured; of one that was killed, the time that went by, for nobody measured it."""
+        if self.outcome is Outcome.LOST:
+            return self.result.cost or Cost(core_seconds=max(0.0, self.result.wall_seconds))
+        return self.result.cost + unmeasured(self.order.declared or {}, self.result.finding.spent)
+
+    def states(self, cancel: bool) -> tuple[JobState, AttemptState]:
+        """cancel: the ledger says that it is to be cancelled. A result that came before the cancellation reached the
+        engine was paid for, and is kept."""
+        if cancel:
+            late = (JobState.DONE, AttemptState.CANCELLED_LATE)
+            return late if self.is_evidence else (JobState.CANCELLED, AttemptState.CANCELLED)
+        return states_of(self.result.finding, self.order.kills + 1, self.ended)
+
+
+@dataclass(frozen=True)
+class Written:
+    """Job ids. mine: written under their fences. over: of these, those that will not be tried again. stale: refused,
+    because somebody else had taken over."""
+
+    mine: frozenset[int]
+    over: frozenset[int]
+    stale: frozenset[int]
+
+
+def complete(connection: Connection, done: Sequence[Done]) -> Written:
+    """Write all of it, once. Called again after a commit that nobody knows the end of, it writes nothing anew."""
+    by_id = {one.order.claim.job_id: one for one in done}
+    j = t.job.c
+    asked = connection.execute(
+        sa.select(j.id).where(among(connection, j.id, list(by_id)), j.cancel_requested).with_for_update()
+    ).scalars()
+    cancel = {int(one) for one in asked}
+    states = {id_: one.states(id_ in cancel) for id_, one in by_id.items()}
+    mine = jobs.finish_many(
+        connection,
+        [
+            JobEnd(one.order.claim, states[id_][0], one.outcome, int(one.outcome in TRIED_AGAIN and not one.ended))
+            for id_, one in by_id.items()
+        ],
+    )  # fmt: skip
+    ours = [one for id_, one in by_id.items() if id_ in mine]
+    jobs.end_attempts(connection, [_end(one, states[one.order.claim.job_id][1]) for one in ours])
+    jobs.book_many(connection, [_bill(one, one.cost) for one in ours])
+    if cancel & mine:
+        execute_many(
+            connection,
+            sa.update(t.job).where(j.id == sa.bindparam("of")),
+            [{"of": id_, "cancel_requested": False} for id_ in cancel & mine],
+        )
+    over = {id_ for id_ in mine if states[id_][0] is not JobState.QUEUED}
+    _record(connection, [one for id_, one in by_id.items() if id_ in over and one.is_evidence])
+    stale = _refuse(connection, [one for id_, one in by_id.items() if id_ not in mine])
+    return Written(frozenset(mine), frozenset(over), frozenset(stale))
+
+
+def _record(connection: Connection, good: Sequence[Done]) -> None:
+    """Evidence, and what it cost. Who comes second under one key (another campaign was faster) is dropped: the first
+    stands, and was computed under the same settings."""
+    new = [
+        NewEvidence(
+            one.result.finding, one.order.key, one.order.candidate_id, attempt_id=one.order.claim.attempt_id,
+            versions=one.result.versions, artifacts=one.artifacts,
+        ) for one in good
+    ]  # fmt: skip
+    evidence.record_or_keep(connection, new)
+    seen = []
+    for one in good:
+        order, v = one.order, one.order.task.verifier
+        if order.declared is not None:
+            actual = one.result.cost + (one.result.finding.spent or {})
+            ids = (order.candidate_id, order.claim.attempt_id)
+            seen.append(CostSeen(v.name, v.version, v.settings_hash, *ids, order.declared, actual))
+    jobs.observe_costs(connection, seen)
+
+
+def _refuse(connection: Connection, late: Sequence[Done]) -> list[int]:
+    """Results of those who come too late: nothing of them is kept but what they have cost, beyond what was booked when
+    they were taken for dead. One that we have written ourselves is none."""
+    if not late:
+        return []
+    a = t.attempt.c
+    query = sa.select(a.id, a.state, a.cost).where(
+        among(connection, a.id, [one.order.claim.attempt_id for one in late])
+    )
+    found = {int(id_): (AttemptState(state), cost) for id_, state, cost in connection.execute(query).all()}
+    open_ = (AttemptState.LOST, AttemptState.RUNNING)
+    stale = [one for one in late if found[one.order.claim.attempt_id][0] in open_]
+    jobs.end_attempts(connection, [_end(one, AttemptState.STALE) for one in stale])
+    bills = []
+    for one in stale:
+        booked = found[one.order.claim.attempt_id][1]
+        bills.append(_bill(one, Cost({k: max(0.0, v - booked.get(k, 0.0)) for k, v in one.cost.items()})))
+    jobs.book_many(connection, bills)
+    return [one.order.claim.job_id for one in stale]
+
+
+def _end(one: Done, state: AttemptState) -> AttemptEnd:
+    f = one.result.finding
+    return AttemptEnd(
+        one.order.claim.attempt_id, state, one.cost, one.result.wall_seconds, f.outcome, f.reason, f.detail
+    )  # fmt: skip
+
+
+def _bill(one: Done, cost: Cost) -> Bill:
+    return Bill(one.order.task.campaign_id, one.order.task.rung_id, one.order.claim.attempt_id, cost)

@@ -1,0 +1,28 @@
+"""What an attempt's outcome makes of its job: over, tried again, or quarantined. The same for whoever runs it."""
+
+from __future__ import annotations
+
+from sciagent.domain.evidence import Finding
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import AttemptState, JobState
+from sciagent.store import jobs
+
+TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)
+DEATHS = (
+    Reason.SIGNAL,
+    Reason.WORKER_DIED,
+    Reason.LEASE_EXPIRED,
+)  # of the process; all else is the plug-in's own fault
+
+
+def states_of(finding: Finding, kills: int, interrupted: bool) -> tuple[JobState, AttemptState]:
+    """kills: how many workers the job has killed, should this have been one. interrupted: whoever ran it killed it."""
+    outcome = finding.outcome
+    if outcome.rule.is_evidence:
+        return JobState.DONE, AttemptState.DONE
+    if outcome is Outcome.LOST and interrupted:
+        return JobState.QUEUED, AttemptState.CANCELLED
+    if outcome in TRIED_AGAIN:
+        gives_up = kills >= jobs.MAX_KILLS or finding.reason is Reason.BAD_RESULT  # it would say the same again
+        return (JobState.QUARANTINED if gives_up else JobState.QUEUED), AttemptState.FAILED
+    return JobState.FAILED, AttemptState.FAILED

@@ -1,0 +1,168 @@
+"""A slot of a worker: claims a job from the ledger, runs it in a process of its own, and writes what came of it."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import sqlalchemy as sa
+
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import Finding
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.execution.checkpoints import adopt, home_of, scratch_of
+from sciagent.execution.completing import Done, Written, complete, store_files
+from sciagent.execution.keeper import Held, Keeper
+from sciagent.execution.orders import CannotError, Order, Tasks
+from sciagent.store import campaigns, jobs, offers
+from sciagent.store.jobs import Claim
+from sciagent.store.ledger import Ledger
+from sciagent.verification.host import HostResult, Request, Worker
+from sciagent.verification.scratch import remove_folder
+
+log = logging.getLogger(__name__)
+MAX_PAUSE = 5.0  # seconds between tries while the database is away
+
+T = TypeVar("T")
+
+
+def patiently(work: Callable[[], T], stop: threading.Event | None = None) -> T:
+    """What `work` returns, tried again while the database is away. Raises its last error once `stop` is set."""
+    pause = 0.1
+    while True:
+        try:
+            return work()
+        except (sa.exc.OperationalError, sa.exc.InterfaceError) as error:
+            if stop is not None and stop.is_set():
+                raise
+            log.warning("the ledger is away, trying again in %.1f s: %s", pause, str(error).split("\n", 1)[0][:200])
+            time.sleep(pause * random.uniform(0.8, 1.2))
+            pause = min(2 * pause, MAX_PAUSE)
+
+
+class Runner:
+    """Used by one thread; `stop` from any. owner: of its leases. scratch: where jobs work, on a disk of this machine.
+    memory_mb: what a job may ask for at most. keeper: shared by the slots of a process; else one of its own."""
+
+    def __init__(
+        self, ledger: Ledger, owner: str, queues: Sequence[str], scratch: Path, *, memory_mb: int | None = None,
+        keeper: Keeper | None = None,
+    ) -> None:  # fmt: skip
+        self.owner, self._ledger, self._queues = owner, ledger, tuple(queues)
+        self._scratch, self._memory_mb = scratch, memory_mb
+        self._own_keeper = keeper is None
+        self._keeper = keeper or Keeper(ledger)
+        self._tasks = Tasks()
+        self._cannot: dict[int, str] = {}  # rungs that this worker cannot run, and why
+        self._worker: Worker | None = None
+        self._stop = threading.Event()
+
+    def run_next(self) -> int:
+        """Claim and run the most urgent job of the queues, or a group of short ones; how many jobs that was."""
+        claims = patiently(self._claim_next, self._stop)
+        return self._run(claims)
+
+    def run_job(self, job_id: int) -> bool:
+        """Run this job, if it waits still."""
+
+        def claim() -> list[Claim]:
+            with self._ledger.begin() as connection:
+                one = jobs.claim(connection, job_id, self.owner)
+            return [] if one is None else [one]
+
+        return bool(self._run(patiently(claim, self._stop)))
+
+    def stop(self) -> None:
+        """End what runs; it waits again for somebody else, who goes on from its checkpoint. Nothing more is taken."""
+        self._stop.set()
+        if self._worker is not None:
+            self._worker.cancel()
+
+    def close(self) -> None:
+        """Leave no process and no folder."""
+        if self._worker is not None:
+            self._worker.close()
+        if self._own_keeper:
+            self._keeper.close()
+
+    def _claim_next(self) -> list[Claim]:
+        if self._stop.is_set():
+            return []
+        with self._ledger.begin() as connection:
+            return offers.claim_next(connection, self._queues, self.owner, self._memory_mb, skip=list(self._cannot))
+
+    def _run(self, claims: list[Claim]) -> int:
+        if not claims:
+            return 0
+        try:
+            orders = patiently(lambda: self._orders(claims), self._stop)
+        except CannotError as error:
+            self._refuse(claims, str(error))
+            return 0
+        if self._worker is None:
+            self._worker = Worker(self._scratch, preload=[orders[0].task.verifier.name])
+        with self._keeper.holding(claims, self._worker.cancel) as held:
+            results = self._verify(orders)
+        self._write(orders, results, held)
+        return len(orders)
+
+    def _orders(self, claims: list[Claim]) -> list[Order]:
+        with self._ledger.read() as connection:
+            return self._tasks.orders(connection, claims)
+
+    def _verify(self, orders: list[Order]) -> list[HostResult]:
+        assert self._worker is not None
+        task, scratch = orders[0].task, scratch_of(self._ledger.artifacts)
+        folders = tuple(adopt(home_of(scratch, one.key.hash), one.claim.fence) for one in orders)
+        request = Request(
+            task.verifier.name, task.settings, tuple(one.candidate for one in orders), task.limits,
+            replicate=orders[0].key.replicate, checkpoints=folders, apart=len(orders) > 1,
+        )  # fmt: skip
+        try:
+            return self._worker.run(request)
+        except Exception as error:
+            log.exception("the host failed")
+            detail = f"{type(error).__name__}: {error}"
+            findings = [
+                Finding(o.candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=detail) for o in orders
+            ]
+            return [HostResult(one, Cost(), 0.0) for one in findings]
+
+    def _write(self, orders: list[Order], results: list[HostResult], held: Held) -> None:
+        files = store_files(self._ledger, results)
+        ended = bool(held.gone) or self._stop.is_set()
+        done = [Done(*parts, ended) for parts in zip(orders, results, files, strict=True)]
+
+        def write() -> Written:
+            with self._ledger.begin() as connection:
+                return complete(connection, done)
+
+        written = patiently(write)  # what was computed is not thrown away, however long the database is away
+        for one in done:
+            job_id = one.order.claim.job_id
+            finding = one.result.finding
+            log.info(
+                "job %d fence %d campaign %d: %s%s", job_id, one.order.claim.fence, one.order.task.campaign_id,
+                finding.outcome, " (refused: somebody else had taken over)" if job_id in written.stale else "",
+            )  # fmt: skip
+            if job_id in written.mine and (job_id in written.over or one.outcome is Outcome.CRASHED):
+                remove_folder(home_of(scratch_of(self._ledger.artifacts), one.order.key.hash))
+
+    def _refuse(self, claims: list[Claim], why: str) -> None:
+        """Give back what this worker cannot run, say so once, and take no more of that rung."""
+        log.error("%s", why)
+
+        def give_back() -> None:
+            with self._ledger.begin() as connection:
+                jobs.give_back(connection, claims)
+                for rung_id, campaign_id in offers.rungs_of(connection, [one.job_id for one in claims]).items():
+                    self._cannot[rung_id] = why
+                    payload = {"worker": self.owner, "rung_id": rung_id, "why": why[:2000]}
+                    campaigns.log_event(connection, campaign_id, "worker_cannot", payload)
+
+        patiently(give_back, self._stop)

@@ -1,0 +1,125 @@
+"""Who works: a row for each worker, kept fresh while it lives. What it runs stands in the jobs it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.states import JobState
+from sciagent.store import tables as t
+from sciagent.store.clock import db_now
+
+SEEN_SECONDS = 45.0  # without a word for so long it is taken for dead; it speaks every third of this
+
+
+@dataclass(frozen=True)
+class NewWorker:
+    """name: unique; the owners of its leases begin with it. slots: jobs at once. memory_mb: of all of them; None where
+    nobody said."""
+
+    name: str
+    host: str
+    pid: int
+    executor: str
+    queues: tuple[str, ...]
+    slots: int
+    memory_mb: int | None = None
+
+
+@dataclass(frozen=True)
+class WorkerRow(NewWorker):
+    started_at: datetime | None = None
+    seen_at: datetime | None = None
+    until: datetime | None = None
+    draining: bool = False
+    stopped_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Running:
+    """A job that a worker holds. owner: of its lease."""
+
+    owner: str
+    job_id: int
+    campaign: str
+    rung: str
+    candidate: str
+    since: datetime
+
+
+def register(connection: Connection, new: NewWorker) -> None:
+    """Say that it works; again after a connection was lost changes nothing but the time."""
+    w, now = t.worker.c, db_now(connection)
+    values = {**vars(new), "queues": list(new.queues), "seen_at": now, "until": now + timedelta(seconds=SEEN_SECONDS)}
+    changed = connection.execute(sa.update(t.worker).where(w.name == new.name).values(**values, stopped_at=None))
+    if not changed.rowcount:
+        connection.execute(sa.insert(t.worker).values(**values, started_at=now, draining=False))
+
+
+def seen(connection: Connection, name: str, slots: int | None = None) -> bool:
+    """It lives still, with so many slots; whether it shall take nothing new."""
+    w, now = t.worker.c, db_now(connection)
+    values = {"seen_at": now, "until": now + timedelta(seconds=SEEN_SECONDS)} | (
+        {} if slots is None else {"slots": slots}
+    )
+    changed = sa.update(t.worker).where(w.name == name).values(values).returning(w.draining)
+    return bool(connection.execute(changed).scalar_one_or_none())
+
+
+def stopped(connection: Connection, name: str) -> None:
+    """It has ended by itself."""
+    now = db_now(connection)
+    connection.execute(sa.update(t.worker).where(t.worker.c.name == name).values(until=now, stopped_at=now))
+
+
+def drain(connection: Connection, name: str, draining: bool = True) -> bool:
+    """It shall take nothing new, or may again; False where no such worker is known."""
+    changed = connection.execute(sa.update(t.worker).where(t.worker.c.name == name).values(draining=draining))
+    return changed.rowcount == 1
+
+
+def alive(connection: Connection) -> list[WorkerRow]:
+    """Those that were heard of lately, oldest first."""
+    w = t.worker.c
+    columns = [w[name] for name in WorkerRow.__dataclass_fields__]
+    query = sa.select(*columns).where(w.until > db_now(connection)).order_by(w.id)
+    rows = [dict(row) for row in connection.execute(query).mappings()]
+    return [WorkerRow(**row | {"queues": tuple(row["queues"])}) for row in rows]
+
+
+def slots_by_queue(connection: Connection) -> dict[str, int]:
+    """How many jobs of each queue could run at once now."""
+    found = dict[str, int]()
+    for one in alive(connection):
+        for queue in () if one.draining else one.queues:
+            found[queue] = found.get(queue, 0) + one.slots
+    return found
+
+
+def running(connection: Connection, limit: int = 1000) -> list[Running]:
+    """The jobs that workers hold, longest first."""
+    j, r, c, a = t.job.c, t.rung.c, t.campaign.c, t.attempt.c
+    query = (
+        sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at)
+        .select_from(
+            t.job.join(t.rung, r.id == j.rung_id).join(t.campaign, c.id == j.campaign_id)
+            .join(t.candidate, t.candidate.c.id == j.candidate_id)
+            .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
+        )
+        .where(j.state == JobState.RUNNING)
+        .order_by(a.started_at).limit(limit)
+    )  # fmt: skip
+    return [Running(*row) for row in connection.execute(query).all()]
+
+
+def depths(connection: Connection, queues: Sequence[str]) -> dict[str, int]:
+    """How many jobs wait in each queue."""
+    j = t.job.c
+    query = (
+        sa.select(j.queue, sa.func.count()).where(j.queue.in_(queues), j.state == JobState.QUEUED).group_by(j.queue)
+    )  # fmt: skip
+    return {str(queue): int(n) for queue, n in connection.execute(query).all()}
