@@ -100,7 +100,7 @@ def test_a_verifier_that_behaves_is_ok_with_its_cost_and_versions(worker: Worker
     assert result.finding.diagnostics == {"threads": "1", "cwd": ["checkpoint"], "warmed_in": worker.pid}
     assert 0.19 < result.cost["core_seconds"] < 0.5
     assert result.wall_seconds > 0.19
-    assert result.versions["misbehaving-verifiers"] == "0.3.1"
+    assert result.versions["misbehaving-verifiers"] == "0.4.0"
     assert {"python", "sciagent", "rdkit", "numpy"} <= set(result.versions)
     assert "not-installed-engine" not in result.versions
 

@@ -14,7 +14,7 @@ def test_an_installed_third_party_package_is_found_by_its_entry_points(misbehavi
     assert "bad.noop" in registry.verifier_names()
     kind = registry.verifier_class("bad.noop")
     assert kind.name == "bad.noop"
-    assert registry.provider("bad.noop") == "misbehaving-verifiers 0.3.1"
+    assert registry.provider("bad.noop") == "misbehaving-verifiers 0.4.0"
 
 
 def test_our_own_verifiers_stand_beside_it(misbehaving: Path) -> None:
