@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ from sciagent.execution.local import LocalPool
 from sciagent.store import campaigns, directives, jobs, offers, queries, standings
 from sciagent.store import tables as t
 from sciagent.store.directives import Directive
+from sciagent.store.engine import AWAY
 from sciagent.verification.host import Worker, sweep
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 BEGUN_SECONDS = 0.02  # a job claimed ahead that has run so long is written down as running
 LOOK_SECONDS = 0.05  # between looks for what workers elsewhere have ended; their word may come sooner
 LISTEN_SECONDS = 0.2  # between looks for what people said; besides, each dispatch looks
+INTERRUPTED = (CampaignState.INTERRUPTED, "interrupted")  # by a signal, not by somebody's word
 PROPOSING = ("core_seconds", "llm_tokens")  # what a turn of the proposer takes, without a reservation
 
 
@@ -84,7 +86,7 @@ class Driver:
         self._told: list[Directive] = []  # what people said and the driver has not acted on yet
         self._heard, self._listened = 0, 0.0
         self._paused, self._paused_at = False, 0.0
-        self._stopped_by = "interrupted"
+        self._stopped_by = INTERRUPTED[1]
 
     def __enter__(self) -> Driver:
         built = self.built
@@ -137,13 +139,20 @@ class Driver:
             campaigns.release_driver(connection, self._lease)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        self._source.close()
+        away = isinstance(
+            error, AWAY
+        )  # then the ledger stands as at the last commit, and a driver may go on from there
+        with suppress(*AWAY) if away else nullcontext():
+            self._source.close()
         self._pool.close()
         self._worker.close()
         self._heart.stop()
         if self._executor is not None:
             self._executor.close()
-        if not self._heart.lost.is_set():
+        if away:
+            with suppress(*AWAY):
+                self._release()
+        elif not self._heart.lost.is_set():
             with self.built.ledger.begin() as connection:
                 state = connection.execute(
                     sa.select(t.campaign.c.state).where(t.campaign.c.id == self.built.row.id)
@@ -152,7 +161,7 @@ class Driver:
                     campaigns.set_state(connection, self.built.row.id, CampaignState.FAILED, repr(error)[:500])
                 campaigns.release_driver(connection, self._lease)
 
-    def request_stop(self, why: str = "interrupted") -> None:
+    def request_stop(self, why: str = INTERRUPTED[1]) -> None:
         """Start nothing more; what runs may finish."""
         self._stopped_by = why
         self._stop.set()
@@ -211,6 +220,8 @@ class Driver:
             campaigns.check_driver(connection, self._lease)
             campaigns.set_state(connection, self.built.row.id, ending[0], ending[1])
             campaigns.log_event(connection, self.built.row.id, "ended", {"state": ending[0], "why": ending[1]})
+            if ending != INTERRUPTED:  # a dispatcher that is stopped goes on with it later
+                campaigns.host(connection, self.built.row.id, False)
         return ending[0]
 
     @property

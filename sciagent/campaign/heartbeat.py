@@ -6,11 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-import sqlalchemy as sa
-
 from sciagent.errors import StaleLeaseError
 from sciagent.store import campaigns, jobs
 from sciagent.store.campaigns import DRIVER_LEASE_SECONDS, DriverLease
+from sciagent.store.engine import AWAY
 from sciagent.store.jobs import Claim
 from sciagent.store.ledger import Ledger
 
@@ -60,6 +59,6 @@ class Heartbeat:
         except StaleLeaseError:
             self.lost.set()
             self._stop.set()
-        except sa.exc.OperationalError:
+        except AWAY:
             # the database is busy or away: the next beat tries again, and the lease says how long that may last
             return

@@ -58,6 +58,14 @@ def _tell(
     with opened.begin() as connection:
         row = pick_campaign(connection, name)
         driver = campaigns.driver_of(connection, row.id)
+        waits = verb == "stop" and (driver is None or not driver.alive) and campaigns.host(connection, row.id, False)
+    if waits:
+        if json:
+            put_json({"campaign": row.name, "told": verb, "driver": None, "running": 0})
+        else:
+            put(f"no dispatcher will take up {row.name} now; hand it in again with: sciagent submit {row.name}")
+        return
+    with opened.begin() as connection:
         if driver is None or not driver.alive:
             gone = f"; its driver on {driver.host} is gone" if driver is not None else ""
             raise UsageError(f'campaign "{row.name}" is not running ({row.state}{gone}): there is nothing to {verb}')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -15,6 +16,7 @@ from sciagent.cli.common import Exit, JsonOption, LedgerOption, open_ledger, put
 
 if TYPE_CHECKING:
     from sciagent.campaign.build import Built
+    from sciagent.campaign.driver import Driver
     from sciagent.campaign.spec_sources import OneProposerSpec
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
@@ -122,58 +124,69 @@ def _in_words(spec: OneProposerSpec) -> str:
 
 
 class Interrupts:
-    """Where a signal handler's words go: to the progress display, once there is one."""
+    """What Ctrl-C and SIGTERM do to a driver. show: where words to the user go."""
 
     def __init__(self) -> None:
         self.show: Callable[[str], None] = say
+        self.driver: Driver | None = None
+        self.count, self.stop = 0, threading.Event()
 
-    def __call__(self, text: str) -> None:
-        self.show(text)
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        self.stop.set()
+        if self.count == 1 and self.driver is not None:
+            self.driver.request_stop()
+            self.show("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
+        elif self.count == 2 and self.driver is not None:
+            self.driver.abort()
+        else:
+            os._exit(Exit.INTERRUPTED)  # the workers see their pipe close and end what they run
 
 
 def _drive(built: Built, workers: int | None, executor: str, report: Path | None, json: bool, quiet: bool) -> None:
+    from sciagent.campaign.build import open_stored
     from sciagent.campaign.driver import Driver
     from sciagent.campaign.safety import note
     from sciagent.cli.progress import Progress
     from sciagent.domain.states import CampaignState
     from sciagent.execution.executors import executor_of
+    from sciagent.execution.runner import patiently
     from sciagent.report import audit
     from sciagent.report.writer import GrowingReport, checked
     from sciagent.store import campaigns
+    from sciagent.store.engine import AWAY
 
     if unusual := note(built.spec):
         say(unusual)
-    name = built.row.name
+    ledger, name = built.ledger, built.row.name
     target = checked(report or Path(f"{name}.report.html"))
     growing = GrowingReport(built.ledger, name, target)
     if not (quiet or json):
         n = len(built.rungs)
         say(f"starting {name}: {n} rung{'' if n == 1 else 's'}, ledger {built.ledger.url.render_as_string()}")
         say(_who_proposes(built))
-    driver, interrupts, told = Driver(built, workers, executor_of(executor)), 0, Interrupts()
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts == 1:
-            driver.request_stop()
-            told("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
-        elif interrupts == 2:
-            driver.abort()
-        else:
-            os._exit(Exit.INTERRUPTED)  # the workers see their pipe close and end what they run
-
+    told = Interrupts()
     # before anything is started: a Ctrl-C during the start is a clean stop too
-    previous = {s: signal.signal(s, on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
+    previous = {s: signal.signal(s, told.on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with driver, Progress(built, driver, quiet or json) as progress:
-            told.show = progress.note
+        while True:
+            told.driver = Driver(built, workers, executor_of(executor))
+            try:
+                with told.driver, Progress(built, told.driver, quiet or json) as progress:
+                    told.show = progress.note
 
-            def step() -> None:
-                progress.step()
-                growing.step()
+                    def step(progress: Progress = progress) -> None:
+                        progress.step()
+                        growing.step()
 
-            ended = driver.run(step)
+                    ended = told.driver.run(step)
+                break
+            except AWAY as error:
+                if ledger.engine.dialect.name == "sqlite" or told.count:
+                    raise
+                told.show = say
+                say(f"the ledger is away; the campaign goes on when it is back: {str(error).splitlines()[0][:200]}")
+                built = patiently(lambda: open_stored(ledger, name, who()), told.stop)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

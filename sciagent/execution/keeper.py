@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import sqlalchemy as sa
-
 from sciagent.store import jobs, offers
+from sciagent.store.engine import AWAY
 from sciagent.store.jobs import Claim
 from sciagent.store.ledger import Ledger
 
@@ -72,7 +71,7 @@ class Keeper:
                     last = time.monotonic()
                 else:
                     self._look(mine)
-            except sa.exc.DBAPIError:
+            except AWAY:
                 continue  # the database is busy or away: the next round tries again
 
     def _beat(self, mine: Sequence[Held]) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import sqlalchemy as sa
-
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
@@ -20,6 +18,7 @@ from sciagent.execution.completing import Done, Written, complete, store_files
 from sciagent.execution.keeper import Held, Keeper
 from sciagent.execution.orders import CannotError, Order, Tasks
 from sciagent.store import campaigns, jobs, offers
+from sciagent.store.engine import AWAY
 from sciagent.store.jobs import Claim
 from sciagent.store.ledger import Ledger
 from sciagent.verification.host import HostResult, Request, Worker
@@ -37,7 +36,7 @@ def patiently(work: Callable[[], T], stop: threading.Event | None = None) -> T:
     while True:
         try:
             return work()
-        except (sa.exc.OperationalError, sa.exc.InterfaceError) as error:
+        except AWAY as error:
             if stop is not None and stop.is_set():
                 raise
             log.warning("the ledger is away, trying again in %.1f s: %s", pause, str(error).split("\n", 1)[0][:200])

@@ -9,11 +9,10 @@ import threading
 import time
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from sciagent.execution.keeper import Keeper
 from sciagent.execution.runner import Runner, patiently
 from sciagent.store import offers, workers
+from sciagent.store.engine import AWAY
 from sciagent.store.ledger import Ledger
 from sciagent.store.workers import SEEN_SECONDS, NewWorker
 
@@ -61,7 +60,7 @@ class Station:
         self._stop.set()
         beats.join(timeout=10)
         keeper.close()
-        with contextlib.suppress(sa.exc.DBAPIError), self._ledger.begin() as connection:
+        with contextlib.suppress(*AWAY), self._ledger.begin() as connection:
             workers.stopped(connection, new.name)
         return self.ran
 
@@ -93,7 +92,7 @@ class Station:
                 if now - reaped > REAP_SECONDS * random.uniform(0.8, 1.2):
                     reap(self._ledger)
                     reaped = now
-            except sa.exc.DBAPIError as error:
+            except AWAY as error:
                 log.warning("the ledger is away: %s", str(error).split("\n", 1)[0][:200])
 
     def _work(self, runner: Runner) -> None:
@@ -111,7 +110,7 @@ class Station:
                 else:
                     self._stop.wait(pause * random.uniform(0.8, 1.2))
                     pause = min(1.5 * pause, IDLE_SECONDS[1])
-        except sa.exc.DBAPIError:
+        except AWAY:
             if not self._stop.is_set():
                 raise
         finally:

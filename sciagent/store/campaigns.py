@@ -244,6 +244,24 @@ def release_driver(connection: Connection, lease: DriverLease) -> None:
     )
 
 
+def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:
+    """A dispatcher is to drive it, or no longer; whether that was otherwise before."""
+    c = t.campaign.c
+    changed = sa.update(t.campaign).where(c.id == campaign_id, c.hosted != hosted).values(hosted=hosted)
+    return connection.execute(changed).rowcount == 1
+
+
+def hosted(connection: Connection) -> list[tuple[int, str]]:
+    """(id, name) of the campaigns that a dispatcher is to drive and nobody drives now."""
+    c, now = t.campaign.c, db_now(connection)
+    query = sa.select(c.id, c.name, c.driver, c.driver_until).where(c.hosted == sa.true()).order_by(c.id)
+    return [
+        (int(id_), name)
+        for id_, name, driver, until in connection.execute(query).all()
+        if not (driver and until and until > now) or owner_is_dead(driver)
+    ]
+
+
 def log_event(connection: Connection, campaign_id: int | None, kind: str, payload: Mapping[str, Any]) -> None:
     values = {"campaign_id": campaign_id, "kind": kind, "payload": dict(payload), "at": db_now(connection)}
     connection.execute(sa.insert(t.event).values(values))

@@ -14,6 +14,9 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sciagent.errors import LedgerError, UsageError
 
 BUSY_SECONDS = 15
+
+# what is raised while the database is away, busy for too long, or has dropped the connection
+AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError)
 CACHE_KIB = 65536  # of pages a connection; the default, 2 MB, does not hold the inner pages of a large ledger
 
 # of 4 KiB in the log before they are written into the file; after the default, 1000, each page of an index is written

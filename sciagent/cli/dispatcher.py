@@ -1,0 +1,102 @@
+"""`sciagent submit` and `sciagent dispatcher`: campaigns that go on when the terminal closes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import uuid
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from sciagent.cli.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say, who
+
+
+def register(app: typer.Typer) -> None:
+    app.command("submit", epilog="Example: sciagent submit campaigns/quickstart.yaml")(submit)
+    app.command("dispatcher", epilog="Example: sciagent dispatcher --ledger postgresql://…")(dispatcher)
+
+
+def submit(
+    campaign: Annotated[str, typer.Argument(help="A YAML file, or the name of a campaign in the ledger.")],
+    ledger: LedgerOption = None,
+    as_who: WhoOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Hand a campaign to the dispatcher, which drives it to its end; see it with status, top and report.
+
+    The same file again, or the name, goes on with a campaign that was stopped or amended.
+    """
+    from sciagent.campaign.build import create_or_open, open_stored
+    from sciagent.campaign.load import load_spec
+    from sciagent.store import campaigns, workers
+
+    person, path = as_who or who(), Path(campaign)
+    opened = open_ledger(ledger, create=True)
+    if path.suffix in (".yaml", ".yml") or path.exists():
+        spec = load_spec(path)
+        built, amended = create_or_open(opened, spec, path.read_text(encoding="utf-8"), person)
+        for line in amended:
+            say(f"amended: {line}")
+    else:
+        built = open_stored(opened, campaign, person)
+    with opened.begin() as connection:
+        campaigns.host(connection, built.row.id, True)
+        campaigns.log_event(connection, built.row.id, "submitted", {"who": person})
+        driver = campaigns.driver_of(connection, built.row.id)
+        served = [one for one in workers.alive(connection) if one.executor == "dispatcher"]
+    name = built.row.name
+    if json:
+        put_json({"campaign": name, "dispatchers": len(served), "driven": bool(driver and driver.alive)})
+        return
+    put(f"submitted {name}; see: sciagent status {name}")
+    if driver is not None and driver.alive:
+        put(f"process {driver.pid} on {driver.host} drives it already")
+    elif not served:
+        put("no dispatcher is at work on this ledger; start one: sciagent dispatcher")
+
+
+def dispatcher(
+    executor: Annotated[
+        str, typer.Option("--executor", "-x", metavar="ledger|celery", help="How workers are told that there is work.")
+    ] = "ledger",
+    reports: Annotated[Path, typer.Option("--reports", help="Folder for the reports of campaigns.")] = Path(),
+    ledger: LedgerOption = None,
+) -> None:
+    """Drive submitted campaigns, each in a process of its own, and take back what lost workers held.
+
+    Several may run; a campaign is driven by one of them at a time. Ctrl-C or SIGTERM ends it cleanly, and the campaigns
+    go on when it is started again.
+    """
+    from sciagent.campaign.hosting import Host
+    from sciagent.cli.worker import TIERS
+    from sciagent.errors import UsageError
+    from sciagent.execution.executors import executor_of
+    from sciagent.store.workers import NewWorker
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    told = executor_of(executor)
+    if told is None:
+        raise UsageError("--executor local: a dispatcher runs no jobs itself; start sciagent worker beside it")
+    reports.mkdir(parents=True, exist_ok=True)
+    opened, host = open_ledger(ledger, create=True), socket.gethostname()
+    name = f"dispatcher:{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+    new = NewWorker(name, host, os.getpid(), "dispatcher", TIERS, 0)
+
+    def command(campaign: str) -> list[str]:
+        return [sys.executable, "-m", "sciagent", "resume", campaign, "--executor", executor, "--quiet"]
+
+    hosting = Host(opened, new, told, command, reports.resolve())
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        hosting.request_stop()
+
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, on_signal)
+    say(f"{name} drives what is submitted to {opened.url.render_as_string()}")
+    hosting.serve()

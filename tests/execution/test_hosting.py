@@ -1,0 +1,110 @@
+"""The dispatcher: submitted campaigns go on whoever dies, and stay stopped when a person stopped them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.store import campaigns, workers
+from sciagent.store import tables as t
+from sciagent.store.ledger import Ledger
+from tests.support.campaigns import environment, sciagent
+from tests.support.elsewhere import counts, molecules, until, whole, working, written
+from tests.support.plugins import misbehaving  # noqa: F401
+
+pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+
+
+def dispatcher(ledger: Ledger, folder: Path) -> subprocess.Popen[bytes]:
+    env = environment(SCIAGENT_LEDGER=str(ledger.url.database), SCIAGENT_ARTIFACTS=str(ledger.artifacts.root))
+    command = [sys.executable, "-m", "sciagent", "dispatcher", "--reports", "reports"]
+    with (folder / "dispatcher.log").open("ab") as log:
+        return subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True)
+
+
+def submit(ledger: Ledger, folder: Path, campaign: str = "elsewhere") -> dict:
+    found = sciagent(
+        "submit", campaign, "--json", cwd=folder, SCIAGENT_LEDGER=str(ledger.url.database),
+        SCIAGENT_ARTIFACTS=str(ledger.artifacts.root),
+    )  # fmt: skip
+    assert isinstance(found, dict)
+    return found
+
+
+def state(ledger: Ledger) -> tuple[str, bool]:
+    with ledger.read() as connection:
+        return tuple(connection.execute(sa.select(t.campaign.c.state, t.campaign.c.hosted)).one())
+
+
+def driver_pid(ledger: Ledger) -> int | None:
+    with ledger.read() as connection:
+        found = campaigns.driver_of(connection, 1)
+    return int(found.pid) if found is not None and found.alive else None
+
+
+def test_a_submitted_campaign_goes_on_when_its_driver_and_its_dispatcher_are_killed(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    written(ledger, tmp_path, molecules(8), settings="{seconds: 0.5, declared: 5}")
+    assert submit(ledger, tmp_path) == {"campaign": "elsewhere", "dispatchers": 0, "driven": False}
+    first = dispatcher(ledger, tmp_path)
+    with working(ledger, tmp_path):
+        pid = until(lambda: driver_pid(ledger))
+        assert submit(ledger, tmp_path) == {"campaign": "elsewhere", "dispatchers": 1, "driven": True}
+        until(lambda: counts(ledger, t.job.c.state).get("done", 0) >= 1)
+        os.kill(pid, signal.SIGKILL)
+        second = until(lambda: (now := driver_pid(ledger)) != pid and now)
+        first.kill()
+        first.wait()
+        until(lambda: driver_pid(ledger) is None, 10)  # it dies with whoever started it
+        third = dispatcher(ledger, tmp_path)
+        assert until(lambda: driver_pid(ledger)) != second
+        until(lambda: state(ledger) == ("finished", False))
+        third.terminate()
+        assert third.wait(timeout=60) == 0
+    whole(ledger, 8)
+    assert (tmp_path / "reports" / "elsewhere.report.html").exists()
+    with ledger.read() as connection:
+        assert connection.execute(sa.select(sa.func.max(t.job.c.attempts))).scalar_one() == 1
+        # one that was killed is taken for dead when it has not been heard of for a while
+        assert {one.pid for one in workers.alive(connection)} <= {first.pid}
+
+
+def test_a_dispatcher_that_is_told_to_stop_goes_on_later_and_a_person_s_stop_lasts(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    written(ledger, tmp_path, molecules(4), settings="{seconds: 0.2, declared: 5}")
+    submit(ledger, tmp_path)
+    first = dispatcher(ledger, tmp_path)
+    until(lambda: counts(ledger, t.job.c.state).get("queued"))
+    first.terminate()
+    assert first.wait(timeout=60) == 0
+    assert state(ledger) == ("interrupted", True) and driver_pid(ledger) is None
+    second = dispatcher(ledger, tmp_path)
+    until(lambda: driver_pid(ledger))
+    env = {"SCIAGENT_LEDGER": str(ledger.url.database), "SCIAGENT_ARTIFACTS": str(ledger.artifacts.root)}
+    sciagent("stop", "elsewhere", "--now", cwd=tmp_path, **env)
+    until(lambda: state(ledger) == ("interrupted", False))
+    assert b"elsewhere" in (tmp_path / "dispatcher.log").read_bytes()
+    submit(ledger, tmp_path)
+    with working(ledger, tmp_path):
+        until(lambda: state(ledger) == ("finished", False))
+    second.terminate()
+    assert second.wait(timeout=60) == 0
+    whole(ledger, 4)
+
+
+def test_a_campaign_that_waits_for_a_dispatcher_can_be_stopped(ledger: Ledger, tmp_path: Path) -> None:
+    written(ledger, tmp_path, molecules(1))
+    submit(ledger, tmp_path)
+    assert state(ledger) == ("created", True)
+    env = {"SCIAGENT_LEDGER": str(ledger.url.database)}
+    assert sciagent("stop", "elsewhere", "--json", cwd=tmp_path, **env)["driver"] is None
+    assert state(ledger) == ("created", False)
+    sciagent("stop", "elsewhere", cwd=tmp_path, expect=2, **env)
