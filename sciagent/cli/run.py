@@ -187,13 +187,13 @@ def _drive(built: Built, workers: int | None, executor: str, report: Path | None
                 told.show = say
                 say(f"the ledger is away; the campaign goes on when it is back: {str(error).splitlines()[0][:200]}")
                 built = patiently(lambda: open_stored(ledger, name, who()), told.stop)
+        with ledger.read() as connection:
+            row = campaigns.get(connection, name)
+            status = audit.status(connection, row)
+        growing.finish()  # a signal that comes now leaves no half a report
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-    with built.ledger.read() as connection:
-        row = campaigns.get(connection, name)
-        status = audit.status(connection, row)
-    growing.finish()
     if growing.fault:
         say(f"the report could not be written: {growing.fault}")
     if json:
