@@ -155,10 +155,11 @@ def _refuse(connection: Connection, late: Sequence[Done]) -> list[int]:
 
 
 def _end(one: Done, state: AttemptState) -> AttemptEnd:
-    f = one.result.finding
-    return AttemptEnd(
-        one.order.claim.attempt_id, state, one.cost, one.result.wall_seconds, f.outcome, f.reason, f.detail
-    )  # fmt: skip
+    """The time is that of the verification, where it is known, without the start of a process: drivers go by it when
+    they decide how many jobs share one."""
+    f, own = one.result.finding, one.result.own_seconds
+    took = one.result.wall_seconds if own is None else own
+    return AttemptEnd(one.order.claim.attempt_id, state, one.cost, took, f.outcome, f.reason, f.detail)
 
 
 def _bill(one: Done, cost: Cost) -> Bill:
