@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from sciagent.errors import UsageError
+
 DEFAULT_LEDGER = "sciagent.db"
 
 
@@ -26,6 +28,19 @@ def load(ledger: str | None = None) -> Settings:
         ledger=ledger or os.environ.get("SCIAGENT_LEDGER") or DEFAULT_LEDGER,
         artifacts=Path(artifacts) if artifacts else None,
     )
+
+
+def lease_seconds() -> float:
+    """How long a worker or a driver may be silent before its work is given to others: SCIAGENT_LEASE_SECONDS, else 60.
+    The same for all who share a ledger. Raises UsageError."""
+    given = os.environ.get("SCIAGENT_LEASE_SECONDS") or "60"
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 2 <= seconds <= 86400:
+        raise UsageError(f'SCIAGENT_LEASE_SECONDS="{given}": a number from 2 to 86400')
+    return seconds
 
 
 def cache_folder() -> Path:

@@ -18,13 +18,14 @@ from sciagent.execution.runner import patiently
 from sciagent.execution.station import reap
 from sciagent.store import campaigns, workers
 from sciagent.store.engine import AWAY
+from sciagent.store.jobs import LEASE_SECONDS
 from sciagent.store.ledger import Ledger
 from sciagent.store.workers import SEEN_SECONDS, NewWorker
 from sciagent.verification.processes import die_with
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0
-HEAL_SECONDS = 5.0  # between looks for leases that ran out, and for jobs whose wake-up was lost
+HEAL_SECONDS = min(5.0, LEASE_SECONDS / 4)  # between looks for leases that ran out, and for jobs whose wake-up was lost
 ENDS = (0, 3, 130)  # exit codes of a campaign that ended: with a hit, without one, told to stop
 MAX_FAILURES = 5  # in a row; then a person has to look
 PAUSE_SECONDS = 5.0  # after the first failure; twice as long after each further one

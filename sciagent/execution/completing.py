@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -145,11 +145,13 @@ def _refuse(connection: Connection, late: Sequence[Done]) -> list[int]:
     found = {int(id_): (AttemptState(state), cost) for id_, state, cost in connection.execute(query).all()}
     open_ = (AttemptState.LOST, AttemptState.RUNNING)
     stale = [one for one in late if found[one.order.claim.attempt_id][0] in open_]
-    jobs.end_attempts(connection, [_end(one, AttemptState.STALE) for one in stale])
-    bills = []
+    bills, ends = [], []
     for one in stale:
         booked = found[one.order.claim.attempt_id][1]
-        bills.append(_bill(one, Cost({k: max(0.0, v - booked.get(k, 0.0)) for k, v in one.cost.items()})))
+        whole = Cost({k: max(one.cost.get(k, 0.0), booked.get(k, 0.0)) for k in {*one.cost, *booked}})
+        ends.append(replace(_end(one, AttemptState.STALE), cost=whole))
+        bills.append(_bill(one, Cost({k: v - booked.get(k, 0.0) for k, v in whole.items()})))
+    jobs.end_attempts(connection, ends)
     jobs.book_many(connection, bills)
     return [one.order.claim.job_id for one in stale]
 

@@ -13,12 +13,13 @@ from sciagent.execution.keeper import Keeper
 from sciagent.execution.runner import Runner, patiently
 from sciagent.store import offers, workers
 from sciagent.store.engine import AWAY
+from sciagent.store.jobs import LEASE_SECONDS
 from sciagent.store.ledger import Ledger
 from sciagent.store.workers import SEEN_SECONDS, NewWorker
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = (0.05, 1.0)  # between looks of a slot that finds nothing, growing
-REAP_SECONDS = 5.0
+REAP_SECONDS = min(5.0, LEASE_SECONDS / 4)
 DRAIN_SECONDS = 2.0  # until a word from the ledger is heard
 
 

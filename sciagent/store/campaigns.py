@@ -16,10 +16,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
+from sciagent.settings import lease_seconds
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 
-DRIVER_LEASE_SECONDS = 60.0
+DRIVER_LEASE_SECONDS = lease_seconds()
 
 
 @dataclass(frozen=True)

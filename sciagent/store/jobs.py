@@ -10,13 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent import settings
 from sciagent.domain.states import ATTEMPT_TRANSITIONS, AttemptState, JobState, check_transition
 from sciagent.errors import LedgerError
 from sciagent.store import tables as t
 from sciagent.store.bulk import CHUNK, among, execute_many
 from sciagent.store.clock import db_now
 
-LEASE_SECONDS = 60.0
+LEASE_SECONDS = settings.lease_seconds()
 PREFERRED = 1e6  # priority of what a person promoted: before all that a rule chose
 MAX_KILLS = 2  # a candidate that kills two workers is quarantined
 

@@ -1,0 +1,395 @@
+"""What is lost when everything is killed at random: a campaign on real servers, and who ends them without a word.
+
+    python -m benchmarks.orchestration.chaos --jobs 600 --ledger postgresql --broker redis --out FILE.json
+
+A dispatcher drives the campaign, workers in processes of their own run its jobs, and a monkey kills (-9) workers, the
+dispatcher, the broker and the database, ends single slots, and stops workers for longer than a lease; whoever is gone
+is started again a moment later, as systemd or a container engine would. At the end there is an evidence row for each
+job, none twice, and no process is left; late results were refused, and are counted. A line says what was killed.
+
+The jobs are verifications of a rung that sleeps; leases last `--lease` seconds instead of a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import sqlalchemy as sa
+
+from sciagent.domain.states import AttemptState, JobState
+from sciagent.store import campaigns
+from sciagent.store import tables as t
+from sciagent.store.engine import AWAY
+from sciagent.store.ledger import Ledger
+from tests.support.elsewhere import molecules, written
+from tests.support.plugins import MISBEHAVING, forget_registry, install
+from tests.support.servers.postgres import own_postgres
+
+MARK = "SCIAGENT_CHAOS_MARK"  # in the environment of all that belongs to a run
+BACK_SECONDS = 1.0  # until whoever was killed is started again
+SETTLE_SECONDS = 30.0  # for what was started to end by itself
+
+
+@dataclass
+class Member:
+    """A process that is started again whenever it is gone."""
+
+    name: str
+    command: list[str]
+    folder: Path
+    environment: dict[str, str]
+    process: subprocess.Popen[bytes] | None = None
+    back_at: float = 0.0
+
+    def keep(self, now: float) -> None:
+        if self.process is not None and self.process.poll() is None:
+            return
+        if self.process is not None:
+            self.process, self.back_at = None, now + BACK_SECONDS
+        if now >= self.back_at:
+            with (self.folder / f"{self.name}.log").open("ab") as log:
+                self.process = subprocess.Popen(
+                    self.command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=log,
+                    stderr=log, start_new_session=True,
+                )  # fmt: skip
+
+    def kill(self) -> None:
+        """The process and all of its group, as a power cut would."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def end(self) -> None:
+        """As whoever shuts down a machine would."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            try:
+                self.process.wait(SETTLE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+
+@dataclass
+class Monkey:
+    """Does one thing at a time. lease: seconds; who is stalled is so for longer."""
+
+    workers: list[Member]
+    dispatcher: Member
+    ledger: Ledger
+    lease: float
+    chance: random.Random
+    database: Any = None
+    broker: Any = None
+    did: Counter[str] = field(default_factory=Counter)
+    stalled: dict[str, float] = field(default_factory=dict)
+
+    def act(self) -> str:
+        """What it did, in words."""
+        acts: list[tuple[int, Callable[[], str]]] = [
+            (4, self._worker), (3, self._stall), (2, self._slot), (2, self._dispatcher)
+        ]  # fmt: skip
+        if self.database is not None:
+            acts.append((1, lambda: self._server("database", self.database)))
+        if self.broker is not None:
+            acts.append((2, lambda: self._server("broker", self.broker)))
+        weights, what = zip(*acts, strict=True)
+        return self.chance.choices(what, weights)[0]()
+
+    def wake(self, now: float) -> None:
+        """Those whose time has come go on, as if nothing had been."""
+        for one in self.workers:
+            if one.name in self.stalled and self.stalled[one.name] <= now:
+                del self.stalled[one.name]
+                _signal_tree(one, signal.SIGCONT)
+
+    def _pick(self) -> Member | None:
+        there = [one for one in self.workers if one.process is not None and one.process.poll() is None]
+        there = [one for one in there if one.name not in self.stalled]
+        return self.chance.choice(there) if there else None
+
+    def _worker(self) -> str:
+        if (one := self._pick()) is None:
+            return ""
+        one.kill()
+        self.did["workers killed"] += 1
+        return f"killed {one.name}"
+
+    def _stall(self) -> str:
+        if (one := self._pick()) is None or len(self.stalled) > len(self.workers) // 2:
+            return ""
+        _signal_tree(one, signal.SIGSTOP)
+        self.stalled[one.name] = time.monotonic() + self.lease * 1.6
+        self.did["workers stalled"] += 1
+        return f"stalled {one.name} for {self.lease * 1.6:.1f} s"
+
+    def _slot(self) -> str:
+        """The process that forks the jobs of a slot. A job that has been under one before is spared: two are a kill too
+        many, and it would be quarantined, as it should be."""
+        if (one := self._pick()) is None or one.process is None or self._killed_before():
+            return ""
+        try:
+            below = psutil.Process(one.process.pid).children(recursive=True)
+            zygotes = [p for p in below if "sciagent.verification.zygote" in " ".join(p.cmdline())]
+            if not zygotes:
+                return ""
+            self.chance.choice(zygotes).kill()
+        except psutil.NoSuchProcess:
+            return ""
+        self.did["slots killed"] += 1
+        return f"killed a slot of {one.name}"
+
+    def _killed_before(self) -> bool:
+        try:
+            with self.ledger.read() as connection:
+                live = t.job.c.state.in_([JobState.QUEUED, JobState.RUNNING])
+                query = sa.select(t.job.c.id).where(live, t.job.c.kills > 0)
+                return connection.execute(query.limit(1)).first() is not None
+        except AWAY:
+            return True
+
+    def _dispatcher(self) -> str:
+        if self.dispatcher.process is None or self.dispatcher.process.poll() is not None:
+            return ""
+        self.dispatcher.kill()
+        self.did["dispatcher killed"] += 1
+        return "killed the dispatcher"
+
+    def _server(self, name: str, server: Any) -> str:
+        server.kill()
+        time.sleep(self.chance.uniform(0.2, 2.0))
+        server.start()
+        self.did[f"{name} killed"] += 1
+        return f"killed the {name}"
+
+
+def _signal_tree(one: Member, number: int) -> None:
+    """A frozen machine: the worker and all it has started."""
+    if one.process is None or one.process.poll() is not None:
+        return
+    try:
+        root = psutil.Process(one.process.pid)
+        for process in [root, *root.children(recursive=True)]:
+            process.send_signal(number)
+    except psutil.NoSuchProcess:
+        return
+
+
+def left(mark: str) -> list[str]:
+    """Command lines of the processes that bear the mark."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(" ".join(process.cmdline()))
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def run(
+    n: int, database: str, broker: str, folder: Path, *, lease: float, every: float, n_workers: int, seed: int,
+    minutes: float, say: Callable[[str], None],
+) -> dict[str, Any]:  # fmt: skip
+    """The counts at the end. Raises SystemExit if anything was lost, done twice, or left."""
+    mark = uuid.uuid4().hex
+    site = folder / "site"
+    install(MISBEHAVING, site)
+    sys.path.insert(0, str(site))
+    inherited = os.environ.get("PYTHONPATH")
+    here = os.pathsep.join([str(site), *([inherited] if inherited else [])])
+    forget_registry()
+    chance = random.Random(seed)
+    with ExitStack() as stack:
+        stack.callback(sys.path.remove, str(site))
+        server = stack.enter_context(own_postgres()) if database == "postgresql" else None
+        url = str(folder / "ledger.db")
+        if server is not None:
+            url = server.url
+            _upgrade(url)
+        queue = _broker(broker, stack)
+        environment = dict(
+            os.environ, PYTHONPATH=here, OMP_NUM_THREADS="1", SCIAGENT_LEDGER=url,
+            SCIAGENT_ARTIFACTS=str(folder / "artifacts"), SCIAGENT_LEASE_SECONDS=str(lease),
+        ) | {MARK: mark}  # fmt: skip
+        executor = "ledger"
+        if queue is not None:
+            environment["SCIAGENT_BROKER"], executor = queue.url, "celery"
+        ledger = Ledger(url, artifacts=folder / "artifacts")
+        stack.callback(ledger.close)
+        built = written(ledger, folder, molecules(n), settings="{seconds: 0.3, declared: 5}", name="chaos")
+        with ledger.begin() as connection:
+            campaigns.host(connection, built.row.id, True)
+        me = [sys.executable, "-m", "sciagent"]
+        workers = [
+            Member(f"worker-{i}", [*me, "worker", "--slots", "2", *_told(executor), "--scratch", str(folder / f"s{i}")],
+                   folder, environment)
+            for i in range(n_workers)
+        ]  # fmt: skip
+        dispatcher = Member("dispatcher", [*me, "dispatcher", "--executor", executor], folder, environment)
+        members = [dispatcher, *workers]
+        for one in members:
+            stack.callback(one.end)
+        monkey = Monkey(workers, dispatcher, ledger, lease, chance, server, queue)
+        began = time.monotonic()
+        deadline, next_act = began + 60 * minutes, began + 10.0
+        while not _is_over(ledger):
+            now = time.monotonic()
+            if now > deadline:
+                raise SystemExit(f"not over after {minutes} minutes: {counted(ledger)}")
+            for one in members:
+                one.keep(now)
+            monkey.wake(now)
+            if now > next_act:
+                next_act = now + chance.uniform(0.5, 1.5) * every
+                if done := monkey.act():
+                    say(f"{now - began:6.1f} s  {done}; {_progress(ledger)}")
+            time.sleep(0.1)
+        took = time.monotonic() - began
+        monkey.wake(float("inf"))
+        time.sleep(lease / 2)  # for results that come late
+        for one in members:
+            one.end()
+        end = time.monotonic() + SETTLE_SECONDS
+        while (still := left(mark)) and time.monotonic() < end:
+            time.sleep(0.2)
+        found = counted(ledger)
+    found |= {
+        "seconds": round(took, 1), "did": dict(monkey.did), "left": still, "ledger": database, "broker": broker,
+        "lease_seconds": lease, "seed": seed, "workers": n_workers,
+    }  # fmt: skip
+    check(found, n)
+    return found
+
+
+def _told(executor: str) -> list[str]:
+    return [] if executor == "ledger" else ["--executor", executor]
+
+
+def _upgrade(url: str) -> None:
+    from sciagent.store import engine, migrate
+
+    made = engine.connect(engine.ledger_url(url))
+    migrate.upgrade(made)
+    made.dispose()
+
+
+def _broker(name: str, stack: ExitStack) -> Any:
+    if name == "none":
+        return None
+    if name == "redis":
+        from tests.support.servers.valkey import own_valkey
+
+        return stack.enter_context(own_valkey())
+    from tests.support.servers.rabbitmq import own_rabbitmq
+
+    return stack.enter_context(own_rabbitmq())
+
+
+def _is_over(ledger: Ledger) -> bool:
+    try:
+        with ledger.read() as connection:
+            return connection.execute(sa.select(t.campaign.c.state)).scalar_one() in ("finished", "budget_spent")
+    except AWAY:
+        return False
+
+
+def _progress(ledger: Ledger) -> str:
+    try:
+        with ledger.read() as connection:
+            query = sa.select(t.job.c.state, sa.func.count()).group_by(t.job.c.state)
+            return ", ".join(f"{n} {state}" for state, n in connection.execute(query).all())
+    except AWAY:
+        return "the ledger is away"
+
+
+def counted(ledger: Ledger) -> dict[str, Any]:
+    """What the ledger says of the campaign."""
+    a, paid = t.attempt.c, t.evidence.c.verifier == "bad.remote"
+    with ledger.read() as connection:
+        jobs = dict(connection.execute(sa.select(t.job.c.state, sa.func.count()).group_by(t.job.c.state)).all())
+        rows = connection.execute(sa.select(sa.func.count()).where(paid)).scalar_one()
+        of = t.evidence.c.candidate_id
+        different = connection.execute(sa.select(sa.func.count(of.distinct())).where(paid)).scalar_one()
+        query = sa.select(a.state, sa.func.count()).where(a.job_id.is_not(None)).group_by(a.state)
+        attempts = dict(connection.execute(query).all())
+        booked = connection.execute(sa.select(sa.func.sum(t.spend.c.amount))).scalar_one() or 0.0
+        costs = connection.execute(sa.select(a.cost)).scalars().all()
+        held = sa.select(sa.func.count()).where(t.reservation.c.released_at.is_(None))
+        kept = connection.execute(held).scalar_one()
+        places = sa.select(t.campaign_candidate.c.standing, sa.func.count()).group_by(t.campaign_candidate.c.standing)
+        standings = dict(connection.execute(places).all())
+    return {
+        "jobs": jobs, "evidence": rows, "different": different, "attempts": attempts,
+        "refused": attempts.get(AttemptState.STALE, 0), "lost": attempts.get(AttemptState.LOST, 0),
+        "booked_core_seconds": round(booked, 3),
+        "cost_of_attempts": round(sum(c.get("core_seconds", 0) for c in costs), 3),
+        "reservations_held": kept, "standings": standings,
+    }  # fmt: skip
+
+
+def check(found: dict[str, Any], n: int) -> None:
+    """Raises SystemExit where something was lost, done twice, or left."""
+    wrong = []
+    if found["jobs"] != {"done": n}:
+        wrong.append(f"jobs {found['jobs']}, not {n} done")
+    if found["evidence"] != n or found["different"] != n:
+        wrong.append(f"{found['evidence']} evidence rows of {found['different']} candidates, not {n}")
+    if found["standings"] != {"settled": n}:
+        wrong.append(f"candidates {found['standings']}")
+    if abs(found["booked_core_seconds"] - found["cost_of_attempts"]) > 0.01:
+        wrong.append("what was booked is not what the attempts have cost")
+    if found["reservations_held"]:
+        wrong.append(f"{found['reservations_held']} reservations are still held")
+    if found["left"]:
+        wrong.append(f"processes are left: {found['left'][:5]}")
+    if wrong:
+        raise SystemExit("; ".join(wrong) + f"\n{json.dumps(found, indent=1)}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=600)
+    parser.add_argument("--ledger", choices=("sqlite", "postgresql"), default="postgresql")
+    parser.add_argument("--broker", choices=("none", "redis", "rabbitmq"), default="redis")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--lease", type=float, default=6.0)
+    parser.add_argument("--every", type=float, default=4.0, help="seconds between what the monkey does, on average")
+    parser.add_argument("--minutes", type=float, default=20.0, help="at most")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="a folder for the ledger and the logs; default: removed at the end")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="sciagent-chaos-") as name:
+        folder = given.keep or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        found = run(
+            given.jobs, given.ledger, given.broker, folder, lease=given.lease, every=given.every,
+            n_workers=given.workers, seed=given.seed, minutes=given.minutes,
+            say=lambda text: print(text, file=sys.stderr, flush=True),  # noqa: T201
+        )  # fmt: skip
+    text = json.dumps(found, indent=1)
+    print(text)  # noqa: T201
+    if given.out:
+        given.out.write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
