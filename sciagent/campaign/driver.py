@@ -94,7 +94,7 @@ class Driver:
             self._lease = campaigns.take_driver(connection, built.row.id, self.owner)
             self._heard = directives.last(connection, built.row.id)  # what came before was said to an earlier driver
         with ExitStack() as undo:  # of a start that fails half way: the campaign is as it was
-            undo.callback(self._release)
+            undo.callback(self.release)
             self.reaped = reap(built, self._lease)
             sweep(built.scratch())
             prepare(built.rungs)
@@ -134,7 +134,8 @@ class Driver:
             campaigns.write_requests(connection, {one.id: request_for_workers(one) for one in built.paid})
         return Outside(built, connection)
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Give the lease back, if it is still ours; for who leaves while the ledger is away, and could not."""
         with self.built.ledger.begin() as connection:
             campaigns.release_driver(connection, self._lease)
 
@@ -151,7 +152,7 @@ class Driver:
             self._executor.close()
         if away:
             with suppress(*AWAY):
-                self._release()
+                self.release()
         elif not self._heart.lost.is_set():
             with self.built.ledger.begin() as connection:
                 state = connection.execute(

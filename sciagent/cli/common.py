@@ -35,10 +35,11 @@ WhoOption = Annotated[
 ]
 
 
-def open_ledger(url: str | None, create: bool = False) -> Any:
+def open_ledger(url: str | None, create: bool = False, idle_seconds: float | None = None) -> Any:
     """The ledger at the code's revision; says so if SQLite was copied and upgraded.
 
-    create: whether a SQLite file that does not exist is made. Raises UsageError if it is not.
+    create: whether a SQLite file that does not exist is made. Raises UsageError if it is not. idle_seconds: how long a
+    transaction may be silent on PostgreSQL.
     """
     from sciagent.errors import UsageError
     from sciagent.store.engine import ledger_url
@@ -48,7 +49,7 @@ def open_ledger(url: str | None, create: bool = False) -> Any:
     found = ledger_url(settings.ledger)
     if not create and found.get_backend_name() == "sqlite" and not Path(str(found.database)).exists():
         raise UsageError(f"no ledger at {found.database}; name one with --ledger, or start with: sciagent run FILE")
-    ledger = Ledger(settings.ledger, settings.artifacts)
+    ledger = Ledger(settings.ledger, settings.artifacts, idle_seconds)
     if ledger.copy_taken:
         say(f"the ledger was upgraded; a copy from before is at {ledger.copy_taken}")
     return ledger

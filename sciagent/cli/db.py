@@ -1,8 +1,9 @@
-"""`sciagent db upgrade | current | check`."""
+"""`sciagent db upgrade | current | check | backup`."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +16,7 @@ def register(app: typer.Typer) -> None:
     db.command("upgrade")(upgrade)
     db.command("current")(current)
     db.command("check")(check)
+    db.command("backup", epilog="Example: sciagent db backup ledger.2026-11-22.dump")(backup)
     app.add_typer(db, name="db")
 
 
@@ -34,6 +36,20 @@ def upgrade(ledger: LedgerOption = None) -> None:
     put(f"{before or 'empty'} -> {migrate.current(engine)}")
     if copy:
         say(f"a copy from before is at {copy}")
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="Where it goes; refused if it is there.")], ledger: LedgerOption = None
+) -> None:
+    """Copy the ledger as it is at this moment, while campaigns run. Copy the folder of artifacts afterwards.
+
+    SQLite: a database file. PostgreSQL: an archive for pg_restore, made by pg_dump.
+    """
+    from sciagent.store.backup import back_up
+    from sciagent.store.engine import ledger_url
+
+    back_up(ledger_url(load(ledger).ledger), file)
+    put(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
 
 
 def current(ledger: LedgerOption = None, json: JsonOption = False) -> None:

@@ -186,6 +186,7 @@ def _drive(built: Built, workers: int | None, executor: str, report: Path | None
                     raise
                 told.show = say
                 say(f"the ledger is away; the campaign goes on when it is back: {str(error).splitlines()[0][:200]}")
+                patiently(told.driver.release, told.stop)
                 built = patiently(lambda: open_stored(ledger, name, who()), told.stop)
         with ledger.read() as connection:
             row = campaigns.get(connection, name)

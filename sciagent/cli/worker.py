@@ -52,13 +52,14 @@ def worker(
     from sciagent.errors import UsageError
     from sciagent.execution.checkpoints import scratch_of
     from sciagent.execution.station import Station
+    from sciagent.store.jobs import LEASE_SECONDS
     from sciagent.store.workers import NewWorker
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     queues = tuple(tier or TIERS)
     if unknown := sorted(set(queues) - set(TIERS)):
         raise UsageError(f"--tier {unknown[0]}: one of {', '.join(TIERS)}")
-    opened = open_ledger(ledger)
+    opened = open_ledger(ledger, idle_seconds=LEASE_SECONDS)
     host = socket.gethostname()
     unique = name or f"{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
     new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory_mb or _memory_mb())

@@ -40,11 +40,15 @@ def ledger_url(text: str) -> URL:
     return url
 
 
-def connect(url: URL) -> Engine:
-    """An engine whose write transactions begin at once (`BEGIN IMMEDIATE`) and wait for others."""
+def connect(url: URL, idle_seconds: float | None = None) -> Engine:
+    """An engine whose write transactions begin at once (`BEGIN IMMEDIATE`) and wait for others.
+
+    idle_seconds: PostgreSQL ends a transaction in which nothing has been said for so long, so that a process that was
+    frozen holds nobody up; None for those that think while they hold one.
+    """
     if url.get_backend_name() == "postgresql":
         try:
-            return sa.create_engine(url, pool_pre_ping=True)
+            return sa.create_engine(url, pool_pre_ping=True, connect_args=_reachable(idle_seconds) | dict(url.query))
         except ModuleNotFoundError as error:
             raise LedgerError("PostgreSQL needs an extra: pip install 'sciagent[postgres]'") from error
     # the connection used last is used next: a write through another one empties the page cache of all the rest
@@ -72,6 +76,18 @@ def connect(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def _reachable(idle_seconds: float | None) -> dict[str, Any]:
+    """Both ends notice within half a minute that the other cannot be reached any more. The default of Linux is two
+    hours, for which the locks of a machine that was cut off would stand."""
+    alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
+    server = {f"tcp_{name}": value for name, value in alive.items() if name != "tcp_user_timeout"}
+    server["tcp_user_timeout"] = alive["tcp_user_timeout"]
+    if idle_seconds is not None:
+        server["idle_in_transaction_session_timeout"] = int(1000 * idle_seconds)
+    options = " ".join(f"-c {name}={value}" for name, value in server.items())
+    return {"connect_timeout": 10, "options": options, **alive}
 
 
 def _switch_to_wal(cursor: Any) -> None:

@@ -14,11 +14,12 @@ from sciagent.store.engine import connect, ledger_url, read_only, sqlite_path
 
 
 class Ledger:
-    """An open ledger at the code's revision. `copy_taken`: where SQLite was copied before an upgrade, or None."""
+    """An open ledger at the code's revision. `copy_taken`: where SQLite was copied before an upgrade, or None.
+    idle_seconds: as for `engine.connect`."""
 
-    def __init__(self, url: str, artifacts: Path | None = None) -> None:
+    def __init__(self, url: str, artifacts: Path | None = None, idle_seconds: float | None = None) -> None:
         self.url = ledger_url(url)
-        self.engine: Engine = connect(self.url)
+        self.engine: Engine = connect(self.url, idle_seconds)
         self.copy_taken = migrate.ensure(self.engine)
         path = sqlite_path(self.engine)
         default = path.with_name(f"{path.stem}-artifacts") if path else Path("sciagent-artifacts")
