@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from sciagent.campaign.faults import Faults
-from sciagent.campaign.messages import explain, show
-from sciagent.campaign.positions import MAX_BYTES, Document, Fault, decode, read
+from sciagent.campaign.messages import explain
 from sciagent.campaign.spec import CampaignSpec
 from sciagent.campaign.spec_checks import check_together, draft
 from sciagent.errors import SpecError
+from sciagent.yaml.faults import Faults
+from sciagent.yaml.messages import report
+from sciagent.yaml.positions import MAX_BYTES, Document, Fault, decode, read
 
 __all__ = ["campaign_schema", "load_spec", "parse_spec"]
 
@@ -29,7 +30,7 @@ def load_spec(path: Path) -> CampaignSpec:
         raise SpecError(f"{path}:1:1: cannot be read: {error.strerror or error}") from None
     text, bad = decode(raw)
     if bad is not None:
-        raise SpecError(_report(str(path), [bad]))
+        raise SpecError(report(str(path), [bad]))
     return parse_spec(text, str(path), path.resolve().parent)
 
 
@@ -41,7 +42,7 @@ def parse_spec(
     another hash. Raises SpecError."""
     document = read(text)
     if not isinstance(document.data, dict):
-        raise SpecError(_report(name, document.faults))
+        raise SpecError(report(name, document.faults))
     folder = Path.cwd() if base is None else base
     context = {"base": folder, "candidates": candidates}
     spec, faults = None, list(document.faults)
@@ -50,7 +51,7 @@ def parse_spec(
     except ValidationError as error:
         faults += _explain_all(error, document, folder)
     if spec is None or faults:
-        raise SpecError(_report(name, faults))
+        raise SpecError(report(name, faults))
     return spec
 
 
@@ -76,12 +77,3 @@ def _echo(error: Mapping[str, Any]) -> bool:
     """Whether a list counts as too short only because its entries are wrong, which is said already."""
     found = error.get("input")
     return error["type"] == "too_short" and isinstance(found, list) and len(found) >= error["ctx"]["min_length"]
-
-
-def _report(name: str, faults: Sequence[Fault]) -> str:
-    lines: dict[str, None] = {}
-    for fault in sorted(faults, key=lambda one: (one.line, one.column)):
-        where = f"{show(fault.loc)}: " if fault.loc else ""
-        text = f"{name}:{fault.line}:{fault.column}: {where}{fault.message}"
-        lines[f"{text}\n  {fault.hint}" if fault.hint else text] = None
-    return "\n".join(lines)

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from sciagent.campaign.faults import Faults, fault
 from sciagent.campaign.spec_checks import Draft, check_together, default_terminal
 from sciagent.campaign.spec_diff import AMENDABLE, differences, without_amendable
 from sciagent.campaign.spec_goals import NAME, BudgetSpec, Count, GateSpec, GoalSpec, ObjectiveSpec, Part
@@ -33,6 +32,7 @@ from sciagent.campaign.spec_sources import (
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
+from sciagent.yaml.faults import Faults, fault
 
 __all__ = [
     "AMENDABLE", "BudgetSpec", "CampaignSpec", "EvolveSpec", "ExhaustiveSpec", "GateSpec", "GoalSpec", "LimitsSpec",

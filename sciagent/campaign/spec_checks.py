@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sciagent.campaign.faults import Faults
 from sciagent.campaign.spec_goals import BudgetSpec, GoalSpec, ObjectiveSpec
 from sciagent.campaign.spec_rungs import RungSpec, default_label, find_verifier
 from sciagent.domain.tiers import Tier
 from sciagent.errors import did_you_mean
 from sciagent.verification.registry import verifier_class
+from sciagent.yaml.faults import Faults
 
 
 @dataclass(frozen=True)

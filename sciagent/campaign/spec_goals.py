@@ -18,12 +18,12 @@ from pydantic import (
     model_validator,
 )
 
-from sciagent.campaign.faults import Faults, fault
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import Property, properties
 from sciagent.domain.quantities import conversion_factor
 from sciagent.errors import UnitError, UnknownNameError
+from sciagent.yaml.faults import Faults, fault
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 

@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from sciagent.agent.foreign.naming import called
-from sciagent.campaign.faults import Faults, fault
 from sciagent.campaign.spec_goals import Part
+from sciagent.yaml.faults import Faults, fault
 
 MAX_SERVERS = 8
 MAX_TOOLS = 32  # of one server

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from sciagent.campaign.faults import Faults, fault
 from sciagent.campaign.spec_goals import (
     NAME,
     GateSpec,
@@ -27,6 +26,7 @@ from sciagent.errors import UnknownNameError, UsageError, did_you_mean
 from sciagent.verification.checks import check_measures
 from sciagent.verification.contract import Verifier
 from sciagent.verification.registry import provider, verifier_class, verifier_names
+from sciagent.yaml.faults import Faults, fault
 
 # wall seconds (fast: per candidate) and MB of memory
 TIER_LIMITS: dict[Tier, tuple[float, float]] = {

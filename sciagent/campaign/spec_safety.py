@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from sciagent.campaign.faults import Faults
 from sciagent.campaign.spec_goals import NAME, Part
 from sciagent.campaign.spec_rungs import RungSpec, default_label, find_verifier
 from sciagent.errors import did_you_mean
+from sciagent.yaml.faults import Faults
 
 SCREEN = "molecule.safety"
 _REASON = "say why, in a sentence that a colleague can judge: three words and 15 characters at least"

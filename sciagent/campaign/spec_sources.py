@@ -9,12 +9,12 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from sciagent.campaign.faults import Faults, fault
 from sciagent.campaign.spec_goals import NAME, Count, ObjectiveSpec, Part
 from sciagent.campaign.spec_mcp import McpServerSpec, check_servers
 from sciagent.campaign.spec_rungs import RungSpec
 from sciagent.domain.tiers import Tier
 from sciagent.errors import did_you_mean
+from sciagent.yaml.faults import Faults, fault
 
 FORMATS = (".csv", ".smi", ".sdf")
 CHUNK = 1 << 20

@@ -43,9 +43,9 @@ def amend(
     What changes is shown and logged. Anything else would be another campaign, and is refused.
     """
     from sciagent.campaign import amending
-    from sciagent.campaign.positions import decode
     from sciagent.errors import SpecError, UsageError
     from sciagent.store import campaigns, directives
+    from sciagent.yaml.positions import decode
 
     if file is not None and (budget or goal_count or workers):
         raise UsageError("give either --file, or --budget, --goal-count and --workers")

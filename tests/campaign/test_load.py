@@ -151,7 +151,7 @@ def test_a_second_line_says_what_is_allowed(folder: Path) -> None:
         (b"a: " + b"- " * 60 + b"x", "1:4", "not YAML"),
         (b"a:\n " + b"- " * 60 + b"x", "2:", "levels deep"),
         (b"a:\n " + b"- " * 2000 + b"x", "1:1", "levels deep"),
-        (b"#" * 1_000_001, "1:1", "a campaign file may have 1000000"),
+        (b"#" * 1_000_001, "1:1", "it may have 1000000"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_mapping_is_refused_with_its_place(
@@ -229,7 +229,7 @@ PATHS = [
 def test_any_value_anywhere_is_read_or_refused_with_a_place(
     folder: Path, path: tuple[str | int, ...], value: object
 ) -> None:
-    from sciagent.campaign.positions import read
+    from sciagent.yaml.positions import read
 
     whole = read(CAMPAIGN).data
     here = whole

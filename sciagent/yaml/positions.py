@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from sciagent.campaign.yaml_faults import plain
+from sciagent.yaml.complaints import plain
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
@@ -68,7 +68,7 @@ class Document:
 def decode(raw: bytes) -> tuple[str, Fault | None]:
     """UTF-8 text, with or without a byte order mark."""
     if len(raw) > MAX_BYTES:
-        return "", Fault(1, 1, f"the file has {len(raw)} bytes; a campaign file may have {MAX_BYTES}")
+        return "", Fault(1, 1, f"the file has {len(raw)} bytes; it may have {MAX_BYTES}")
     try:
         return raw.decode("utf-8-sig"), None
     except UnicodeDecodeError as error:
@@ -76,11 +76,14 @@ def decode(raw: bytes) -> tuple[str, Fault | None]:
         return "", Fault(*_mark_after(before), f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8")
 
 
-def read(text: str) -> Document:
-    """All of the text that can be read, and a fault for each thing that cannot."""
+def read(text: str, kind: str = "a campaign", opens: str = "campaign: name") -> Document:
+    """All of the text that can be read, and a fault for each thing that cannot.
+
+    kind: what the file describes. opens: the line it begins with; both only for messages.
+    """
     document = Document()
     if len(text.encode("utf-8", errors="replace")) > MAX_BYTES:
-        document.faults.append(Fault(1, 1, f"the text is too long; a campaign file may have {MAX_BYTES} bytes"))
+        document.faults.append(Fault(1, 1, f"the text is too long; it may have {MAX_BYTES} bytes"))
         return document
     if bad := _NOT_TEXT.search(text):
         mark = _mark_after(text[: bad.start()])
@@ -92,7 +95,7 @@ def read(text: str) -> Document:
     if not document.faults and not isinstance(document.data, dict):
         what = "the file is empty" if document.data is None else f"the file holds {kind_of(document.data)}"
         mark = document.values.get((), (1, 1))
-        document.faults.append(Fault(*mark, f"{what}; a campaign is a mapping that opens with `campaign: name`"))
+        document.faults.append(Fault(*mark, f"{what}; {kind} is a mapping that opens with `{opens}`"))
     return document
 
 
@@ -225,7 +228,7 @@ def _bad_text(text: str) -> bool:
 
 
 def _too_deep(text: str) -> Mark | None:
-    """Where brackets, counted without regard to quotes, open too deeply for a campaign."""
+    """Where brackets, counted without regard to quotes, open too deeply for a file that a person wrote."""
     depth = 0
     for line, content in enumerate(text.splitlines(), 1):
         for bracket in _BRACKET.finditer(content if not content.lstrip().startswith("#") else ""):

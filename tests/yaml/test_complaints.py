@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.positions import read
+from sciagent.yaml.positions import read
 
 MISTAKES = {
     "a tab for an indent": ("campaign: a\nladder:\n\t- rung: x\n", (3, 1), "a tab indents this line"),
