@@ -2,7 +2,7 @@
 
 SciagentError
 ├── UsageError              the caller asked for something that cannot be (exit code 2)
-│   ├── SpecError           a campaign file is wrong: file, line, column, and what would be right
+│   ├── SpecError           a campaign or site file is wrong: file, line, column, and what would be right
 │   ├── UnitError           a unit that the property does not take
 │   ├── InputFileError      a seed or import file is wrong: file, line, column
 │   └── UnknownNameError    a name that does not exist, with the nearest that does
@@ -12,6 +12,8 @@ SciagentError
 │   ├── SchemaVersionError  the database is at another migration than the code
 │   ├── StaleLeaseError     a write by one who no longer holds the lease
 │   └── EvidenceConflictError  another result stands under the same evidence key
+├── SlurmError              Slurm refused, or does not answer; with its own words
+│   └── NoPartitionError    no partition of the site holds a job (a UsageError too)
 └── CampaignError           a campaign cannot go on
 """
 
@@ -30,7 +32,7 @@ class UsageError(SciagentError):
 
 
 class SpecError(UsageError):
-    """One or more mistakes in a campaign file; each line of the message reads `file:line:col: …`."""
+    """One or more mistakes in a campaign file or a site profile; each line of the message reads `file:line:col: …`."""
 
 
 class InputFileError(UsageError):
@@ -83,6 +85,14 @@ class StaleLeaseError(LedgerError):
 
 class EvidenceConflictError(LedgerError):
     """Another result stands under the same evidence key; supersede it with a revision instead."""
+
+
+class SlurmError(SciagentError):
+    """Slurm refused, or does not answer; the message holds its own words."""
+
+
+class NoPartitionError(SlurmError, UsageError):
+    """A job asks for more than any partition of the site holds; nothing was submitted."""
 
 
 class CampaignError(SciagentError):

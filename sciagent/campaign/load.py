@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from sciagent.campaign.spec import CampaignSpec
 from sciagent.campaign.spec_checks import check_together, draft
 from sciagent.errors import SpecError
 from sciagent.yaml.faults import Faults
-from sciagent.yaml.messages import report
+from sciagent.yaml.messages import is_echo, report
 from sciagent.yaml.positions import MAX_BYTES, Document, Fault, decode, read
 
 __all__ = ["campaign_schema", "load_spec", "parse_spec"]
@@ -69,11 +68,5 @@ def _explain_all(error: ValidationError, document: Document, base: Path) -> list
         together.raise_any()
     except ValidationError as more:
         errors += more.errors(include_url=False)
-    faults = [explain(one, document) for one in errors if not _echo(one)]
+    faults = [explain(one, document) for one in errors if not is_echo(one)]
     return [fault for fault in faults if not document.broken(fault.loc)]
-
-
-def _echo(error: Mapping[str, Any]) -> bool:
-    """Whether a list counts as too short only because its entries are wrong, which is said already."""
-    found = error.get("input")
-    return error["type"] == "too_short" and isinstance(found, list) and len(found) >= error["ctx"]["min_length"]

@@ -28,6 +28,7 @@ _WANTED = {
     "float_type": "must be a number",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
+    "int_parsing": "must be a whole number",
     "bool_type": "must be true or false",
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
@@ -74,6 +75,12 @@ def explain_with(error: Mapping[str, Any], document: Document, unknown: Callable
         message = re.sub(r"^Value error, ", "", str(error["msg"]))
     line, column = document.locate(loc, on_key or bool(context.get("on_key")))
     return Fault(line, column, " ".join(message.split()), loc, hint)
+
+
+def is_echo(error: Mapping[str, Any]) -> bool:
+    """Whether a list counts as too short only because its entries are wrong, which is said already."""
+    found = error.get("input")
+    return error["type"] == "too_short" and isinstance(found, list) and len(found) >= error["ctx"]["min_length"]
 
 
 def show(loc: Loc) -> str:

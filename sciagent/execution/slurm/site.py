@@ -1,0 +1,117 @@
+"""A site profile: what a cluster offers, and how sciagent is to ask for it. Written by the person who may submit there.
+
+Nothing in it comes from a model or from a candidate, and yet every text is checked: it becomes an argument of sbatch
+or a line of the batch script.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sciagent.execution.slurm.words import AbsolutePath, Module, Name, Option, Value, Variable
+from sciagent.yaml.faults import Faults
+
+Whole = Annotated[int, Field(strict=True)]
+Real = Annotated[float, Field(strict=True)]
+
+MAX_MINUTES = 525_600  # a year
+MAX_MEMORY_MB = 100_000_000
+
+
+class Profile(BaseModel):
+    """Base of the parts of a profile: unknown keys are refused, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Partition(Profile):
+    """One partition, and the most that a job may ask there."""
+
+    name: Name = Field(description="As `sinfo` shows it.")
+    max_minutes: Whole = Field(ge=1, le=MAX_MINUTES, description="Longest wall time of a job, in minutes.")
+    max_memory_mb: Whole = Field(ge=1, le=MAX_MEMORY_MB, description="Most memory of a job on one node, in MB.")
+    max_cores: Whole = Field(ge=1, le=100_000, description="Most cores of a job on one node.")
+    account: Name | None = Field(None, description="What the time is booked to; default: the user's own.")
+    qos: Name | None = Field(None, description="Quality of service; default: the partition's.")
+
+
+class Wall(Profile):
+    """How wall time follows from the seconds that a job is expected to take."""
+
+    margin: Real = Field(default=2.0, ge=1, le=100, description="Times the expected seconds.")
+    minimum_minutes: Whole = Field(default=5, ge=1, le=MAX_MINUTES, description="No job asks for less.")
+    warning_seconds: Whole = Field(
+        default=120, ge=1, le=3600, description="So long before its end a job is told to stop; added to its time."
+    )
+
+
+class Memory(Profile):
+    """How memory follows from what a job is expected to need."""
+
+    margin: Real = Field(default=1.2, ge=1, le=100, description="Times the expected MB.")
+    minimum_mb: Whole = Field(default=500, ge=1, le=MAX_MEMORY_MB, description="No job asks for less.")
+
+
+class Site(Profile):
+    """A cluster as one user sees it."""
+
+    site: Name = Field(description="What to call it.")
+    partitions: tuple[Partition, ...] = Field(
+        min_length=1, max_length=64, description="In the order they are tried: a job goes to the first that holds it."
+    )
+    python: AbsolutePath = Field(description="The interpreter that has sciagent, as the nodes see it.")
+    spool: AbsolutePath = Field(description="Folder that this machine and the nodes share, for scripts and marks.")
+    modules: tuple[Module, ...] = Field((), max_length=64, description="Loaded in this order before a job.")
+    environment: dict[Variable, Value] = Field(
+        default_factory=dict,
+        max_length=200,
+        description="Variables of a job. No secrets: the script shows them.",
+    )
+    pass_environment: tuple[Variable, ...] = Field(
+        (),
+        max_length=64,
+        description="Names of variables handed on as they are here, such as SCIAGENT_LEDGER.",
+    )
+    wall: Wall = Field(default=Wall(), description="From expected seconds to wall time.")
+    memory: Memory = Field(default=Memory(), description="From expected MB to memory.")
+    max_array: Whole = Field(
+        1000, ge=1, le=4_000_000, description="Most elements of one array; below the cluster's MaxArraySize."
+    )
+    max_running: Whole | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Most elements of one array that run at a time; default: Slurm's choice.",
+    )
+    poll_seconds: Real = Field(30.0, ge=0.1, le=3600, description="How often Slurm is asked for states.")
+    options: tuple[Option, ...] = Field((), max_length=32, description="More options of sbatch, each --key=value.")
+    slurm_bin: AbsolutePath | None = Field(None, description="Folder of sbatch and squeue; default: found on PATH.")
+    slurm_conf: AbsolutePath | None = Field(None, description="SLURM_CONF for these commands; default: as it is here.")
+    jobcomp: AbsolutePath | None = Field(
+        None, description="Slurm's file of ended jobs (jobcomp/filetxt), if it may be read here: asked last."
+    )
+
+    @model_validator(mode="after")
+    def _together(self) -> Site:
+        faults = Faults()
+        names = [one.name for one in self.partitions]
+        for place, one in enumerate(self.partitions):
+            if one.name in names[:place]:
+                faults.add(("partitions", place, "name"), f'"{one.name}" is listed twice')
+            if one.max_minutes < self.wall.minimum_minutes:
+                faults.add(
+                    ("partitions", place, "max_minutes"),
+                    f"is below wall.minimum_minutes ({self.wall.minimum_minutes}); no job could go there",
+                )
+            if one.max_memory_mb < self.memory.minimum_mb:
+                faults.add(
+                    ("partitions", place, "max_memory_mb"),
+                    f"is below memory.minimum_mb ({self.memory.minimum_mb}); no job could go there",
+                )
+        for place, variable in enumerate(self.pass_environment):
+            if variable in self.environment:
+                faults.add(("pass_environment", place), f"{variable} is set under `environment` already")
+        faults.raise_any("site")
+        return self

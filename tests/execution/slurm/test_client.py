@@ -1,0 +1,219 @@
+"""Arrays on a real Slurm: submitted, followed, cancelled, and read aright however they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sciagent.errors import SlurmError, UsageError
+from sciagent.execution.slurm.client import Array, Slurm
+from sciagent.execution.slurm.fit import Need, Request, fit
+from sciagent.execution.slurm.site import Partition
+from sciagent.execution.slurm.spool import Spool
+from sciagent.execution.slurm.states import ElementState
+from tests.execution.slurm.conftest import all_ended, profile, states, wait
+from tests.support.slurm_cluster import SlurmCluster
+
+ELEMENT = str(Path(__file__).parents[2] / "support" / "slurm_element.py")
+
+
+def submit(slurm: Slurm, *elements: tuple[str, object], seconds: float = 1, memory: int = 50) -> Array:
+    return slurm.submit(fit(slurm.site, Need(seconds, memory)), elements, ["-u", ELEMENT])
+
+
+def at_work(slurm: Slurm, array: Array) -> None:
+    """Returns when the first element runs, and is ready to be told to stop."""
+    wait(slurm, array, lambda found: found[0].state is ElementState.RUNNING and "at work" in printed(slurm, array))
+
+
+def printed(slurm: Slurm, array: Array, number: int = 0) -> str:
+    path = Path(slurm.site.spool) / array.token / f"out.{number}"
+    return path.read_text() if path.exists() else ""
+
+
+def named(slurm: Slurm, array: Array) -> list[str]:
+    return [str(one.state) for one in states(slurm, array)]
+
+
+def test_the_elements_of_an_array_end_as_they_end(slurm: Slurm) -> None:
+    array = submit(slurm, ("exit", 0), ("exit", 3), ("die", 9), ("hold", 300))
+    good, bad, killed, greedy = wait(slurm, array, all_ended)
+    assert (good.state, good.code, good.word) == (ElementState.COMPLETED, 0, "COMPLETED")
+    assert (bad.state, bad.code, bad.word) == (ElementState.FAILED, 3, "FAILED")
+    assert (killed.state, killed.code) == (ElementState.FAILED, 128 + 9)
+    assert (greedy.state, greedy.word) == (ElementState.OUT_OF_MEMORY, "FAILED")
+
+
+def test_more_elements_than_cores_wait_run_and_are_cancelled(slurm: Slurm) -> None:
+    array = submit(slurm, *[("work", 60)] * 6)
+    wait(slurm, array, lambda found: sum(one.state is ElementState.RUNNING for one in found) == 4)
+    assert named(slurm, array).count("pending") == 2
+    slurm.cancel(array, [0, 5])
+    first, *middle, last = wait(slurm, array, lambda found: found[0].state.ended and found[5].state.ended)
+    assert first.state is last.state is ElementState.CANCELLED
+    assert not any(one.state.ended for one in middle)
+    slurm.cancel(array)
+    assert {one.state for one in wait(slurm, array, all_ended)} == {ElementState.CANCELLED}
+
+
+def test_an_element_that_is_warned_and_stops_well_has_timed_out(slurm: Slurm, cluster: SlurmCluster) -> None:
+    array = submit(slurm, ("work", 60))
+    at_work(slurm, array)
+    cluster.run("scancel", "--batch", "--signal=USR1", str(array.job_id))  # as Slurm does before the wall time is up
+    [element] = wait(slurm, array, all_ended)
+    assert "told to stop" in printed(slurm, array)
+    assert element.state is ElementState.TIMED_OUT
+    assert element.code == 0  # the command's own: it stopped as told
+
+
+def test_an_element_that_slurm_kills_has_the_signal_that_killed_it(slurm: Slurm, cluster: SlurmCluster) -> None:
+    array = submit(slurm, ("work", 60))
+    at_work(slurm, array)
+    cluster.run("scancel", "--batch", "--signal=KILL", str(array.job_id))
+    [element] = wait(slurm, array, all_ended)
+    assert (element.state, element.code, element.signal) == (ElementState.FAILED, None, 9)
+
+
+def test_an_element_on_a_node_that_goes_down_has_lost_its_node(slurm: Slurm, cluster: SlurmCluster) -> None:
+    array = submit(slurm, ("work", 60))
+    at_work(slurm, array)
+    cluster.lose_node()
+    [element] = wait(slurm, array, all_ended)
+    assert element.state is ElementState.NODE_FAIL
+
+
+def test_what_never_began_and_was_cancelled_by_somebody_else_is_cancelled(slurm: Slurm, cluster: SlurmCluster) -> None:
+    array = submit(slurm, *[("work", 60)] * 6)
+    wait(slurm, array, lambda found: sum(one.state is ElementState.RUNNING for one in found) == 4)
+    cluster.run("scancel", str(array.job_id))
+    assert {one.state for one in wait(slurm, array, all_ended)} == {ElementState.CANCELLED}
+
+
+def test_the_id_of_another_job_is_neither_read_nor_cancelled(slurm: Slurm) -> None:
+    other = submit(slurm, ("work", 60))
+    at_work(slurm, other)
+    ours = Array(other.job_id, "0123456789abcdef", 1)  # Slurm gave the number away again
+    Spool(slurm.site.spool, ours.token).write([["work", 60]], "")
+    assert states(slurm, ours)[0].state is ElementState.VANISHED
+    slurm.cancel(ours)
+    assert states(slurm, other)[0].state is ElementState.RUNNING
+
+
+def test_an_array_whose_submitter_died_before_it_knew_the_id_is_found(slurm: Slurm) -> None:
+    array = submit(slurm, ("work", 60), ("work", 60))
+    Spool(slurm.site.spool, array.token).array.unlink()
+    assert Slurm(slurm.site).arrays() == [array]
+    slurm.discard(array)
+    assert slurm.arrays() == []
+
+
+def test_a_job_gets_the_variables_of_the_profile_and_no_others(
+    cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("SCIAGENT_LEDGER", "a $(b) 'c'"), ("OPENAI_API_KEY", "secret"), ("SBATCH_TIMELIMIT", "0:30")):
+        monkeypatch.setenv(name, value)
+    passed = ["SCIAGENT_LEDGER", *profile(cluster, tmp_path).pass_environment]
+    slurm = Slurm(profile(cluster, tmp_path, environment={"OMP_NUM_THREADS": "2", "A": "b c"}, pass_environment=passed))
+    array = submit(slurm, ("exit", 0))
+    [element] = wait(slurm, array, all_ended)
+    assert element.state is ElementState.COMPLETED
+    seen = json.loads(printed(slurm, array))["environment"]
+    assert (seen["SCIAGENT_LEDGER"], seen["OMP_NUM_THREADS"], seen["A"]) == ("a $(b) 'c'", "2", "b c")
+    assert seen["SLURM_MEM_PER_NODE"] == "60", "50 MB and the margin"
+    assert "OPENAI_API_KEY" not in seen and "SBATCH_TIMELIMIT" not in seen
+
+
+def test_a_variable_that_is_to_be_passed_and_is_not_set_is_named(cluster: SlurmCluster, tmp_path: Path) -> None:
+    slurm = Slurm(profile(cluster, tmp_path / "spool", pass_environment=["SCIAGENT_NOWHERE"]))
+    with pytest.raises(SlurmError, match="pass_environment names SCIAGENT_NOWHERE"):
+        submit(slurm, ("exit", 0))
+    assert not (tmp_path / "spool").exists()
+
+
+def test_a_module_that_does_not_load_fails_the_element_before_its_command(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    slurm = Slurm(profile(cluster, tmp_path, modules=["no-such-module/1.0"]))
+    array = submit(slurm, ("exit", 0))
+    [element] = wait(slurm, array, all_ended)
+    assert (element.state, element.code) == (ElementState.FAILED, 69)
+    assert "verb" not in printed(slurm, array)
+
+
+def test_what_sbatch_refuses_is_an_error_with_its_words_and_leaves_nothing(slurm: Slurm) -> None:
+    nowhere = Partition(name="nowhere", max_minutes=60, max_memory_mb=4000, max_cores=4)
+    with pytest.raises(SlurmError, match=r"sbatch: .*invalid partition specified: nowhere"):
+        slurm.submit(Request(nowhere, 1, 50, 1), [["exit", 0]], [ELEMENT])
+    with pytest.raises(SlurmError, match="Requested node configuration is not available"):
+        slurm.submit(Request(slurm.site.partitions[0], 1, 100_000, 1), [["exit", 0]], [ELEMENT])
+    assert slurm.arrays() == []
+    assert list(Path(slurm.site.spool).iterdir()) == []
+
+
+@pytest.mark.parametrize("word", ["$(id)", "a b", "a;b", "`id`", "a\nb", "", "a'b", "a|b", "é"])
+def test_a_word_that_no_command_of_ours_has_is_refused(slurm: Slurm, word: str) -> None:
+    with pytest.raises(UsageError, match="the command"):
+        slurm.submit(fit(slurm.site, Need(1)), [["exit", 0]], [word])
+
+
+@pytest.mark.parametrize("count", [0, 1001])
+def test_an_array_has_no_more_elements_than_the_site_allows(slurm: Slurm, count: int) -> None:
+    elements: list[Any] = [["exit", 0]] * count
+    with pytest.raises(UsageError, match=f"{count} elements; an array of tests has 1 to 1000"):
+        slurm.submit(fit(slurm.site, Need(1)), elements, [ELEMENT])
+
+
+def test_a_slurm_that_does_not_answer_is_an_error_and_nothing_has_vanished(slurm: Slurm, tmp_path: Path) -> None:
+    array = submit(slurm, ("exit", 0))
+    wait(slurm, array, all_ended)
+    (tmp_path / "bad.conf").write_text("Nonsense=1\n")
+    away = Slurm(slurm.site.model_copy(update={"slurm_conf": str(tmp_path / "bad.conf")}))
+    with pytest.raises(SlurmError, match=r"squeue: .*Nonsense"):
+        away.states([array])
+    with pytest.raises(SlurmError, match=r"squeue: .*Nonsense"):
+        away.cancel(array)
+
+
+def test_commands_that_are_not_there_are_named(slurm: Slurm, tmp_path: Path) -> None:
+    with pytest.raises(SlurmError, match=f"sbatch is not in {tmp_path}; name its folder as slurm_bin"):
+        submit(Slurm(slurm.site.model_copy(update={"slurm_bin": str(tmp_path)})), ("exit", 0))
+
+
+def test_what_an_element_is_to_do_is_never_part_of_a_command(slurm: Slurm, cluster: SlurmCluster) -> None:
+    hostile = "$(touch /tmp/x); `id` '\n"
+    array = submit(slurm, (hostile, hostile))
+    [element] = wait(slurm, array, all_ended)
+    assert element.state is ElementState.COMPLETED
+    assert json.loads(printed(slurm, array))["verb"] == hostile
+    shown = cluster.run("scontrol", "show", "job", str(array.job_id))
+    script = Spool(slurm.site.spool, array.token).script.read_text()
+    assert "touch" not in shown and "touch" not in script
+
+
+@pytest.mark.slow  # 84 s: Slurm counts minutes, and looks every 30 s
+def test_the_wall_time_ends_an_element_that_listens_and_one_that_does_not(slurm: Slurm) -> None:
+    array = submit(slurm, ("work", 300), ("deaf", 300))
+    wait(slurm, array, lambda found: found[0].state.ended)
+    assert "told to stop" in printed(slurm, array)
+    listens, deaf = wait(slurm, array, all_ended)
+    assert (listens.state, listens.code, listens.word) == (ElementState.TIMED_OUT, 0, "FAILED")
+    assert (deaf.state, deaf.word) == (ElementState.TIMED_OUT, "TIMEOUT")
+
+
+def test_what_slurm_has_forgotten_is_read_from_its_marks_or_from_jobcomp(slurm: Slurm, cluster: SlurmCluster) -> None:
+    array = submit(slurm, ("exit", 0), ("exit", 4), ("work", 60), ("work", 60))
+    wait(slurm, array, lambda found: "at work" in printed(slurm, array, 2) and "at work" in printed(slurm, array, 3))
+    cluster.run("scancel", "--batch", "--signal=KILL", f"{array.job_id}_2")  # leaves no mark
+    cluster.run("scancel", "--batch", "--signal=USR1", f"{array.job_id}_3")
+    before = wait(slurm, array, all_ended)
+    cluster.forget()
+    after = states(slurm, array)
+    assert [one.word for one in after] == [None] * 4
+    assert [str(one.state) for one in after] == ["completed", "failed", "vanished", "timed_out"]
+    assert after[1].code == 4
+    found = states(Slurm(slurm.site.model_copy(update={"jobcomp": str(cluster.jobcomp)})), array)
+    assert [one.state for one in found] == [one.state for one in before]
+    assert found[2].signal == 9
