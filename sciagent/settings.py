@@ -43,6 +43,12 @@ def lease_seconds() -> float:
     return seconds
 
 
+def slurm_site() -> Path | None:
+    """The profile of the cluster: SCIAGENT_SLURM_SITE, if it is set."""
+    given = os.environ.get("SCIAGENT_SLURM_SITE")
+    return Path(given).expanduser() if given else None
+
+
 def cache_folder() -> Path:
     """Where what can be built again is kept between campaigns: SCIAGENT_CACHE, else `sciagent` in the user's cache."""
     if given := os.environ.get("SCIAGENT_CACHE"):

@@ -70,6 +70,7 @@ class Host:
                 self._stop.wait(LOOK_SECONDS)
         finally:
             self._leave()
+            self._executor.close()
 
     def _register(self) -> None:
         with self._ledger.begin() as connection:

@@ -15,6 +15,9 @@ from typing import Annotated
 import typer
 
 from sciagent.cli.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say, who
+from sciagent.cli.run import SiteOption
+
+DRIVEN_BY = {"slurm": "ledger"}  # the dispatcher itself follows the cluster; its drivers only offer
 
 
 def register(app: typer.Typer) -> None:
@@ -63,8 +66,9 @@ def submit(
 
 def dispatcher(
     executor: Annotated[
-        str, typer.Option("--executor", "-x", metavar="ledger|celery", help="How workers are told that there is work.")
+        str, typer.Option("--executor", "-x", metavar="ledger|slurm", help="How workers are told that there is work.")
     ] = "ledger",
+    site: SiteOption = None,
     reports: Annotated[Path, typer.Option("--reports", help="Folder for the reports of campaigns.")] = Path(),
     ledger: LedgerOption = None,
 ) -> None:
@@ -80,16 +84,17 @@ def dispatcher(
     from sciagent.store.workers import NewWorker
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    told = executor_of(executor)
+    opened, host = open_ledger(ledger, create=True), socket.gethostname()
+    told = executor_of(executor, opened, site)
     if told is None:
         raise UsageError("--executor local: a dispatcher runs no jobs itself; start sciagent worker beside it")
     reports.mkdir(parents=True, exist_ok=True)
-    opened, host = open_ledger(ledger, create=True), socket.gethostname()
     name = f"dispatcher:{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
     new = NewWorker(name, host, os.getpid(), "dispatcher", TIERS, 0)
 
     def command(campaign: str) -> list[str]:
-        return [sys.executable, "-m", "sciagent", "resume", campaign, "--executor", executor, "--quiet"]
+        drives = DRIVEN_BY.get(executor, executor)
+        return [sys.executable, "-m", "sciagent", "resume", campaign, "--executor", drives, "--quiet"]
 
     hosting = Host(opened, new, told, command, reports.resolve())
 

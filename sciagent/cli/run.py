@@ -24,10 +24,13 @@ WorkersOption = Annotated[int | None, typer.Option("--workers", "-w", min=1, hel
 ExecutorOption = Annotated[
     str,
     typer.Option(
-        "--executor", "-x", metavar="local|ledger",
-        help="Where paid rungs run: workers of this process, or those started with sciagent worker.",
+        "--executor", "-x", metavar="local|ledger|slurm",
+        help="Where paid rungs run: in this process, by sciagent worker, or on a cluster.",
     ),
 ]  # fmt: skip
+SiteOption = Annotated[
+    Path | None, typer.Option("--site", help="Of --executor slurm: the site profile; default: $SCIAGENT_SLURM_SITE.")
+]
 ReportOption = Annotated[
     Path | None, typer.Option("--report", help="Where the report goes; default: NAME.report.html.")
 ]
@@ -43,6 +46,7 @@ def run(
     ledger: LedgerOption = None,
     workers: WorkersOption = None,
     executor: ExecutorOption = "local",
+    site: SiteOption = None,
     report: ReportOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -63,7 +67,7 @@ def run(
     built, amended = create_or_open(opened, spec, source, who())
     for line in amended:
         say(f"amended: {line}")
-    _drive(built, workers, executor, report, json, quiet)
+    _drive(built, workers, executor, site, report, json, quiet)
 
 
 def resume(
@@ -71,6 +75,7 @@ def resume(
     ledger: LedgerOption = None,
     workers: WorkersOption = None,
     executor: ExecutorOption = "local",
+    site: SiteOption = None,
     report: ReportOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -84,7 +89,7 @@ def resume(
         row = pick_campaign(connection, name)
     if _wake(opened, row):
         return
-    _drive(open_stored(opened, row.name, who()), workers, executor, report, json, quiet)
+    _drive(open_stored(opened, row.name, who()), workers, executor, site, report, json, quiet)
 
 
 def _wake(ledger: Any, row: Any) -> bool:
@@ -143,7 +148,9 @@ class Interrupts:
             os._exit(Exit.INTERRUPTED)  # the workers see their pipe close and end what they run
 
 
-def _drive(built: Built, workers: int | None, executor: str, report: Path | None, json: bool, quiet: bool) -> None:
+def _drive(
+    built: Built, workers: int | None, executor: str, site: Path | None, report: Path | None, json: bool, quiet: bool
+) -> None:
     from sciagent.campaign.build import open_stored
     from sciagent.campaign.driver import Driver
     from sciagent.campaign.safety import note
@@ -170,7 +177,7 @@ def _drive(built: Built, workers: int | None, executor: str, report: Path | None
     previous = {s: signal.signal(s, told.on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
         while True:
-            told.driver = Driver(built, workers, executor_of(executor))
+            told.driver = Driver(built, workers, executor_of(executor, ledger, site))
             try:
                 with told.driver, Progress(built, told.driver, quiet or json) as progress:
                     told.show = progress.note

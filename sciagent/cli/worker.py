@@ -9,7 +9,7 @@ import socket
 import uuid
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,6 +42,9 @@ def worker(
         float | None, typer.Option("--idle-exit", min=1, metavar="SECONDS", help="End after so long without a job.")
     ] = None,
     max_jobs: Annotated[int | None, typer.Option("--max-jobs", min=1, help="End after so many.")] = None,
+    elements: Annotated[
+        Path | None, typer.Option("--from", hidden=True, help="Run what this element of a Slurm array is to run.")
+    ] = None,
     ledger: LedgerOption = None,
 ) -> None:
     """Take jobs that campaigns offer (sciagent run --executor ledger), most urgent first, and write their results.
@@ -60,6 +63,9 @@ def worker(
     if unknown := sorted(set(queues) - set(TIERS)):
         raise UsageError(f"--tier {unknown[0]}: one of {', '.join(TIERS)}")
     opened = open_ledger(ledger, idle_seconds=LEASE_SECONDS)
+    if elements is not None:
+        _as_element(opened, elements, scratch)
+        return
     host = socket.gethostname()
     unique = name or f"{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
     new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory_mb or _memory_mb())
@@ -84,6 +90,16 @@ def worker(
     say(f"{unique} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
     ran = station.serve()
     say(f"{unique} ran {ran} job{'' if ran == 1 else 's'}")
+
+
+def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
+    import tempfile
+
+    from sciagent.execution.slurm.element import read_element, run_element
+
+    element = read_element(elements)
+    ran = run_element(ledger, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
+    say(f"{element.name} ran {ran} of {len(element.jobs)} jobs")
 
 
 def _memory_mb() -> int:

@@ -136,4 +136,5 @@ class Reason(StrEnum):
     WORKER_DIED = "worker_died"
     REFERENCE_FILE = "reference_file"  # a file that the settings name is gone, changed or unreadable
     LEASE_EXPIRED = "lease_expired"
+    NO_PARTITION = "no_partition"  # no partition of the cluster holds the job
     KILLS_WORKERS = "kills_workers"

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
+from sciagent import settings
 from sciagent.errors import UsageError
+from sciagent.store.ledger import Ledger
+
+EXECUTORS = ("local", "ledger", "slurm")
+QUEUES = ("simulation", "high_fidelity")  # the tiers whose jobs are computed elsewhere
 
 
 class Executor(Protocol):
@@ -38,10 +44,18 @@ class LedgerExecutor:
         return None
 
 
-def executor_of(name: str) -> Executor | None:
-    """None for the local pool. Raises UsageError for a name that is none."""
+def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor | None:
+    """None for the local pool. site: of Slurm, a profile in YAML; default: SCIAGENT_SLURM_SITE. Raises UsageError for a
+    name that is none, or where something is missing."""
     if name == "local":
         return None
     if name == "ledger":
         return LedgerExecutor()
-    raise UsageError(f'--executor "{name}": one of local, ledger')
+    if name == "slurm":
+        from sciagent.execution.slurm.follower import SlurmExecutor
+        from sciagent.execution.slurm.load import load_site
+
+        if (path := site or settings.slurm_site()) is None:
+            raise UsageError("--executor slurm needs a site profile: --site SITE.yaml, or SCIAGENT_SLURM_SITE")
+        return SlurmExecutor(ledger, load_site(path), QUEUES)
+    raise UsageError(f'--executor "{name}": one of {", ".join(EXECUTORS)}')

@@ -17,7 +17,7 @@ from sciagent.execution.checkpoints import adopt, home_of, scratch_of
 from sciagent.execution.completing import Done, Written, complete, store_files
 from sciagent.execution.keeper import Held, Keeper
 from sciagent.execution.orders import CannotError, Order, Tasks
-from sciagent.store import campaigns, jobs, offers
+from sciagent.store import campaigns, jobs, offers, outside
 from sciagent.store.engine import AWAY
 from sciagent.store.jobs import Claim
 from sciagent.store.ledger import Ledger
@@ -66,12 +66,14 @@ class Runner:
         claims = patiently(self._claim_next, self._stop)
         return self._run(claims)
 
-    def run_job(self, job_id: int) -> bool:
-        """Run this job, if it waits still."""
+    def run_reserved(self, job_id: int, name: str) -> bool:
+        """Run this job, if it is reserved still for the element of that name in the queue of a cluster."""
 
         def claim() -> list[Claim]:
+            if self._stop.is_set():
+                return []
             with self._ledger.begin() as connection:
-                one = jobs.claim(connection, job_id, self.owner)
+                one = outside.claim_reserved(connection, job_id, name, self.owner)
             return [] if one is None else [one]
 
         return bool(self._run(patiently(claim, self._stop)))

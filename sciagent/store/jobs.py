@@ -357,7 +357,7 @@ def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
         alike.setdefault((one.state, one.outcome, one.kills), []).append(one.claim.job_id)
     for (state, outcome, kills), ids in alike.items():
         values = {"state": state, "outcome": outcome, "kills": j.kills + kills, "updated_at": now}
-        changed = sa.update(t.job).values(**values, lease_owner=None, lease_until=None)
+        changed = sa.update(t.job).values(**values, lease_owner=None, lease_until=None, external=None)
         for start in range(0, len(ids), CHUNK):
             connection.execute(changed.where(among(connection, j.id, ids[start : start + CHUNK])))
     release_reservations(connection, [one.claim.job_id for one in mine if one.state is not JobState.QUEUED])

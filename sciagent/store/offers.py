@@ -50,7 +50,7 @@ def withdraw(connection: Connection, campaign_id: int) -> list[int]:
     changed = connection.execute(
         sa.update(t.job)
         .where(j.campaign_id == campaign_id, j.state == JobState.QUEUED, j.queue.is_not(None))
-        .values(queue=None, updated_at=db_now(connection))
+        .values(queue=None, external=None, updated_at=db_now(connection))
         .returning(j.id)
     )
     return [int(one) for one in changed.scalars()]

@@ -14,7 +14,7 @@ from sciagent.execution.slurm.commands import Commands
 from sciagent.execution.slurm.fit import Request
 from sciagent.execution.slurm.script import WARNING_SIGNAL, render
 from sciagent.execution.slurm.site import Site
-from sciagent.execution.slurm.spool import Spool, new_spool, spools
+from sciagent.execution.slurm.spool import Spool, new_token, spools
 from sciagent.execution.slurm.states import (
     QUEUE_FORMAT,
     Element,
@@ -56,15 +56,18 @@ class Slurm:
         self.site = site
         self.commands = Commands(site)
 
-    def submit(self, request: Request, elements: Sequence[Any], words: Sequence[str]) -> Array:
+    def submit(
+        self, request: Request, elements: Sequence[Any], words: Sequence[str], token: str | None = None
+    ) -> Array:
         """Each element runs the site's python with `words`, then the path of a file that holds `elements`.
 
-        elements: what JSON can hold; an element reads its own by `spool.own_element`. Raises UsageError if there are
-        too many, or a word holds what no command line of ours does.
+        elements: what JSON can hold; an element reads its own by `spool.own_element`. token: from `spool.new_token`,
+        for who has to know it before; a new one by default. Raises UsageError if there are too many elements, or a word
+        holds what no command line of ours does.
         """
         if not 1 <= len(elements) <= self.site.max_array:
             raise UsageError(f"{len(elements)} elements; an array of {self.site.site} has 1 to {self.site.max_array}")
-        spool = new_spool(self.site.spool)
+        spool = Spool(self.site.spool, token or new_token())
         command = [self.site.python, *_checked(words), str(spool.elements)]
         extra = self.commands.passed()
         spool.write(elements, render(self.site))

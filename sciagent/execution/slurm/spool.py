@@ -112,8 +112,8 @@ class Spool:
         part.replace(path)
 
 
-def new_spool(site_spool: str) -> Spool:
-    return Spool(site_spool, secrets.token_hex(8))
+def new_token() -> str:
+    return secrets.token_hex(8)
 
 
 def spools(site_spool: str) -> list[Spool]:

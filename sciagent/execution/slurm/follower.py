@@ -1,0 +1,218 @@
+"""Keeps a cluster's queue filled with the jobs of the ledger, and hears what became of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import NoPartitionError, SlurmError
+from sciagent.execution.slurm.client import Array, Slurm
+from sciagent.execution.slurm.fit import Need, Request, fit
+from sciagent.execution.slurm.site import Site
+from sciagent.execution.slurm.spool import new_token
+from sciagent.execution.slurm.states import ElementState
+from sciagent.execution.station import reap
+from sciagent.store import outside, workers
+from sciagent.store.engine import AWAY
+from sciagent.store.ledger import Ledger
+from sciagent.store.outside import Waiting
+from sciagent.store.workers import SEEN_SECONDS, NewWorker
+
+log = logging.getLogger(__name__)
+WORDS = ("-m", "sciagent", "worker", "--from")
+SLOTS = 16  # jobs at once where the profile does not say
+BUNDLE_SECONDS = 60.0  # short jobs share an element until they take so long
+MAX_BUNDLE = 32
+FORGOTTEN_SECONDS = 60.0  # a reservation whose array nobody knows
+UNKNOWN_SECONDS = 600.0  # what is reckoned with for a job of which nobody knows how long it takes
+QUIET = (ElementState.COMPLETED, ElementState.CANCELLED, ElementState.TIMED_OUT)  # no fault of the cluster
+
+
+@dataclass
+class Bundle:
+    """Jobs of one element, one after the other."""
+
+    request: Request
+    job_ids: list[int]
+    seconds: float
+
+
+class Follower:
+    """Of one site, in a thread of whoever drives. Several may follow one spool: each job is reserved once."""
+
+    def __init__(self, ledger: Ledger, site: Site, queues: Sequence[str]) -> None:
+        self._ledger, self._site, self._queues = ledger, site, tuple(queues)
+        self._slurm = Slurm(site)
+        self._slots = site.max_running or SLOTS
+        self._stop, self._now = threading.Event(), threading.Event()
+        host = socket.gethostname()
+        name = f"slurm:{site.site}:{host}:{os.getpid()}"
+        self._me = NewWorker(name, host, os.getpid(), "slurm", self._queues, self._slots)
+        self._told = -SEEN_SECONDS
+        self._thread = threading.Thread(target=self._follow, name="slurm", daemon=True)
+
+    def start(self) -> None:
+        """Say that jobs may be offered, and begin."""
+        with self._ledger.begin() as connection:
+            workers.register(connection, self._me)
+        self._thread.start()
+
+    def hurry(self) -> None:
+        """Jobs were offered: look now."""
+        self._now.set()
+
+    def close(self) -> None:
+        """What waits and runs there goes on; whoever follows next hears of it."""
+        self._stop.set()
+        self._now.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=60)
+        with self._ledger.begin() as connection:
+            workers.stopped(connection, self._me.name)
+
+    def _follow(self) -> None:
+        while not self._stop.is_set():
+            self._now.clear()
+            try:
+                self.step()
+            except (SlurmError, *AWAY) as error:
+                log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
+            self._now.wait(self._site.poll_seconds)
+
+    def step(self) -> None:
+        """Hear what became of elements, take back what they did not run, submit what waits."""
+        arrays = self._slurm.arrays()
+        self._hear(arrays)
+        self._take_back_forgotten({one.token for one in arrays})
+        reap(self._ledger)
+        self._submit()
+        if time.monotonic() - self._told > SEEN_SECONDS / 5:
+            self._told = time.monotonic()
+            with self._ledger.begin() as connection:
+                workers.seen(connection, self._me.name)
+
+    def _hear(self, arrays: Sequence[Array]) -> None:
+        states = self._slurm.states(arrays)
+        with self._ledger.read() as connection:
+            reserved = outside.reserved(connection, self._queues)
+        by_name: dict[str, list[int]] = {}
+        for job_id, (name, _) in reserved.items():
+            by_name.setdefault(name, []).append(job_id)
+        for array, elements in states.items():
+            for one in elements:
+                left = by_name.get(element_name(array.token, one.number), [])
+                if one.state.ended and left:
+                    log.info("Slurm: element %d of %d: %s; %d jobs were not run", one.number, array.job_id, one.state,
+                             len(left))  # fmt: skip
+                    with self._ledger.begin() as connection:
+                        outside.free(connection, left, lost=one.state not in QUIET)
+            if all(one.state.ended for one in elements):
+                self._slurm.discard(array)
+
+    def _take_back_forgotten(self, known: set[str]) -> None:
+        """Reserved by who died before it came to submit."""
+        with self._ledger.read() as connection:
+            reserved = outside.reserved(connection, self._queues)
+        forgotten = [
+            job_id for job_id, (name, seconds) in reserved.items()
+            if seconds > FORGOTTEN_SECONDS and _token(name) not in known
+        ]  # fmt: skip
+        if forgotten:
+            with self._ledger.begin() as connection:
+                outside.free(connection, forgotten, lost=True)
+
+    def _submit(self) -> None:
+        """An array for all jobs that ask the same of the cluster."""
+        with self._ledger.begin() as connection:
+            bundles, refused = self._bundle(outside.waiting(connection, self._queues, self._site.max_array))
+            for job_id, why in refused.items():
+                outside.give_up(connection, job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, why)
+            by_request: dict[Request, list[Bundle]] = {}
+            for one in bundles:
+                by_request.setdefault(one.request, []).append(one)
+            arrays = {new_token(): mine for mine in by_request.values()}
+            for token, mine in arrays.items():
+                names = {id_: element_name(token, n) for n, one in enumerate(mine) for id_ in one.job_ids}
+                outside.reserve_for(connection, names)
+        for token, mine in arrays.items():  # a crash from here on leaves reservations that are taken back
+            elements = [
+                {"name": element_name(token, n), "jobs": one.job_ids} for n, one in enumerate(mine)
+            ]  # fmt: skip
+            try:
+                array = self._slurm.submit(mine[0].request, elements, WORDS, token)
+            except SlurmError:
+                with self._ledger.begin() as connection:
+                    outside.free(connection, [id_ for one in mine for id_ in one.job_ids], lost=False)
+                raise
+            log.info("Slurm: array %d, %d elements, %d minutes each on %s", array.job_id, array.size,
+                     mine[0].request.minutes, mine[0].request.partition.name)  # fmt: skip
+
+    def _bundle(self, found: Sequence[Waiting]) -> tuple[list[Bundle], dict[int, str]]:
+        """Elements of the arrays, and what no partition holds, with the reason."""
+        bundles: list[Bundle] = []
+        refused: dict[int, str] = {}
+        open_: dict[tuple[int, int | None], Bundle] = {}
+        for one in found:
+            seconds = expected(one)
+            place = (one.rung_id, one.memory_mb)
+            last = open_.get(place)
+            shared = last is not None and last.seconds + seconds <= BUNDLE_SECONDS and len(last.job_ids) < MAX_BUNDLE
+            try:
+                total = seconds + (last.seconds if shared and last is not None else 0.0)
+                request = fit(self._site, Need(total, one.memory_mb))
+            except NoPartitionError as error:
+                refused[one.job_id] = str(error)
+                continue
+            if shared and last is not None:
+                last.job_ids.append(one.job_id)
+                last.seconds, last.request = total, request
+            else:
+                open_[place] = Bundle(request, [one.job_id], seconds)
+                bundles.append(open_[place])
+        return bundles, refused
+
+
+def expected(one: Waiting) -> float:
+    """Seconds to ask for: twice as many after each try that did not come to an end, never more than its limit."""
+    return min((one.seconds or min(UNKNOWN_SECONDS, one.limit)) * 2.0**one.tries, one.limit)
+
+
+def element_name(token: str, number: int) -> str:
+    return f"slurm {token}_{number}"
+
+
+def _token(name: str) -> str:
+    return name.removeprefix("slurm ").partition("_")[0]
+
+
+class SlurmExecutor:
+    """Jobs are offered in the ledger, and a follower brings them to the cluster."""
+
+    name = "slurm"
+
+    def __init__(self, ledger: Ledger, site: Site, queues: Sequence[str]) -> None:
+        self._follower = Follower(ledger, site, queues)
+        self._started = False
+
+    def wake(self, jobs_by_queue: Mapping[str, int]) -> None:
+        self._start()
+        if jobs_by_queue:
+            self._follower.hurry()
+
+    def listen(self, campaign_id: int, bell: threading.Event) -> None:
+        self._start()
+
+    def close(self) -> None:
+        if self._started:
+            self._follower.close()
+
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            self._follower.start()
