@@ -1,0 +1,281 @@
+"""What a job costs beside its verification, with everything in the ledger, against bare queues in the same run.
+
+    python -m benchmarks.orchestration.throughput --peers PEERS/bin/python --out benchmarks/orchestration/results.json
+
+No-op jobs, two workers. Ours: a driver offers them, a worker's two slots claim, run and complete them, the driver
+settles the candidates; each has its decision, job, attempt, reservation, evidence, quantity, bill and cost observation,
+and each is verified in a process that is not the worker's. The clock runs from the first offer to the last candidate placed.
+A round trip: one job is offered, the worker is woken, and the clock stops when its end is seen in the ledger.
+
+Peers: Celery 5.7 with a Redis result backend and nothing durable, `concurrent.futures.ProcessPoolExecutor`, Colmena
+with Redis queues and its local task server. They live in an environment of their own:
+
+    python3 -m venv PEERS && PEERS/bin/pip install 'celery>=5.7,<6' 'redis>=6.4' colmena
+
+Growth: the same with so many jobs, each with its attempt, already in the ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from sciagent.campaign.build import Built
+from sciagent.campaign.driver import Driver
+from sciagent.campaign.offering import request_for_workers
+from sciagent.execution.executors import Executor, executor_of
+from sciagent.store import campaigns, candidates, jobs, offers
+from sciagent.store import tables as t
+from sciagent.store.jobs import NewJob
+from sciagent.store.ledger import Ledger
+from sciagent.store.offers import Offer, Out
+from tests.support.elsewhere import molecules, until, written
+from tests.support.plugins import MISBEHAVING, forget_registry, install
+from tests.support.servers.postgres import own_postgres
+from tests.support.servers.valkey import own_valkey
+
+HERE = Path(__file__).parent
+NOOP = "{declared: 0.001}"
+
+
+class Environment:
+    """The servers of a run, and where its files are."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.valkey = stack.enter_context(own_valkey())
+        self.postgres = stack.enter_context(own_postgres())
+        site = folder / "site"
+        install(MISBEHAVING, site)
+        sys.path.insert(0, str(site))
+        os.environ["PYTHONPATH"] = str(site)
+        os.environ["SCIAGENT_BROKER"] = self.valkey.url
+        forget_registry()
+
+    def ledger(self, kind: str, name: str) -> Ledger:
+        url = str(self.folder / f"{name}.db")
+        if kind == "postgresql":
+            import psycopg
+            from sqlalchemy.engine import make_url
+
+            from sciagent.store import engine, migrate
+
+            plain = make_url(self.postgres.url).set(drivername="postgresql")
+            with psycopg.connect(plain.render_as_string(False), autocommit=True) as admin:
+                admin.execute(f"CREATE DATABASE {name}")
+            url = make_url(self.postgres.url).set(database=name).render_as_string(False)
+            made = engine.connect(engine.ledger_url(url))
+            migrate.upgrade(made)
+            made.dispose()
+        return Ledger(url, artifacts=self.folder / f"{name}-artifacts")
+
+
+@contextmanager
+def worker(ledger: Ledger, folder: Path, executor: str) -> Iterator[None]:
+    """One worker of two slots."""
+    env = dict(os.environ, OMP_NUM_THREADS="1", SCIAGENT_LEDGER=ledger.url.render_as_string(False))
+    env["SCIAGENT_ARTIFACTS"] = str(ledger.artifacts.root)
+    command = [sys.executable, "-m", "sciagent", "worker", "--slots", "2", "--executor", executor,
+               "--scratch", str(folder / "worker-scratch")]  # fmt: skip
+    with (folder / "worker.log").open("ab") as log:
+        process = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def round_trips(ledger: Ledger, built: Built, executor: Executor, n: int) -> list[float]:
+    """One job after the other, on the candidates of the campaign, from the offer to its end as it is seen."""
+    rung, bell, trips = built.paid[0], threading.Event(), []
+    executor.listen(built.row.id, bell)
+    with ledger.begin() as connection:
+        campaigns.write_requests(connection, {rung.id: request_for_workers(rung)})
+        rows = connection.execute(sa.select(t.candidate.c.id).order_by(t.candidate.c.id)).scalars().all()
+        loaded = candidates.load(connection, rows)
+    for number in range(n):
+        id_ = rows[number % len(rows)]
+        key = rung.verifier.evidence_key(loaded[id_], 1 + number // len(rows))
+        began = time.perf_counter()
+        with ledger.begin() as connection:
+            new = NewJob(built.row.id, rung.id, id_, key.replicate, key.hash, 0.0)
+            (job_id,) = jobs.create_many(connection, [new])
+            offers.offer_many(connection, {job_id: Offer("simulation", 0.001, None)})
+        executor.wake({"simulation": 1})
+        out = {job_id: Out(job_id, id_, rung.id)}
+        while True:
+            bell.wait(0.02)
+            bell.clear()
+            with ledger.read() as connection:
+                if offers.ended(connection, out):
+                    break
+        trips.append(time.perf_counter() - began)
+    return trips
+
+
+def all_at_once(built: Built, executor: Executor) -> float:
+    """Seconds from the first offer to the last candidate placed."""
+    with Driver(built, executor=executor) as driver:
+        began: list[float] = []
+
+        def step() -> None:
+            if not began and driver._outside.running:
+                began.append(time.perf_counter())
+
+        driver.run(step)
+        return time.perf_counter() - began[0]
+
+
+def ours(env: Environment, kind: str, executor: str, n: int, singles: int, rows: int = 0) -> dict[str, Any]:
+    """ms a job, and round trips. rows: of jobs and attempts that are there before."""
+    name = f"{kind[:2]}_{executor}_{rows}"
+    ledger = env.ledger(kind, name)
+    folder = env.folder / name
+    folder.mkdir()
+    first = written(ledger, folder, molecules(40), settings=NOOP, name="warm")
+    second = written(ledger, folder, molecules(n), settings="{declared: 0.001, steps: 1, seconds: 0.0}", name="noop")
+    with worker(ledger, folder, executor):
+        until(lambda: _alive(ledger), 60)
+        all_at_once(first, _executor(executor, ledger))
+        if rows:
+            fill(ledger, rows)
+        seconds = all_at_once(second, _executor(executor, ledger))
+        telling = _executor(executor, ledger)
+        trips = round_trips(ledger, first, telling, singles)
+        telling.close()
+    with ledger.read() as connection:
+        done = connection.execute(
+            sa.select(sa.func.count()).where(t.job.c.campaign_id == second.row.id, t.job.c.state == "done")
+        ).scalar_one()
+    ledger.close()
+    if done != n:
+        raise SystemExit(f"{done} of {n} jobs were done")
+    return summary(seconds, n, trips)
+
+
+def _executor(name: str, ledger: Ledger) -> Executor:
+    found = executor_of(name, ledger)
+    assert found is not None
+    return found
+
+
+def _alive(ledger: Ledger) -> bool:
+    with ledger.read() as connection:
+        return bool(connection.execute(sa.select(sa.func.count()).select_from(t.worker)).scalar_one())
+
+
+def fill(ledger: Ledger, rows: int) -> None:
+    """Jobs that are done, each with its attempt, as replicates of one candidate."""
+    with ledger.begin() as connection:
+        last = connection.execute(sa.select(t.job).order_by(t.job.c.id.desc()).limit(1)).mappings().one()
+        attempt = connection.execute(sa.select(t.attempt).where(t.attempt.c.job_id == last["id"])).mappings().first()
+        base = 1_000_000
+        series = (
+            f"generate_series({base}, {base + rows - 1}) AS s(n)" if connection.dialect.name == "postgresql" else
+            f"(WITH RECURSIVE s(n) AS (SELECT {base} UNION ALL SELECT n + 1 FROM s WHERE n < {base + rows - 1}) "
+            "SELECT n FROM s) AS s"
+        )  # fmt: skip
+        names = [c.name for c in t.job.columns if c.name not in ("id", "replicate")]
+        connection.exec_driver_sql(
+            f"INSERT INTO job (replicate, {', '.join(names)}) SELECT s.n, {', '.join('j.' + one for one in names)} "
+            f"FROM job j, {series} WHERE j.id = {last['id']}"
+        )
+        names = [c.name for c in t.attempt.columns if c.name not in ("id", "job_id")]
+        connection.exec_driver_sql(
+            f"INSERT INTO attempt (job_id, {', '.join(names)}) SELECT j.id, {', '.join('a.' + one for one in names)} "
+            f"FROM attempt a, job j WHERE a.id = {attempt['id']} AND j.replicate >= {base}"
+        )
+    with ledger.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("ANALYZE") if connection.dialect.name == "postgresql" else None
+
+
+def summary(seconds: float, n: int, trips: Sequence[float]) -> dict[str, Any]:
+    return {
+        "jobs": n, "seconds": round(seconds, 3), "ms_per_job": round(1000 * seconds / n, 3),
+        "round_trip_ms": {
+            "p50": round(1000 * statistics.median(trips), 2),
+            "p95": round(1000 * float(np.quantile(np.array(trips), 0.95)), 2),
+        },
+    }  # fmt: skip
+
+
+def peer(what: str, python: str, port: int, n: int, singles: int) -> dict[str, Any]:
+    command = [
+        python,
+        str(HERE / "peers.py"),
+        what,
+        "--redis-port",
+        str(port),
+        "--jobs",
+        str(n),
+        "--singles",
+        str(singles),
+    ]
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"PEERS_REDIS_PORT": str(port)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=env, cwd=HERE)
+    if done.returncode:
+        raise SystemExit(f"{what}: {done.stderr[-2000:]}")
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    return summary(found["seconds"], n, found["trips"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", help="an interpreter that has celery, redis and colmena")
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--singles", type=int, default=200)
+    parser.add_argument("--growth", type=int, nargs="*", default=[1000, 100_000, 1_000_000])
+    parser.add_argument("--ledgers", nargs="*", default=["sqlite", "postgresql"])
+    parser.add_argument("--executors", nargs="*", default=["ledger", "celery"])
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args(arguments)
+    found: dict[str, Any] = {
+        "at": time.strftime("%Y-%m-%d", time.gmtime()), "load_average": [round(x, 1) for x in os.getloadavg()],
+        "peers": {}, "ours": {}, "growth": {},
+    }  # fmt: skip
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+    with tempfile.TemporaryDirectory(prefix="sciagent-orchestration-") as name, ExitStack() as stack:
+        env = Environment(Path(name), stack)
+        for what in ("celery", "pool", "colmena") if given.peers else ():
+            found["peers"][what] = peer(what, given.peers, env.valkey.port, given.jobs, given.singles)
+            tell(f"{what}: {found['peers'][what]}")
+        for kind in given.ledgers:
+            for executor in given.executors:
+                found["ours"][f"{kind}, {executor}"] = one = ours(env, kind, executor, given.jobs, given.singles)
+                tell(f"{kind}, {executor}: {one}")
+        for kind in given.ledgers:
+            for rows in given.growth:
+                one = ours(env, kind, given.executors[-1], given.jobs, given.singles // 2, rows)
+                found["growth"][f"{kind}, {rows} rows"] = one
+                tell(f"{kind}, {rows} rows: {one}")
+    text = json.dumps(found, indent=1)
+    print(text)  # noqa: T201
+    if given.out:
+        given.out.write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
