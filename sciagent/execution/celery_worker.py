@@ -18,10 +18,8 @@ import psutil
 from sciagent.errors import UsageError
 from sciagent.execution.brokers import Broker
 from sciagent.execution.celery_app import make_app
-from sciagent.execution.deaths import Deaths
-from sciagent.execution.presence import Presence
+from sciagent.execution.companion import Companion
 from sciagent.execution.slots import MakeRunner, Place, Slots, owner_of, runner_of
-from sciagent.execution.wakeups import Wakeups
 from sciagent.store.workers import NewWorker
 
 if TYPE_CHECKING:
@@ -71,20 +69,18 @@ def serve(
         broker, queues, held, worker_max_tasks_per_child=max_jobs,
         worker_max_memory_per_child=max_memory_mb * 1024 if max_memory_mb else None,
     )  # fmt: skip
-    wakeups = Wakeups(broker_url)
     ending = Ending(held, soft_seconds, processes=pool == "prefork")
-    _hear_of_deaths(app, name, Deaths(ledger_url, wakeups), ending)
     most = autoscale[1] if autoscale else slots
     new = NewWorker(name, socket.gethostname(), os.getpid(), "celery", tuple(queues), most, memory_mb)
     worker = _worker(app, name, slots, pool, autoscale, ending)
-    presence = Presence(ledger_url, new, wakeups, partial(_drain, worker))
+    companion = Companion(ledger_url, broker_url, new, partial(_drain, worker))
+    _hear_of_deaths(app, name, companion, ending)
     try:
-        with _receivers(held if pool == "prefork" else None, presence):
+        with _receivers(held if pool == "prefork" else None, companion, ending):
             worker.start()
     finally:
-        presence.close()
+        companion.close()
         held.close()
-        wakeups.close()
 
 
 def _check(
@@ -101,7 +97,7 @@ def _check(
         raise UsageError(f"autoscale {autoscale[0]} to {autoscale[1]}: the fewest is at least 1, the most no fewer")
 
 
-def _hear_of_deaths(app: Celery, name: str, deaths: Deaths, ending: Ending) -> None:
+def _hear_of_deaths(app: Celery, name: str, companion: Companion, ending: Ending) -> None:
     """Celery's parent process hears first that a process of its pool is gone."""
     from celery.exceptions import WorkerLostError
     from celery.worker.request import Request
@@ -113,7 +109,7 @@ def _hear_of_deaths(app: Celery, name: str, deaths: Deaths, ending: Ending) -> N
             error = getattr(exc_info.exception, "exc", exc_info.exception)
             lost = isinstance(error, (WorkerLostError, SystemExit))
             if lost and self.worker_pid and not ending.now:
-                deaths.report(owner_of(name, self.worker_pid), self.args[0])
+                companion.died(owner_of(name, self.worker_pid), self.args[0])
             return super().on_failure(exc_info, send_failed_event, return_ok or lost)
 
     app.tasks[TASK].Request = WorkRequest
@@ -142,7 +138,7 @@ def _worker(
 
 
 @contextlib.contextmanager
-def _receivers(held: Slots | None, presence: Presence) -> Iterator[None]:
+def _receivers(held: Slots | None, companion: Companion, ending: Ending) -> Iterator[None]:
     """What happens in this process when it is ready, and in those of a pool, if there is one, as they begin and end."""
     from celery import signals
 
@@ -158,7 +154,7 @@ def _receivers(held: Slots | None, presence: Presence) -> Iterator[None]:
             held.close()
 
     def ready(**_: Any) -> None:
-        presence.start()
+        ending.companion_pid = companion.start()
 
     logging.getLogger("celery").setLevel(logging.WARNING)  # else it has a line for each token
     receivers = {
@@ -190,6 +186,7 @@ class Ending:
 
     def __init__(self, held: Slots, soft_seconds: float, *, processes: bool) -> None:
         self.now = False
+        self.companion_pid: int | None = None  # it ends last
         self._step = 0
         self._held = held
         self._soft_seconds = soft_seconds
@@ -221,4 +218,5 @@ class Ending:
             return
         for process in psutil.Process().children():
             with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(how)
+                if process.pid != self.companion_pid:
+                    process.send_signal(how)

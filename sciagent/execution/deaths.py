@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Deaths:
-    """Reports in a thread of its own: the ledger may be away as well, and the worker's loop must go on.
+    """Reports in a thread of its own: the ledger may be away as well.
 
     A slot that was killed (by the kernel for its memory, by hand) took its job with it. Its worker knows at once, and
     knows that it was the slot alone: the job counts a kill, not a loss.
