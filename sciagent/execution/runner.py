@@ -60,6 +60,7 @@ class Runner:
         self._cannot: dict[int, str] = {}  # rungs that this worker cannot run, and why
         self._worker: Worker | None = None
         self._stop = threading.Event()
+        self.campaigns: frozenset[int] = frozenset()  # whose jobs it ran last
 
     def run_next(self) -> int:
         """Claim and run the most urgent job of the queues, or a group of short ones; how many jobs that was."""
@@ -110,6 +111,7 @@ class Runner:
         with self._keeper.holding(claims, self._worker.cancel) as held:
             results = self._verify(orders)
         self._write(orders, results, held)
+        self.campaigns = frozenset(one.task.campaign_id for one in orders)
         return len(orders)
 
     def _orders(self, claims: list[Claim]) -> list[Order]:

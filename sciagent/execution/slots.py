@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 class Runs(Protocol):
     """One slot that runs jobs of the ledger: `sciagent.execution.runner.Runner`."""
 
+    campaigns: frozenset[int]
+
     def run_next(self) -> int:
         """How many jobs it claimed and ran; 0: there was none."""
 
@@ -61,6 +63,8 @@ class Slot:
 
     def work(self, queue: str) -> int:
         ran = self.runner.run_next()
+        for campaign_id in self.runner.campaigns if ran else ():
+            self.wakeups.tell(campaign_id)
         if ran and self.wakeups.waiting(queue) == 0:
             with self.ledger.read() as connection:
                 more = jobs.any_offered(connection, queue)

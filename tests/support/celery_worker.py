@@ -35,6 +35,8 @@ class Folder:
 class FolderRunner:
     """Runs one job at a time; what is stopped goes back to `todo`."""
 
+    campaigns: frozenset[int] = frozenset()
+
     def __init__(self, root: Path, owner: str) -> None:
         self._root, self._owner = root, owner
         self._stop = threading.Event()

@@ -1,0 +1,118 @@
+"""A whole campaign on Celery workers: real broker, real ledger, real processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.campaign.driver import Driver
+from sciagent.execution.celery_executor import CeleryExecutor
+from sciagent.store import tables as t
+from sciagent.store import workers
+from sciagent.store.ledger import Ledger
+from tests.support.campaigns import environment
+from tests.support.elsewhere import counts, molecules, until, whole, written
+from tests.support.plugins import misbehaving  # noqa: F401
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("misbehaving")]
+SERVE = """
+import json, sys
+from pathlib import Path
+from sciagent.execution.celery_worker import serve
+said = json.loads(sys.argv[1])
+serve(scratch=Path(said.pop("scratch")), **said)
+"""
+
+
+@contextmanager
+def celery_worker(
+    ledger: Ledger, folder: Path, broker_url: str, name: str, **more: Any
+) -> Iterator[subprocess.Popen[bytes]]:
+    said = {
+        "ledger_url": ledger.url.render_as_string(False), "broker_url": broker_url, "name": name, "slots": 2,
+        "queues": ["simulation", "high_fidelity"], "scratch": str(folder / f"scratch-{name}"), **more,
+    }  # fmt: skip
+    env = environment(SCIAGENT_ARTIFACTS=str(ledger.artifacts.root))
+    with (folder / f"{name}.log").open("ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SERVE, json.dumps(said)], cwd=folder, env=env, stdout=out, stderr=out,
+            stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            assert process.wait(40) == 0, (folder / f"{name}.log").read_text()
+        finally:
+            process.kill()
+
+
+def test_a_campaign_runs_on_celery_workers(ledger: Ledger, tmp_path: Path, broker_url: str) -> None:
+    built = written(ledger, tmp_path, molecules(60))
+    with (
+        celery_worker(ledger, tmp_path, broker_url, "one"),
+        celery_worker(ledger, tmp_path, broker_url, "two", pool="threads"),
+    ):
+        until(lambda: alive(ledger) == {"one", "two"})
+        with Driver(built, executor=CeleryExecutor(broker_url)) as driver:
+            assert str(driver.run(lambda: None)) == "finished"
+    whole(ledger, 60)
+    assert alive(ledger) == set()
+    owners = {owner.partition("/")[0] for owner in counts(ledger, t.attempt.c.owner, t.attempt.c.job_id.is_not(None))}
+    assert owners <= {"one", "two"}
+
+
+def alive(ledger: Ledger) -> set[str]:
+    with ledger.read() as connection:
+        return {one.name for one in workers.alive(connection)}
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_job_that_kills_its_slot_is_quarantined_after_two(ledger: Ledger, tmp_path: Path, redis_url: str) -> None:
+    smiles = molecules(5)
+    built = written(ledger, tmp_path, smiles, settings=f"{{kill_at: {smiles[2]}, kill: slot, declared: 5}}")
+    with (
+        celery_worker(ledger, tmp_path, redis_url, "one"),
+        Driver(built, executor=CeleryExecutor(redis_url)) as driver,
+    ):
+        assert str(driver.run(lambda: None)) == "finished"
+    assert counts(ledger, t.job.c.state) == {"done": 4, "quarantined": 1}
+    with ledger.read() as connection:
+        bad = connection.execute(sa.select(t.job).where(t.job.c.state == "quarantined")).mappings().one()
+        assert (bad["kills"], bad["losses"], bad["attempts"]) == (2, 0, 2)
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_drained_worker_takes_nothing_new_until_it_may_again(ledger: Ledger, tmp_path: Path, redis_url: str) -> None:
+    built = written(ledger, tmp_path, molecules(4), settings="{declared: 5}")
+    with celery_worker(ledger, tmp_path, redis_url, "one", slots=1) as process:
+        until(lambda: alive(ledger) == {"one"})
+        drain(ledger, True)
+        with Driver(built, executor=CeleryExecutor(redis_url)) as driver:
+            end = time.monotonic() + 8
+            while time.monotonic() < end:
+                driver.step()
+                time.sleep(0.05)
+            assert "done" not in counts(ledger, t.job.c.state)
+            drain(ledger, False)
+            assert str(driver.run(lambda: None)) == "finished"
+        assert process.poll() is None
+    whole(ledger, 4)
+
+
+def drain(ledger: Ledger, on: bool) -> None:
+    """Returns when the worker has heard of it: it listens every few seconds."""
+    with ledger.begin() as connection:
+        assert workers.drain(connection, "one", on)
+    time.sleep(12)
