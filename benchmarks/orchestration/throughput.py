@@ -3,8 +3,8 @@
     python -m benchmarks.orchestration.throughput --peers PEERS/bin/python --out benchmarks/orchestration/results.json
 
 No-op jobs, two workers. Ours: a driver offers them, a worker's two slots claim, run and complete them, the driver
-settles the candidates; each has its decision, job, attempt, reservation, evidence, quantity, bill and cost observation,
-and each is verified in a process that is not the worker's. The clock runs from the first offer to the last candidate placed.
+settles the candidates; each has its decision, job, attempt, reservation, evidence, quantity, bill and cost
+observation, and each is verified in a process that is not the worker's. The clock runs from the first offer to the last candidate placed.
 A round trip: one job is offered, the worker is woken, and the clock stops when its end is seen in the ledger.
 
 Peers: Celery 5.7 with a Redis result backend and nothing durable, `concurrent.futures.ProcessPoolExecutor`, Colmena

@@ -25,7 +25,7 @@ from sciagent.verification.processes import die_with
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0
-HEAL_SECONDS = min(5.0, LEASE_SECONDS / 4)  # between looks for leases that ran out, and for jobs whose wake-up was lost
+HEAL_SECONDS = min(5.0, LEASE_SECONDS / 4)  # between looks for leases that ran out
 ENDS = (0, 3, 130)  # exit codes of a campaign that ended: with a hit, without one, told to stop
 MAX_FAILURES = 5  # in a row; then a person has to look
 PAUSE_SECONDS = 5.0  # after the first failure; twice as long after each further one
@@ -61,6 +61,7 @@ class Host:
     def serve(self) -> None:
         """Look, heal, wait; until told to stop. A database that is away is waited for."""
         patiently(self._register, self._stop)
+        self._executor.wake({})  # a cluster is followed from now on
         try:
             while not self._stop.is_set():
                 try:
@@ -88,9 +89,6 @@ class Host:
         if now - self._healed > HEAL_SECONDS:
             self._healed = now
             reap(self._ledger)
-            with self._ledger.read() as connection:
-                depths = workers.depths(connection, self._new.queues)
-            self._executor.wake(depths)
         if now - self._told > SEEN_SECONDS / 5:
             self._told = now
             with self._ledger.begin() as connection:

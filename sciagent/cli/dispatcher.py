@@ -66,7 +66,10 @@ def submit(
 
 def dispatcher(
     executor: Annotated[
-        str, typer.Option("--executor", "-x", metavar="ledger|slurm", help="How workers are told that there is work.")
+        str,
+        typer.Option(
+            "--executor", "-x", metavar="ledger|celery|slurm", help="How workers are told that there is work."
+        ),
     ] = "ledger",
     site: SiteOption = None,
     reports: Annotated[Path, typer.Option("--reports", help="Folder for the reports of campaigns.")] = Path(),

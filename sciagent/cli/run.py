@@ -24,8 +24,8 @@ WorkersOption = Annotated[int | None, typer.Option("--workers", "-w", min=1, hel
 ExecutorOption = Annotated[
     str,
     typer.Option(
-        "--executor", "-x", metavar="local|ledger|slurm",
-        help="Where paid rungs run: in this process, by sciagent worker, or on a cluster.",
+        "--executor", "-x", metavar="local|ledger|celery|slurm",
+        help="Where paid rungs run: here, by sciagent worker without or with a broker, or on a cluster.",
     ),
 ]  # fmt: skip
 SiteOption = Annotated[

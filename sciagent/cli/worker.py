@@ -9,7 +9,7 @@ import socket
 import uuid
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
@@ -37,6 +37,33 @@ def worker(
     scratch: Annotated[
         Path | None,
         typer.Option("--scratch", help="Where jobs work, on a disk of this machine; default: beside the artifacts."),
+    ] = None,
+    executor: Annotated[
+        str,
+        typer.Option(
+            "--executor", "-x", metavar="ledger|celery", help="Look into the ledger, or be woken by a broker."
+        ),
+    ] = "ledger",
+    broker: Annotated[
+        str | None,
+        typer.Option("--broker", metavar="URL", help="Of celery: Redis or RabbitMQ; default: $SCIAGENT_BROKER."),
+    ] = None,
+    pool: Annotated[
+        str,
+        typer.Option(
+            "--pool", metavar="prefork|threads|solo", help="Of celery: threads or solo for what shares a GPU."
+        ),
+    ] = "prefork",
+    autoscale: Annotated[
+        str | None,
+        typer.Option("--autoscale", metavar="MIN,MAX", help="Of celery: as many processes as there is work for."),
+    ] = None,
+    recycle_jobs: Annotated[
+        int | None, typer.Option("--recycle-jobs", min=1, help="Of celery: a process is replaced after so many.")
+    ] = None,
+    recycle_mb: Annotated[
+        int | None,
+        typer.Option("--recycle-mb", min=50, help="Of celery: a process is replaced when it has grown to that."),
     ] = None,
     idle_exit: Annotated[
         float | None, typer.Option("--idle-exit", min=1, metavar="SECONDS", help="End after so long without a job.")
@@ -68,10 +95,24 @@ def worker(
         return
     host = socket.gethostname()
     unique = name or f"{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+    say(f"{unique} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
+    where = scratch or scratch_of(opened.artifacts)
+    if executor == "celery":
+        from sciagent.execution.celery_worker import Pool, serve
+        from sciagent.execution.executors import broker_url
+
+        if pool not in get_args(Pool):
+            raise UsageError(f'--pool "{pool}": one of {", ".join(get_args(Pool))}')
+        url = opened.url.render_as_string(hide_password=False)
+        serve(
+            url, broker_url(broker), unique, queues, slots, cast("Pool", pool), scratch=where, memory_mb=memory_mb or _memory_mb(),
+            max_jobs=recycle_jobs, max_memory_mb=recycle_mb, autoscale=_two(autoscale),
+        )  # fmt: skip
+        return
+    if executor != "ledger":
+        raise UsageError(f'--executor "{executor}": one of ledger, celery')
     new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory_mb or _memory_mb())
-    station = Station(
-        opened, new, scratch or scratch_of(opened.artifacts), idle_exit=idle_exit, max_jobs=max_jobs
-    )  # fmt: skip
+    station = Station(opened, new, where, idle_exit=idle_exit, max_jobs=max_jobs)
     interrupts = 0
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -87,7 +128,6 @@ def worker(
 
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, on_signal)
-    say(f"{unique} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
     ran = station.serve()
     say(f"{unique} ran {ran} job{'' if ran == 1 else 's'}")
 
@@ -100,6 +140,18 @@ def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
     element = read_element(elements)
     ran = run_element(ledger, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
     say(f"{element.name} ran {ran} of {len(element.jobs)} jobs")
+
+
+def _two(text: str | None) -> tuple[int, int] | None:
+    """MIN,MAX."""
+    from sciagent.errors import UsageError
+
+    if text is None:
+        return None
+    fewest, _, most = text.partition(",")
+    if not (fewest.isdecimal() and most.isdecimal() and 0 < int(fewest) <= int(most)):
+        raise UsageError(f'--autoscale "{text}": MIN,MAX, such as 1,8')
+    return int(fewest), int(most)
 
 
 def _memory_mb() -> int:

@@ -11,7 +11,7 @@ from sciagent import settings
 from sciagent.errors import UsageError
 from sciagent.store.ledger import Ledger
 
-EXECUTORS = ("local", "ledger", "slurm")
+EXECUTORS = ("local", "ledger", "celery", "slurm")
 QUEUES = ("simulation", "high_fidelity")  # the tiers whose jobs are computed elsewhere
 
 
@@ -44,6 +44,15 @@ class LedgerExecutor:
         return None
 
 
+def broker_url(given: str | None = None) -> str:
+    """Where the broker is: as given, else SCIAGENT_BROKER. Raises UsageError."""
+    if (found := settings.load(broker=given).broker) is None:
+        raise UsageError(
+            "no broker is named: --broker URL, SCIAGENT_BROKER, or SCIAGENT_BROKER_FILE with a file's path"
+        )
+    return found
+
+
 def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor | None:
     """None for the local pool. site: of Slurm, a profile in YAML; default: SCIAGENT_SLURM_SITE. Raises UsageError for a
     name that is none, or where something is missing."""
@@ -51,6 +60,10 @@ def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor
         return None
     if name == "ledger":
         return LedgerExecutor()
+    if name == "celery":
+        from sciagent.execution.celery_executor import CeleryExecutor
+
+        return CeleryExecutor(broker_url())
     if name == "slurm":
         from sciagent.execution.slurm.follower import SlurmExecutor
         from sciagent.execution.slurm.load import load_site
