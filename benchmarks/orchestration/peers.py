@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 PORT = int(os.environ.get("PEERS_REDIS_PORT", "0"))
@@ -39,7 +40,7 @@ def celery_app() -> Any:
 def by_celery(n: int, singles: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "celery", "-A", "peers:app", "worker", "-c", "2", "--loglevel=ERROR",
                "--without-gossip", "--without-mingle"]  # fmt: skip
-    here = os.path.dirname(os.path.abspath(__file__))
+    here = Path(__file__).resolve().parent
     worker = subprocess.Popen(command, cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         task = celery_app().tasks["peers.noop"]

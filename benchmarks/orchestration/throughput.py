@@ -3,14 +3,14 @@
     python -m benchmarks.orchestration.throughput --peers PEERS/bin/python --out benchmarks/orchestration/results.json
 
 No-op jobs, two workers. Ours: a driver offers them, a worker's two slots claim, run and complete them, the driver
-settles the candidates; each has its decision, job, attempt, reservation, evidence, quantity, bill and cost
-observation, and each is verified in a process that is not the worker's. The clock runs from the first offer to the last candidate placed.
+settles the candidates. Each has its decision, job, attempt, reservation, evidence, quantity, bill and cost observation,
+and is verified in a process that is not the worker's. The clock runs from the first offer to the last candidate placed.
 A round trip: one job is offered, the worker is woken, and the clock stops when its end is seen in the ledger.
 
 Peers: Celery 5.7 with a Redis result backend and nothing durable, `concurrent.futures.ProcessPoolExecutor`, Colmena
 with Redis queues and its local task server. They live in an environment of their own:
 
-    python3 -m venv PEERS && PEERS/bin/pip install 'celery>=5.7,<6' 'redis>=6.4' colmena
+    python3 -m venv PEERS && PEERS/bin/pip install 'celery[redis]>=5.7,<6' colmena
 
 Growth: the same with so many jobs, each with its attempt, already in the ledger.
 """
@@ -150,9 +150,9 @@ def ours(env: Environment, kind: str, executor: str, n: int, singles: int, rows:
     name = f"{kind[:2]}_{executor}_{rows}"
     ledger = env.ledger(kind, name)
     folder = env.folder / name
-    folder.mkdir()
-    first = written(ledger, folder, molecules(40), settings=NOOP, name="warm")
-    second = written(ledger, folder, molecules(n), settings="{declared: 0.001, steps: 1, seconds: 0.0}", name="noop")
+    (folder / "warm").mkdir(parents=True)
+    first = written(ledger, folder / "warm", molecules(40), settings=NOOP, name="warm")
+    second = written(ledger, folder, molecules(n), settings="{declared: 0.001, hang_at: nowhere}", name="noop")
     with worker(ledger, folder, executor):
         until(lambda: _alive(ledger), 60)
         all_at_once(first, _executor(executor, ledger))

@@ -105,8 +105,9 @@ def worker(
             raise UsageError(f'--pool "{pool}": one of {", ".join(get_args(Pool))}')
         url = opened.url.render_as_string(hide_password=False)
         serve(
-            url, broker_url(broker), unique, queues, slots, cast("Pool", pool), scratch=where, memory_mb=memory_mb or _memory_mb(),
-            max_jobs=recycle_jobs, max_memory_mb=recycle_mb, autoscale=_two(autoscale),
+            url, broker_url(broker), unique, queues, slots, cast("Pool", pool), scratch=where,
+            memory_mb=memory_mb or _memory_mb(), max_jobs=recycle_jobs, max_memory_mb=recycle_mb,
+            autoscale=_two(autoscale),
         )  # fmt: skip
         return
     if executor != "ledger":
