@@ -7,6 +7,7 @@ import json
 from typing import Any, Literal, Protocol, runtime_checkable
 
 CandidateKind = Literal["molecule", "crystal"]
+_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 @runtime_checkable
@@ -45,5 +46,5 @@ class Candidate(Protocol):
 
 def candidate_key(kind: CandidateKind, identity: str, charge: int, multiplicity: int) -> str:
     """SHA-256 over kind, identity, net charge and multiplicity."""
-    text = json.dumps([kind, identity, charge, multiplicity], separators=(",", ":"), ensure_ascii=False)
+    text = _ENCODE([kind, identity, charge, multiplicity])
     return hashlib.sha256(text.encode()).hexdigest()

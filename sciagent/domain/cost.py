@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, KeysView, Mapping
 
 RESOURCE_UNITS: dict[str, str] = {
     "core_seconds": "s",  # CPU time of the whole process tree
@@ -40,6 +40,13 @@ class Cost(Mapping[str, float]):
 
     def __len__(self) -> int:
         return len(self._amounts)
+
+    # a dictionary's own: those of a Mapping are written in Python, and a driver asks some ten times a decision
+    def keys(self) -> KeysView[str]:
+        return self._amounts.keys()
+
+    def items(self) -> ItemsView[str, float]:
+        return self._amounts.items()
 
     def __add__(self, other: Mapping[str, float]) -> Cost:
         if not other:

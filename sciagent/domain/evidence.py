@@ -14,11 +14,12 @@ from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 
 NO_INPUTS = ""
+_ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 def canonical_json(value: Any) -> str:
     """The one text of a JSON value: sorted keys, no spaces, no NaN. Raises ValueError for NaN or infinity."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODE(value)
 
 
 def content_hash(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,38 +17,60 @@ CHUNK = 5000  # rows or values a statement
 
 def execute_many(connection: Connection, what: sa.Table | sa.Update, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows into a table, or update one by rows. rows: each with the same names, those of columns or of
-    `bindparam`s; a column that is left out gets the database's default, not one of Python's."""
+    `bindparam`s; a column that is left out gets the database's default, not one of Python's. An update that is asked
+    for again and again is kept by who asks: how it is written is remembered by the object."""
     if not rows:
         return
-    dialect, names = connection.dialect, tuple(rows[0])
-    compiled = _insert(what, dialect, names) if isinstance(what, sa.Table) else _compiled(what, dialect, names)
-    columns = {
-        name: _column(bind.type.dialect_impl(dialect).bind_processor(dialect), bind.key, compiled.params[name], rows)
-        for bind, name in compiled.bind_names.items()
-    }
-    if dialect.positional:
-        order = [columns[name] for name in compiled.positiontup or ()]
-        connection.exec_driver_sql(str(compiled), list(zip(*order, strict=True)))
+    plan = _plan(what, connection.dialect, tuple(rows[0]))
+    columns = [_column(parameter, rows) for parameter in plan.parameters]
+    if plan.named:
+        named = [dict(zip(plan.named, row, strict=True)) for row in zip(*columns, strict=True)]
+        connection.exec_driver_sql(plan.sql, named)
     else:
-        named = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        connection.exec_driver_sql(str(compiled), named)
+        connection.exec_driver_sql(plan.sql, list(zip(*columns, strict=True)))
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """Of a statement. key: of the rows; where they have none, `constant` is that of all of them, as it is written."""
+
+    key: str | None
+    convert: Callable[[Any], Any] | None
+    constant: Any
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """named: what the driver calls the parameters, where it does not go by their order."""
+
+    sql: str
+    parameters: tuple[_Parameter, ...]
+    named: tuple[str, ...]
 
 
 @lru_cache(maxsize=64)
-def _insert(table: sa.Table, dialect: sa.Dialect, names: tuple[str, ...]) -> Any:
-    return _compiled(sa.insert(table).inline(), dialect, names)  # inline: else PostgreSQL is asked for the ids
+def _plan(what: sa.Table | sa.Update, dialect: sa.Dialect, names: tuple[str, ...]) -> _Plan:
+    # inline: else PostgreSQL is asked for the ids
+    statement: Any = sa.insert(what).inline() if isinstance(what, sa.Table) else what
+    compiled = statement.compile(dialect=dialect, column_keys=list(names))
+    binds = {name: bind for bind, name in compiled.bind_names.items()}
+    order = tuple(compiled.positiontup or ()) if dialect.positional else tuple(binds)
+    parameters = []
+    for name in order:
+        convert = binds[name].type.dialect_impl(dialect).bind_processor(dialect)
+        if (key := binds[name].key) in names:
+            parameters.append(_Parameter(key, convert, None))
+        else:
+            constant = compiled.params[name]
+            parameters.append(_Parameter(None, None, convert(constant) if convert else constant))
+    return _Plan(str(compiled), tuple(parameters), () if dialect.positional else order)
 
 
-def _compiled(statement: Any, dialect: sa.Dialect, names: tuple[str, ...]) -> Any:
-    return statement.compile(dialect=dialect, column_keys=list(names))
-
-
-def _column(
-    convert: Callable[[Any], Any] | None, key: str, constant: Any, rows: Sequence[Mapping[str, Any]]
-) -> list[Any]:
+def _column(parameter: _Parameter, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     """A parameter of each row."""
-    if key not in rows[0]:
-        return [convert(constant) if convert else constant] * len(rows)
+    key, convert = parameter.key, parameter.convert
+    if key is None:
+        return [parameter.constant] * len(rows)
     if convert is None:
         return [row[key] for row in rows]
     found, before, made = [], object(), None
@@ -57,6 +80,16 @@ def _column(
             before, made = value, convert(value)
         found.append(made)
     return found
+
+
+def take_ids(connection: Connection, table: sa.Table, n: int) -> list[int]:
+    """Ids for n rows that will be inserted with them in this transaction: so nobody has to ask for them afterwards. In
+    SQLite a transaction that writes is the only one."""
+    if connection.dialect.name == "postgresql":
+        each = sa.select(sa.func.nextval(sa.func.pg_get_serial_sequence(table.name, "id")))
+        return [int(id_) for id_ in connection.execute(each.select_from(sa.func.generate_series(1, n))).scalars()]
+    last = int(connection.execute(sa.select(sa.func.max(table.c.id))).scalar() or 0)
+    return list(range(last + 1, last + n + 1))
 
 
 def among(connection: Connection, column: sa.ColumnElement[Any], values: Sequence[int] | Sequence[str]) -> Any:

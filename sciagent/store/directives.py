@@ -18,6 +18,7 @@ from sciagent.store.clock import db_now
 
 MAX_WHY = 2000
 _D = t.directive.c
+_NOTHING = Word()  # of nearly all
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def words(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]
         )
         for id_, *spoken in connection.execute(query):
             said[id_].append(tuple(spoken))
-    return {id_: word_of(spoken) for id_, spoken in said.items()}
+    return {id_: word_of(spoken) if spoken else _NOTHING for id_, spoken in said.items()}
 
 
 def _read(connection: Connection, *conditions: Any) -> list[Directive]:

@@ -14,7 +14,7 @@ from sciagent import settings
 from sciagent.domain.states import ATTEMPT_TRANSITIONS, AttemptState, JobState, check_transition
 from sciagent.errors import LedgerError
 from sciagent.store import tables as t
-from sciagent.store.bulk import CHUNK, among, execute_many
+from sciagent.store.bulk import CHUNK, among, execute_many, take_ids
 from sciagent.store.clock import db_now
 
 LEASE_SECONDS = settings.lease_seconds()
@@ -22,6 +22,7 @@ PREFERRED = 1e6  # priority of what a person promoted: before all that a rule ch
 MAX_KILLS = 2  # a candidate that kills two workers is quarantined
 
 _LIVE = (JobState.RUNNING,)
+_END = sa.update(t.attempt).where(t.attempt.c.id == sa.bindparam("of"))
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,17 @@ def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
     ]  # fmt: skip
     execute_many(connection, sa.update(t.job).where(j.id == sa.bindparam("of")), again)
     fresh = [one for one in new if one.place not in there]
-    _insert(connection, fresh, {"state": JobState.QUEUED, "attempts": 0, "fence": 0, "created_at": now})
-    there |= _there(connection, fresh)
-    return [there[one.place][0] for one in new]
+    ids = _insert(connection, fresh, {"state": JobState.QUEUED, "attempts": 0, "fence": 0, "created_at": now})
+    made = dict(zip((one.place for one in fresh), ids, strict=True))
+    return [made[one.place] if one.place in made else there[one.place][0] for one in new]
 
 
-def _insert(connection: Connection, new: Sequence[NewJob], alike: Mapping[str, Any]) -> None:
+def _insert(connection: Connection, new: Sequence[NewJob], alike: Mapping[str, Any]) -> list[int]:
+    """Their ids."""
     same = {**alike, "updated_at": alike["created_at"], "kills": 0, "cancel_requested": False}
-    execute_many(connection, t.job, [{**vars(one), **same} for one in new])
+    ids = take_ids(connection, t.job, len(new)) if new else []
+    execute_many(connection, t.job, [{"id": id_, **vars(one), **same} for id_, one in zip(ids, new, strict=True)])
+    return ids
 
 
 def _there(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, JobState]]:
@@ -119,13 +123,15 @@ def start_many(
     found = {}
     for state, mine in new.items():
         there = _there(connection, mine)
-        old, fresh = ([one for one in mine if (one.place in there) is is_old] for is_old in (True, False))
-        claims = claim_many(connection, create_many(connection, old), owner, state=state, lease_seconds=lease_seconds)
-        _insert(connection, fresh, alike)
-        there |= _there(connection, fresh)
-        taken = [(there[one.place][0], 1, one.campaign_id, one.rung_id) for one in fresh]
+        old = [one for one in mine if one.place in there] if there else []
+        fresh = [one for one in mine if one.place not in there] if there else mine
+        again = create_many(connection, old) if old else []
+        claims = claim_many(connection, again, owner, state=state, lease_seconds=lease_seconds) if old else {}
+        ids = _insert(connection, fresh, alike)
+        taken = [(id_, 1, one.campaign_id, one.rung_id) for id_, one in zip(ids, fresh, strict=True)]
         claims |= _attempt(connection, taken, owner, state, now)
-        found[state] = [claims[there[one.place][0]] for one in mine]
+        by_place = dict(zip((one.place for one in (*old, *fresh)), (*again, *ids), strict=True)) if old else {}
+        found[state] = [claims[id_] for id_ in ([by_place[one.place] for one in mine] if old else ids)]
     return found
 
 
@@ -216,23 +222,16 @@ def _attempt(
 ) -> dict[int, Claim]:  # fmt: skip
     """A live attempt of each job. taken: (job id, fence, campaign id, rung id)."""
     nothing = dict[str, float]()
+    ids = take_ids(connection, t.attempt, len(taken)) if taken else []
     rows = [
         {
-            "campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence, "owner": owner,
+            "id": id_, "campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence, "owner": owner,
             "state": state, "n_candidates": 1, "cost": nothing, "started_at": now, "heartbeat_at": now,
         }
-        for job_id, fence, campaign_id, rung_id in taken
+        for id_, (job_id, fence, campaign_id, rung_id) in zip(ids, taken, strict=True)
     ]  # fmt: skip
     execute_many(connection, t.attempt, rows)
-    a, fences = t.attempt.c, {job_id: fence for job_id, fence, *_ in taken}
-    found = dict[int, Claim]()
-    for start in range(0, len(taken), CHUNK):
-        some = [job_id for job_id, *_ in taken[start : start + CHUNK]]
-        query = sa.select(a.id, a.job_id, a.fence).where(among(connection, a.job_id, some))
-        for id_, job_id, fence in connection.execute(query).all():
-            if fence == fences[job_id]:  # else of an earlier attempt
-                found[job_id] = Claim(job_id, int(id_), fence)
-    return found
+    return {job_id: Claim(job_id, id_, fence) for id_, (job_id, fence, *_) in zip(ids, taken, strict=True)}
 
 
 def begun(connection: Connection, claims: Sequence[Claim]) -> None:
@@ -296,9 +295,10 @@ def end_attempts(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     """Raises ValueError for an end that the state of the attempt does not allow."""
     a = t.attempt.c
     query = sa.select(a.id, a.state).where(among(connection, a.id, [one.attempt_id for one in ends]))
-    old = {int(id_): AttemptState(state) for id_, state in connection.execute(query).all()}
-    for one in ends:
-        check_transition(ATTEMPT_TRANSITIONS, old[one.attempt_id], one.state)
+    states = {str(state): state for state in AttemptState}
+    old = {int(id_): states[state] for id_, state in connection.execute(query).all()}
+    for before, after in {(old[one.attempt_id], one.state) for one in ends}:
+        check_transition(ATTEMPT_TRANSITIONS, before, after)
     now = db_now(connection)
     rows = [
         {
@@ -307,7 +307,7 @@ def end_attempts(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
         }
         for one in ends
     ]  # fmt: skip
-    execute_many(connection, sa.update(t.attempt).where(a.id == sa.bindparam("of")), rows)
+    execute_many(connection, _END, rows)
 
 
 def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: float = LEASE_SECONDS) -> list[Claim]:
@@ -448,7 +448,7 @@ def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Se
 
 def _by_resource(amounts: Mapping[str, float], **columns: Any) -> list[dict[str, Any]]:
     """A row for each resource."""
-    return [{**columns, "resource": resource, "amount": amount} for resource, amount in amounts.items()]
+    return [columns | {"resource": resource, "amount": amount} for resource, amount in amounts.items()]
 
 
 def reserve(connection: Connection, campaign_id: int, job_id: int, amounts: Mapping[str, float]) -> None:

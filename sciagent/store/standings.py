@@ -14,6 +14,9 @@ from sciagent.store.bulk import CHUNK, among, execute_many
 from sciagent.store.clock import db_now
 
 _CC = t.campaign_candidate.c
+_ONE_OF = sa.update(t.campaign_candidate).where(
+    _CC.campaign_id == sa.bindparam("in_campaign"), _CC.candidate_id == sa.bindparam("of")
+)
 
 
 def members(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> set[int]:
@@ -53,11 +56,8 @@ def update(connection: Connection, campaign_id: int, candidate_id: int, **values
 def update_many(connection: Connection, campaign_id: int, values: Mapping[int, Mapping[str, Any]]) -> None:
     """Write columns of several candidates, by candidate id; the same columns for each."""
     now = db_now(connection)
-    rows = [{"of": id_, **one, "updated_at": now} for id_, one in values.items()]
-    of_these = sa.update(t.campaign_candidate).where(
-        _CC.campaign_id == campaign_id, _CC.candidate_id == sa.bindparam("of")
-    )
-    execute_many(connection, of_these, rows)
+    rows = [{"in_campaign": campaign_id, "of": id_, **one, "updated_at": now} for id_, one in values.items()]
+    execute_many(connection, _ONE_OF, rows)
 
 
 def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequence[int], **values: Any) -> None:

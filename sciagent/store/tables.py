@@ -94,6 +94,8 @@ class Json(sa.types.TypeDecorator[Any]):
             return carefully
 
         def process(value: Any) -> Any:
+            if type(value) is dict and not value:
+                return "{}"
             try:
                 text = _ENCODE(value)
             except (TypeError, ValueError):  # a mapping that is no dict, NaN, infinity

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from sciagent.store import tables as t
-from sciagent.store.bulk import among, execute_many
+from sciagent.store.bulk import among, execute_many, take_ids
 from sciagent.store.ledger import Ledger
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
@@ -66,3 +66,16 @@ def test_among_asks_for_numbers_and_texts_and_for_nothing(ledger: Ledger) -> Non
         ids = list(connection.execute(sa.select(c.id).where(c.key != "c")).scalars())
         assert keys(among(connection, c.id, [*ids, 10**12])) == ["a", "b'\""]
         assert keys(among(connection, c.id, [])) == []
+
+
+def test_ids_that_were_taken_are_those_of_the_rows_and_nobody_gets_them_again(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        execute_many(connection, t.candidate, [laid_up(key="a")])
+        before = connection.execute(sa.select(t.candidate.c.id)).scalar_one()
+        ids = take_ids(connection, t.candidate, 3)
+        execute_many(connection, t.candidate, [{"id": i, **laid_up(key=f"taken {i}")} for i in ids])
+        execute_many(connection, t.candidate, [laid_up(key="z")])
+        rows = {int(i): key for i, key in connection.execute(sa.select(t.candidate.c.id, t.candidate.c.key))}
+    assert len(rows) == 5 and ids == sorted(ids) and min(ids) > before
+    assert [rows[i] for i in ids] == [f"taken {i}" for i in ids]
+    assert rows[max(rows)] == "z"
