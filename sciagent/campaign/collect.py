@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from sciagent.campaign.build import Built
-from sciagent.campaign.dispatch import Ticket, homes_of
+from sciagent.campaign.dispatch import Ticket
 from sciagent.campaign.judge import Judgement
 from sciagent.campaign.money import Purse
 from sciagent.campaign.record import Result, Settling, error, record_results, settle
@@ -15,11 +15,13 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState
+from sciagent.execution.checkpoints import home_of, left_in
 from sciagent.execution.completing import store_files
 from sciagent.execution.ending import DEATHS, TRIED_AGAIN, states_of
 from sciagent.execution.local import Completed
 from sciagent.store import campaigns, jobs
 from sciagent.store.campaigns import DriverLease
+from sciagent.store.evidence import Recorded
 from sciagent.store.jobs import AttemptEnd, Bill, JobEnd
 from sciagent.verification.cost import unmeasured
 from sciagent.verification.host import HostResult
@@ -38,24 +40,25 @@ def collect(
     files = store_files(built.ledger, [result for _, result in pairs])
     with built.ledger.begin() as connection:
         campaigns.check_driver(connection, lease)
-        kills = jobs.kills_of(connection, [ticket.claim.job_id for ticket, _ in pairs])
-        ended = [_Ended(ticket, result, kills[ticket.claim.job_id] + 1, interrupted) for ticket, result in pairs]
+        killed = [ticket.claim.job_id for ticket, result in pairs if result.finding.outcome in TRIED_AGAIN]
+        kills = jobs.kills_of(connection, killed) if killed else {}
+        ended = [_Ended(ticket, one, kills.get(ticket.claim.job_id, 0) + 1, interrupted) for ticket, one in pairs]
         mine = jobs.finish_many(connection, [one.job_end for one in ended])
         jobs.end_attempts(connection, [one.attempt_end(one.job_id in mine) for one in ended])
         jobs.book_many(connection, [one.bill(built.row.id) for one in ended])
         over = [one.job_id in mine and one.state is not JobState.QUEUED for one in ended]
-        record_results(
+        said = record_results(
             connection,
             [one.found(artifacts) for one, artifacts, is_over in zip(ended, files, over, strict=True) if is_over],
         )
-        settle(connection, built, [one.settling for one, is_over in zip(ended, over, strict=True) if is_over])
-    homes = homes_of(built, [one.ticket for one in ended])
-    for one, is_over, home in zip(ended, over, homes, strict=True):
+        settle(connection, built, [one.settling(said) for one, is_over in zip(ended, over, strict=True) if is_over])
+    left = left_in(built.scratch())  # few jobs leave anything
+    for one, is_over in zip(ended, over, strict=True):
         purse.spend(one.cost)
         if is_over:
             purse.release(one.ticket.reservation)
-        if one.job_id in mine and (is_over or one.outcome is Outcome.CRASHED):  # it may be why it crashed
-            remove_folder(home)
+        if one.ticket.key.hash in left and one.job_id in mine and (is_over or one.outcome is Outcome.CRASHED):
+            remove_folder(home_of(built.scratch(), one.ticket.key.hash))  # it may be why it crashed
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,12 @@ class _Ended:
         return self.result.finding.outcome
 
     @cached_property
+    def _states(self) -> tuple[JobState, AttemptState]:
+        return states_of(self.result.finding, self.kills, self.interrupted)
+
+    @property
     def state(self) -> JobState:
-        return states_of(self.result.finding, self.kills, self.interrupted)[0]
+        return self._states[0]
 
     @property
     def job_end(self) -> JobEnd:
@@ -86,7 +93,7 @@ class _Ended:
 
     def attempt_end(self, mine: bool) -> AttemptEnd:
         finding = self.result.finding
-        state = states_of(self.result.finding, self.kills, self.interrupted)[1] if mine else AttemptState.STALE
+        state = self._states[1] if mine else AttemptState.STALE
         return AttemptEnd(
             self.ticket.claim.attempt_id, state, self.cost, self.result.wall_seconds, finding.outcome,
             finding.reason, finding.detail,
@@ -108,10 +115,13 @@ class _Ended:
             one.rung, one.claim.attempt_id, one.key, one.candidate_id, one.declared, self.result, artifacts
         )  # fmt: skip
 
-    @property
-    def settling(self) -> Settling:
-        gave_up = _gave_up(self.result.finding, self.state, self.kills)
-        return Settling(self.ticket.candidate_id, self.ticket.rung.rules.position, self.result.finding, gave_up)
+    def settling(self, said: Mapping[int, Recorded]) -> Settling:
+        """said: by attempt, what was recorded."""
+        one, finding = self.ticket, self.result.finding
+        gave_up = _gave_up(finding, self.state, self.kills)
+        return Settling(
+            one.candidate_id, one.rung.rules.position, finding, gave_up, said.get(one.claim.attempt_id)
+        )  # fmt: skip
 
 
 def _pairs(done: Completed[tuple[Ticket, ...]]) -> list[tuple[Ticket, HostResult]]:

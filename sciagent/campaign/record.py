@@ -35,11 +35,13 @@ class Result:
     artifacts: tuple[tuple[str, str, int, str], ...]
 
 
-def record_results(connection: Connection, found: Sequence[Result]) -> None:
+def record_results(connection: Connection, found: Sequence[Result]) -> dict[int, Recorded]:
     """Evidence of those whose outcome is evidence, and what they cost. Who comes second under one key (another
-    campaign was faster) is dropped: the first stands, and was computed under the same settings."""
+    campaign was faster) is dropped: the first stands, and was computed under the same settings.
+
+    Returns, by attempt, what was recorded and `find_reusable` would find now."""
     good = [f for f in found if f.result.finding.outcome.rule.is_evidence]
-    evidence.record_or_keep(
+    recorded = evidence.record_once(
         connection,
         [
             NewEvidence(
@@ -59,6 +61,11 @@ def record_results(connection: Connection, found: Sequence[Result]) -> None:
             seen.append(CostSeen(v.name, v.version, v.settings_hash, f.candidate_id, f.attempt_id, declared, actual))
             f.rung.cost_model.observe(declared, actual)
     jobs.observe_costs(connection, seen)
+    return {
+        f.attempt_id: one
+        for f, one in zip(good, recorded, strict=True)
+        if isinstance(one, Recorded) and f.result.finding.outcome.rule.reusable and not f.key.replicate
+    }
 
 
 def answer_of(rung: BuiltRung, found: Recorded) -> Answer:
@@ -88,32 +95,45 @@ def _answers(connection: Connection, built: Built, promoted_to: Mapping[int, int
 @dataclass(frozen=True)
 class Settling:
     """A candidate of which rung `position` has answered. failed: a result that is no evidence (a limit was hit).
-    gave_up: what to say if the rung will not be tried again."""
+    gave_up: what to say if the rung will not be tried again. said: the answer, where this transaction has recorded it;
+    else it is looked for."""
 
     candidate_id: int
     position: int
     failed: Finding | None = None
     gave_up: Judgement | None = None
+    said: Recorded | None = None
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
     """Work out again where the candidates stand, and write it."""
     words = directives.words(connection, built.row.id, [one.candidate_id for one in settlings])
-    # a rule may have sent it here past rungs that it does not run
-    said = _answers(
-        connection,
-        built,
-        {one.candidate_id: max(words[one.candidate_id].promoted_to, one.position) for one in settlings},
-    )
+    said = _answers_up_to(connection, built, settlings)
     places = {}
     for one in settlings:
-        answers = [a for a in said[one.candidate_id] if a.position <= one.position]
+        answers = said[one.candidate_id]
         if one.failed is not None and not any(a.position == one.position for a in answers):
             f = one.failed
             judgement = one.gave_up or judge(built.rungs[one.position].rules, f.outcome, f.reason, f.detail, ())
             answers.append(Answer(one.position, judgement))
         places[one.candidate_id] = columns(place(built.rules, built.objectives, answers, words[one.candidate_id]))
     standings.update_many(connection, built.row.id, places)
+
+
+def _answers_up_to(connection: Connection, built: Built, settlings: Sequence[Settling]) -> dict[int, list[Answer]]:
+    """What the rungs up to each one's own have said, in ladder order; a rule may have sent it there past rungs that it
+    does not run."""
+    answers: dict[int, list[Answer]] = {one.candidate_id: [] for one in settlings}
+    for rung in built.rungs:
+        v, position = rung.verifier, rung.rules.position
+        here = [one for one in settlings if one.position >= position]
+        in_hand = {one.candidate_id: one.said for one in here if one.position == position and one.said is not None}
+        asked = [one.candidate_id for one in here if one.candidate_id not in in_hand]
+        for id_, one in (
+            in_hand | evidence.find_reusable(connection, asked, v.name, v.version, v.settings_hash)
+        ).items():
+            answers[id_].append(answer_of(rung, one))
+    return answers
 
 
 def settle_again(

@@ -23,10 +23,16 @@ def home_of(scratch: Path, evidence_key: str) -> Path:
     return scratch / "checkpoints" / evidence_key
 
 
+def left_in(scratch: Path) -> set[str]:
+    """The keys under which anything was left."""
+    homes = scratch / "checkpoints"
+    return {home.name for home in homes.iterdir()} if homes.is_dir() else set()
+
+
 def adopt(home: Path, fence: int) -> Path:
     """The folder of the attempt under this fence, with what the one before it left, if it left anything."""
     mine = home / f"{_OF}{fence}"
-    if mine.exists() or not home.is_dir():
+    if not home.is_dir() or mine.exists():
         return mine
     before = max((n for one in home.iterdir() if (n := _fence(one)) < fence), default=-1)
     if before >= 0:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,7 +19,7 @@ from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store import tables as t
-from sciagent.store.bulk import CHUNK, among, execute_many
+from sciagent.store.bulk import CHUNK, among, execute_many, take_ids
 from sciagent.store.candidates import insert_or_ignore
 from sciagent.store.clock import db_now
 
@@ -57,6 +59,11 @@ class Recorded:
     measured: tuple[Measured, ...] = ()
 
 
+_CENSORED = {str(one): one for one in Censoring}
+_MEASURED = tuple(
+    t.quantity.c[name]
+    for name in ("property_id", "level_id", "value", "uncertainty", "unit", "censoring", "n", "as_typed")
+)
 _RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark")
 _ONE = sa.select(*(t.evidence.c[name] for name in _RECORDED))
 
@@ -80,20 +87,28 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     LedgerError for an outcome that is no evidence or a value given twice, UnknownNameError and UnitError for a value
     of an unregistered property or in a foreign unit; nothing has been written then either.
     """
-    for one in new:
-        _check(one)
-    ids: list[int] = []
+    return [one.id for one in _all_or_nothing(connection, new)]
+
+
+def _all_or_nothing(connection: Connection, new: Sequence[NewEvidence]) -> list[Recorded]:
+    said = [_checked(one) for one in new]
+    found: list[Recorded] = []
     try:
         with connection.begin_nested():
             for start in range(0, len(new), CHUNK):
-                ids += _record(connection, new[start : start + CHUNK])
+                found += _record(connection, new[start : start + CHUNK], said[start : start + CHUNK])
     except sa.exc.IntegrityError as error:
         raise _conflict(connection, new) from error
-    return ids
+    return found
 
 
 def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
-    """Record what does not stand yet; returns ids in order, those of the first where another writer was faster.
+    """Record what does not stand yet; returns ids in order, those of the first where another writer was faster."""
+    return [one if isinstance(one, int) else one.id for one in record_once(connection, new)]
+
+
+def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[Recorded | int]:
+    """The same; of what was recorded, how it will be read. Of what stood, the id.
 
     On PostgreSQL a look before the write is not enough: the other's row may become visible in between. So the watermark
     is taken first; from then on nobody else can record.
@@ -103,8 +118,8 @@ def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[i
     next_watermark(connection, 0)
     there = ids_by_key(connection, [one.key.hash for one in new])
     fresh = {one.key.hash: one for one in new if one.key.hash not in there}
-    there |= dict(zip(fresh, record(connection, list(fresh.values())), strict=True))
-    return [there[one.key.hash] for one in new]
+    made = dict(zip(fresh, _all_or_nothing(connection, list(fresh.values())), strict=True))
+    return [made[key] if (key := one.key.hash) in made else there[key] for one in new]
 
 
 def ids_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
@@ -116,34 +131,44 @@ def ids_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _check(one: NewEvidence) -> None:
+def _checked(one: NewEvidence) -> tuple[Measured, ...]:
+    """What was measured, as it will be read."""
     finding = one.finding
     if not finding.outcome.rule.is_evidence:
         raise LedgerError(f"outcome {finding.outcome} is no evidence; it belongs to the attempt")
-    places = [(m.property, m.level) for m in finding.measured]
-    if len(set(places)) != len(places):
-        raise LedgerError(f"{one.key.verifier} gives a property twice at one level: {sorted(p for p, _ in places)}")
-    for m in finding.measured:
-        convert(m.quantity, properties()[m.property])
+    if len(finding.measured) > 1:
+        places = [(m.property, m.level) for m in finding.measured]
+        if len(set(places)) != len(places):
+            raise LedgerError(f"{one.key.verifier} gives a property twice at one level: {sorted(p for p, _ in places)}")
+    return tuple(_as_read(m) for m in finding.measured)
 
 
-def _record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
+def _as_read(measured: Measured) -> Measured:
+    """In the canonical unit, and what the database makes of numbers and texts."""
+    q = convert(measured.quantity, properties()[measured.property])
+    typed = None if q.as_typed is None else t.storable(q.as_typed)
+    uncertainty = None if q.uncertainty is None else float(q.uncertainty)
+    made = Quantity(float(q.value), q.unit, uncertainty, Censoring(q.censoring), q.n, typed)
+    return Measured(measured.property, measured.level, made)
+
+
+def _record(
+    connection: Connection, new: Sequence[NewEvidence], said: Sequence[tuple[Measured, ...]]
+) -> list[Recorded]:  # fmt: skip
     """One statement a table."""
-    e, now = t.evidence, db_now(connection)
+    now = db_now(connection)
     first = next_watermark(connection, len(new)) - len(new) + 1
-    rows = [_row(one, first + i, now) for i, one in enumerate(new)]
-    execute_many(connection, e, rows)
-    query = sa.select(e.c.watermark, e.c.id).where(e.c.watermark.between(first, first + len(new) - 1))
-    made = {int(watermark): int(id_) for watermark, id_ in connection.execute(query).all()}
-    ids = [made[row["watermark"]] for row in rows]
-    named = {m.property for one in new for m in one.finding.measured}
-    at = {m.level for one in new for m in one.finding.measured}
+    ids = take_ids(connection, t.evidence, len(new))
+    rows = [_row(id_, one, first + i, now) for i, (id_, one) in enumerate(zip(ids, new, strict=True))]
+    execute_many(connection, t.evidence, rows)
+    named = {m.property for mine in said for m in mine}
+    at = {m.level for mine in said for m in mine}
     property_ids = {name: property_id(connection, name) for name in sorted(named)}
     level_ids = {level: level_id(connection, level) for level in sorted(at, key=lambda level: level.hash)}
     quantities = [
-        _quantity_row(id_, property_ids[m.property], level_ids[m.level], m)
-        for id_, one in zip(ids, new, strict=True)
-        for m in one.finding.measured
+        _quantity_row(id_, property_ids[m.property], level_ids[m.level], m.quantity)
+        for id_, mine in zip(ids, said, strict=True)
+        for m in mine
     ]
     execute_many(connection, t.quantity, quantities)
     artifacts = [
@@ -152,12 +177,19 @@ def _record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
         for name, sha256, size, media_type in one.artifacts
     ]
     execute_many(connection, t.artifact, artifacts)
-    return ids
+    return [
+        Recorded(
+            row["id"], row["key"], one.candidate_id, one.finding.outcome, one.finding.reason, t.storable(row["detail"]),
+            row["watermark"], mine,
+        )
+        for row, one, mine in zip(rows, new, said, strict=True)
+    ]  # fmt: skip
 
 
-def _row(one: NewEvidence, watermark: int, now: datetime) -> dict[str, Any]:
+def _row(id_: int, one: NewEvidence, watermark: int, now: datetime) -> dict[str, Any]:
     finding, key = one.finding, one.key
     return {
+        "id": id_,
         "key": key.hash,
         "candidate_id": one.candidate_id,
         "proposal_id": one.proposal_id,
@@ -197,8 +229,7 @@ def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError
     return LedgerError("the evidence names a candidate, attempt, proposal or revision that is not in the ledger")
 
 
-def _quantity_row(evidence_id: int, property_id: int, level_id: int, measured: Measured) -> dict[str, Any]:
-    q = convert(measured.quantity, properties()[measured.property])
+def _quantity_row(evidence_id: int, property_id: int, level_id: int, q: Quantity) -> dict[str, Any]:
     return {
         "evidence_id": evidence_id, "property_id": property_id, "level_id": level_id, "value": q.value,
         "uncertainty": q.uncertainty, "unit": q.unit, "censoring": q.censoring, "n": q.n, "as_typed": q.as_typed,
@@ -274,13 +305,17 @@ def _reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]
 
 
 def _all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> Iterator[Recorded]:
-    e = t.current_evidence.c
+    """By one statement; of evidence that measured several things a row for each."""
+    e, q = t.current_evidence.c, t.quantity.c
+    asked = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
+    asked = asked.order_by(e.replicate, e.id, q.id)
+    read, width = _Reading(connection), len(_RECORDED)
     for start in range(0, len(candidate_ids), CHUNK):
-        some = candidate_ids[start : start + CHUNK]
-        chunk = query.where(among(connection, e.candidate_id, some)).order_by(e.replicate, e.id)
-        rows = connection.execute(chunk).all()
-        values = measured_of(connection, [row[0] for row in rows])
-        yield from (_recorded(row, values.get(row[0], ())) for row in rows)
+        rows = connection.execute(asked.where(among(connection, e.candidate_id, candidate_ids[start : start + CHUNK])))
+        for _, mine in groupby(rows.all(), key=itemgetter(0)):
+            one, *others = mine
+            said = [row[width:] for row in (one, *others)] if one[width] is not None else []
+            yield _recorded(one[:width], tuple(read.measured(*each) for each in said))
 
 
 def get(connection: Connection, evidence_id: int) -> Recorded:
@@ -295,21 +330,33 @@ def by_key(connection: Connection, key: str) -> Recorded | None:
 
 def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, tuple[Measured, ...]]:
     found: dict[int, list[Measured]] = {}
-    q = t.quantity.c
-    columns = (q.evidence_id, q.property_id, q.level_id, q.value, q.uncertainty, q.unit, q.censoring, q.n, q.as_typed)
-    names: dict[int, str] = {}
-    levels: dict[int, Level] = {}
+    q, read = t.quantity.c, _Reading(connection)
     for start in range(0, len(evidence_ids), CHUNK):
-        some = evidence_ids[start : start + CHUNK]
-        rows = connection.execute(
-            sa.select(*columns).where(among(connection, q.evidence_id, some)).order_by(q.id)
-        ).all()
-        names |= _named(connection, {row[1] for row in rows} - names.keys())
-        levels |= _levels(connection, {row[2] for row in rows} - levels.keys())
-        for evidence_id, property_, level, value, uncertainty, unit, censoring, n, typed in rows:
-            quantity = Quantity(value, unit, uncertainty, Censoring(censoring), n, typed)
-            found.setdefault(evidence_id, []).append(Measured(names[property_], levels[level], quantity))
+        some = among(connection, q.evidence_id, evidence_ids[start : start + CHUNK])
+        rows = connection.execute(sa.select(q.evidence_id, *_MEASURED).where(some).order_by(q.id)).all()
+        for evidence_id, *said in rows:
+            found.setdefault(evidence_id, []).append(read.measured(*said))
     return {k: tuple(v) for k, v in found.items()}
+
+
+class _Reading:
+    """Makes values of rows. There are few properties and levels: each is asked for once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._names: dict[int, str] = {}
+        self._levels: dict[int, Level] = {}
+
+    def measured(
+        self, property_id: int, level_id: int, value: float, uncertainty: float | None, unit: str, censoring: str,
+        n: int, typed: str | None,
+    ) -> Measured:  # fmt: skip
+        if property_id not in self._names:
+            self._names |= _named(self._connection, {property_id})
+        if level_id not in self._levels:
+            self._levels |= _levels(self._connection, {level_id})
+        quantity = Quantity(value, unit, uncertainty, _CENSORED[censoring], n, typed)
+        return Measured(self._names[property_id], self._levels[level_id], quantity)
 
 
 def _named(connection: Connection, property_ids: Set[int]) -> dict[int, str]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import sqlalchemy as sa
 
+from sciagent.domain.evidence import Measured
 from sciagent.domain.outcomes import OUTCOME_RULES, Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring
@@ -45,6 +49,27 @@ def test_what_was_recorded_is_read_back(ledger: Ledger, ids: list[int]) -> None:
     with ledger.read() as connection:
         query = sa.select(t.evidence.c.diagnostics, t.evidence.c.versions).where(t.evidence.c.id == evidence_id)
         assert connection.execute(query).one() == ({"cycles": 12}, {"engine": "1.2"})
+
+
+def test_what_was_recorded_is_told_as_it_will_be_read(ledger: Ledger, ids: list[int]) -> None:
+    made = [
+        new_evidence(
+            ids[0], gap(0.25, "hartree", uncertainty=1, n=3, as_typed="0.25\0"), gap_at(4, censoring=Censoring.BELOW)
+        ),
+        new_evidence(ids[1], outcome=Outcome.REFUSED, reason=Reason.TOO_LARGE, detail="\0" + "x" * 5000),
+        new_evidence(ids[2]),
+    ]  # fmt: skip
+    with ledger.begin() as connection:
+        told = evidence.record_once(connection, made)
+        assert {one.candidate_id: one for one in told if not isinstance(one, int)} == evidence.find_reusable(
+            connection, ids, "toy", "1", SETTINGS
+        )
+        assert evidence.record_once(connection, made) == [one.id for one in told if not isinstance(one, int)]
+
+
+def gap_at(value: float, **more: Any) -> Measured:
+    """At another level."""
+    return replace(gap(value, **more), level=Level("PBE"))
 
 
 def test_a_second_result_under_one_key_is_refused_and_the_transaction_goes_on(ledger: Ledger, ids: list[int]) -> None:

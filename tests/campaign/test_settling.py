@@ -1,0 +1,115 @@
+"""Where a candidate stands follows from the ledger alone, whether the answer is in hand or is read there again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sciagent.campaign.build import Built, create_or_open
+from sciagent.campaign.judge import place
+from sciagent.campaign.load import load_spec
+from sciagent.campaign.record import Result, Settling, answers_so_far, columns, record_results, settle
+from sciagent.domain.cost import Cost
+from sciagent.domain.directives import Verb
+from sciagent.domain.evidence import Finding, Measured
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import Level
+from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import Standing
+from sciagent.store import candidates, directives, jobs, standings
+from sciagent.store.ledger import Ledger
+from sciagent.verification.host import HostResult
+from tests.support.campaigns import write_campaign
+from tests.support.rows import alkanes
+
+SAFETY, CHECKS, XTB, DFT = range(4)
+LEVEL = Level("PBE0")
+
+
+def gap(value: float, unit: str = "eV", **more: Any) -> Measured:
+    return Measured("homo_lumo_gap", LEVEL, Quantity(value, unit, **more))
+
+
+# what xTB says of each candidate
+ANSWERS: tuple[tuple[Outcome, tuple[Measured, ...], Reason | None, str], ...] = (
+    (Outcome.OK, (gap(6),), None, ""),
+    (Outcome.OK, (gap(0.22, "hartree", uncertainty=0.001, as_typed="0.2\0"),), None, ""),
+    (Outcome.OK, (gap(55.0),), None, ""),  # outside the gate
+    (Outcome.OK, (), None, ""),
+    (Outcome.REFUSED, (), Reason.TOO_LARGE, "so\0 large"),
+    (Outcome.NOT_CONVERGED, (), Reason.SCF_NOT_CONVERGED, "x" * 5000),
+    (Outcome.TIMEOUT, (), Reason.WALL_LIMIT, "a limit is no evidence"),
+)
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Built:
+    file = write_campaign(tmp_path)
+    return create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+
+
+def said(built: Built, connection: Any, position: int, findings: dict[int, Finding]) -> list[Settling]:
+    """Settlings of candidates whose answers from a rung were recorded a moment ago."""
+    rung, made = built.rungs[position], candidates.load(connection, list(findings))
+    results = []
+    for id_, finding in findings.items():
+        attempt = jobs.begin_attempt(connection, "me", campaign_id=built.row.id, rung_id=rung.id)
+        result = HostResult(finding, Cost(core_seconds=1), 1.0, {}, ())
+        results.append(Result(rung, attempt, rung.verifier.evidence_key(made[id_]), id_, None, result, ()))
+    recorded = record_results(connection, results)
+    return [Settling(f.candidate_id, position, f.result.finding, None, recorded.get(f.attempt_id)) for f in results]
+
+
+def pass_fast_rungs(built: Built, connection: Any, ids: list[int]) -> None:
+    for position in (SAFETY, CHECKS):
+        settle(connection, built, said(built, connection, position, {i: Finding(str(i), Outcome.OK) for i in ids}))
+
+
+def stand(built: Built, connection: Any, ids: list[int]) -> list[dict[str, Any]]:
+    found = [dict(standings.get(connection, built.row.id, id_)) for id_ in ids]
+    return [{name: value for name, value in one.items() if name != "updated_at"} for one in found]
+
+
+def test_what_is_in_hand_says_what_the_ledger_says(built: Built) -> None:
+    with built.ledger.begin() as connection:
+        entered = candidates.enter(connection, alkanes(len(ANSWERS)))
+        ids = [entered[one.key] for one in alkanes(len(ANSWERS))]
+        standings.add(connection, built.row.id, [{"candidate_id": i, "in_seeds": False} for i in ids])
+        pass_fast_rungs(built, connection, ids)
+        assert {one["position"] for one in stand(built, connection, ids)} == {XTB}
+        directives.write(connection, built.row.id, Verb.HOLD, "me", "not yet", candidate_id=ids[0])
+        for position in (XTB, DFT):
+            findings = {
+                i: Finding(str(i), outcome, measured, reason, detail)
+                for i, (outcome, measured, reason, detail) in zip(ids, ANSWERS, strict=True)
+            }
+            in_hand = said(built, connection, position, findings)
+            assert sum(one.said is not None for one in in_hand) == len(ANSWERS) - 1
+            settle(connection, built, in_hand)
+            fast = stand(built, connection, ids)
+            settle(connection, built, [replace(one, said=None) for one in in_hand])
+            assert stand(built, connection, ids) == fast
+            for id_, one in list(zip(ids, fast, strict=True))[:-1]:
+                word = directives.word(connection, built.row.id, id_)
+                asked = answers_so_far(connection, built, id_, position)
+                expected = columns(place(built.rules, built.objectives, asked, word))
+                assert {name: one[name] for name in expected} == {**expected}
+    standing = [one["standing"] for one in fast]
+    assert {Standing.DROPPED, Standing.SETTLED} <= set(standing)
+
+
+def test_an_answer_that_stood_already_is_read(built: Built) -> None:
+    with built.ledger.begin() as connection:
+        entered = candidates.enter(connection, alkanes(1))
+        [id_] = entered.values()
+        standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
+        pass_fast_rungs(built, connection, [id_])
+        first = said(built, connection, XTB, {id_: Finding("a", Outcome.OK, (gap(5.0),))})
+        second = said(built, connection, XTB, {id_: Finding("a", Outcome.OK, (gap(50.0),))})
+        assert first[0].said is not None and second[0].said is None
+        settle(connection, built, second)
+        [one] = stand(built, connection, [id_])
+    assert (one["standing"], one["position"]) == (Standing.OPEN, DFT), "the first answer passes the gate"
