@@ -64,13 +64,14 @@ class Auditing:
         self._entered = 0
         self._begun: list[tuple[int, int]] = []  # candidate, rung: jobs of the audit
         self._read_to = 0
+        self._drawn: tuple[Places, Places, Array] | None = None  # place, row and propensity; None: to be looked up
 
     def look(self, connection: Connection, priced: Priced, batch: Iterable[Purchase], spent: float) -> dict[str, Any]:
         """Take in whom the law has just passed over, and draw; returns what is to be written, empty if nothing. batch:
         what it wants now. spent: in the unit of the board's costs."""
         if not self.share or not priced.is_learnt or not spent > 0:
             return {}
-        batch, ids = list(batch), self._market.ids
+        batch, ids, self._drawn = list(batch), self._market.ids, None
         picked = {
             int(ids[one.of]): _rounded(_chance(priced.expected[one.of]))
             for one in batch
@@ -95,20 +96,24 @@ class Auditing:
         log, board = self.log, self._market.board
         if not self.share or not log.ids:
             return []
-        lot, pi = np.array(log.lot), np.array(log.pi)
-        places = np.flatnonzero(lot < pi)
-        rows = self._row_of([log.ids[place] for place in places])
-        waits = ~(board.out | board.pending | board.closed[:, self._last])[rows]
-        places, rows = places[waits], rows[waits]
+        places, rows, pi = self._drawn = self._drawn or self._all_drawn()
+        waits = np.flatnonzero(~(board.out[rows] | board.pending[rows] | board.closed[rows, self._last]))
         outlay, found = self._outlay(connection), []
-        for at in np.argsort(lot[places] / pi[places], kind="stable"):
+        for at in waits:
             row = int(rows[at])
             rung = next(j for j in self._path if not board.closed[row, j])
             if outlay >= self.share * spent:
                 break
             outlay += float(board.costs[row, rung])
-            found.append(Audit(Purchase(row, rung, log.p[places[at]] / log.cost[places[at]]), float(pi[places[at]])))
+            found.append(Audit(Purchase(row, rung, log.p[places[at]] / log.cost[places[at]]), float(pi[at])))
         return found
+
+    def _all_drawn(self) -> tuple[Places, Places, Array]:
+        """Place in the log, row on the board and propensity of those who were drawn, the surest first."""
+        lot, pi = np.array(self.log.lot), np.array(self.log.pi)
+        places = np.flatnonzero(lot < pi)
+        places = places[np.argsort(lot[places] / pi[places], kind="stable")]
+        return places, self._row_of([self.log.ids[place] for place in places]), pi[places]
 
     def _passed_over(self, priced: Priced, wanted: set[int]) -> list[int]:
         board = self._market.board
