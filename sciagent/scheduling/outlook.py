@@ -135,8 +135,9 @@ def _assigned(
         most[here], weight[here] = shares[number, here], terminal[here] * dearer[nearer]
         chosen[0, here], chosen[1, here] = number, best[nearer]
     index = np.exp(logs) / terminal
-    for number, plan in np.unique(chosen, axis=1).T:
-        mine = np.flatnonzero((chosen[0] == number) & (chosen[1] == plan))
+    codes = chosen[0] * len(plans[0]) + chosen[1]
+    for code in np.flatnonzero(np.bincount(codes)):
+        (number, plan), mine = divmod(int(code), len(plans[0])), np.flatnonzero(codes == code)
         yield Group(places[mine], rungs, u[mine], expected[mine], weight[mine], index[mine], plans[number][plan])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -137,21 +138,37 @@ class Process:
         return found
 
     def foretell(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array, Array]:
-        """Mean, variance and slopes at once, for very many: in single precision, which takes half as long. Without a
-        basis the noise keeps the matrix far from singular, and no figure moves by a thousandth of the noise."""
-        if self._second is not None:
-            return *self.predict(z, similarity), self.slopes(z)
+        """Mean, variance and slopes at once, for very many. Without a basis in single precision, which takes half as
+        long: the noise keeps the matrix far from singular, and no figure moves by a thousandth of the noise."""
         mean, spread, gradient = np.empty(len(z)), np.empty(len(z)), np.zeros_like(z)
-        w, lower = self._z.astype(np.float32), self._lower.astype(np.float32)
+        precision: Any = np.float32 if self._second is None else np.float64
+        w, lower = self._z.astype(precision), self._lower.astype(precision)
         for part in _pieces(len(z)):
-            some = z[part].astype(np.float32)
+            some = z[part].astype(precision)
             k, near = answers_covariance(self.hyper, some, w)
             if near is not None:
                 k += near
                 gradient[part] = slopes_of(self.hyper, z[part], self._z, self._weights, near)
             add_structure(self.hyper, k, None if similarity is None else similarity[part])
-            mean[part], spread[part] = k @ self._weights, self._spread(z[part], k, lower)
+            mean[part] = k @ self._weights
+            if self._second is None:
+                spread[part] = self._spread(z[part], k, lower)
+            else:
+                inner = k @ self._told
+                told = np.einsum("ij,ij->i", inner, inner)
+                spread[part] = np.maximum(variance(self.hyper, z[part], self.structure) - told, 1e-8)
         return mean, spread, gradient
+
+    @cached_property
+    def _told(self) -> Array:
+        """(m, m) such that |k @ _told|² is what the answers take from the variance, for a process with a basis: both
+        triangular solves in one product, which takes a fifth of the time."""
+        eye = np.eye(len(self._lower))
+        doubted = solve_triangular(self._second, eye, lower=True)
+        values, vectors = np.linalg.eigh(eye - doubted.T @ doubted)
+        half = solve_triangular(self._lower, eye, lower=True)
+        found: Array = half.T @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+        return found
 
     def _spread(self, z: Array, k: NDArray[Any], lower: NDArray[Any]) -> Array:
         inner = solve_triangular(lower, k.T, lower=True, check_finite=False)

@@ -16,7 +16,7 @@ from sciagent.scheduling.law.kernel import Real, squared_distance
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
-PART = 512  # rows at a time, for what is computed of them to stay in the processor's cache
+PART = 1 << 17  # pairs at a time, for what is computed of them to stay in the processor's cache
 MAX_COUNT = 8  # a feature that occurs more often counts as so often
 # of the likeness of two molecules that of their traits as wholes, such as size and unsaturation: those of one kind err
 # together although they share few surroundings of atoms
@@ -97,8 +97,9 @@ def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
     known = csr_matrix((np.ones(begins[-1], dtype=np.float32), at[there], begins), shape=(left.shape[0], len(columns)))
     sizes = [np.diff(m.indptr).astype(np.float32) for m in (left, right)]
     found = np.empty((left.shape[0], right.shape[0]))
-    for start in range(0, len(found), PART):
-        part = slice(start, start + PART)
+    rows = max(PART // max(right.shape[0], 1), 1)
+    for start in range(0, len(found), rows):
+        part = slice(start, start + rows)
         common = known[part] @ full  # whole numbers, exact
         whole = sizes[0][part, None] + sizes[1]
         whole -= common
