@@ -8,7 +8,9 @@ conditional and let neighbours in structure speak.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +30,7 @@ BASIS_STRUCTURE = 900
 TERMINAL_ROWS, AT_RANDOM = 600, 0.25
 TRUST_ROWS, TRUST_PRIOR = 60, 30.0
 MIDDLE_ROWS = 500  # of a rung below the terminal one: what it says fills gaps, and is soon known well enough
+MANY = 8  # blocks, from which on two are worked on at a time
 BLOCK = 4096  # candidates at a time, for what is computed of them to stay in the processor's cache
 
 
@@ -110,15 +113,27 @@ class Chain:
                 self._learn(j, self._near(rows) if j == self._last else rows, refit)
 
     def forecast(self, of: Places) -> Iterator[tuple[Places, Forecast]]:
-        """Candidates in groups of one pattern of rungs seen, each with places in `of`."""
-        for missing, group in self._groups(of, self._known):
-            for start in range(0, len(group), BLOCK):
-                part = group[start : start + BLOCK]
-                z, covariance = self._fill(of[part], self._known, missing)
-                mean, spread, cross = self._next(
-                    self._last, z, of[part], [self._known.index(j) for j in missing], covariance
-                )
-                yield part, Forecast(missing, mean, _grown(covariance, spread, cross))
+        """Candidates in groups of one pattern of rungs seen, each with places in `of`. Of very many, two blocks are
+        worked on at a time, if there are two processors; what is said, and in which order, is the same."""
+        blocks = [
+            (missing, group[start : start + BLOCK])
+            for missing, group in self._groups(of, self._known)
+            for start in range(0, len(group), BLOCK)
+        ]
+
+        def one(block: tuple[tuple[int, ...], Places]) -> tuple[Places, Forecast]:
+            missing, part = block
+            z, covariance = self._fill(of[part], self._known, missing)
+            columns = [self._known.index(j) for j in missing]
+            mean, spread, cross = self._next(self._last, z, of[part], columns, covariance)
+            return part, Forecast(missing, mean, _grown(covariance, spread, cross))
+
+        if len(blocks) < MANY or (os.cpu_count() or 1) < 2:
+            yield from map(one, blocks)
+            return
+        with ThreadPoolExecutor(2) as pool:
+            for start in range(0, len(blocks), MANY):  # few forecasts are held at a time
+                yield from pool.map(one, blocks[start : start + MANY])
 
     def _answers(self, of: Places, j: int) -> Array:
         """(n,) transformed; NaN where not seen."""

@@ -319,3 +319,16 @@ def test_an_answer_known_badly_teaches_less() -> None:
     # precisions 1 / 0.25 against 1 / (0.25 + 9)
     assert weighed.mean[0] == pytest.approx((1 / 9.25) / (1 / 0.25 + 1 / 9.25), abs=0.01)
     assert weighed.variance[0] > plain.variance[0]  # an answer to come is known no better than those that came
+
+
+def test_two_blocks_at_a_time_say_what_one_after_the_other_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, _ = ladder(LADDER, 80, FROM_THE_TOP)
+    chain, of = fitted(scores), np.arange(len(scores))
+    monkeypatch.setattr("sciagent.scheduling.law.chain.BLOCK", len(scores) // 40)
+    together = list(chain.forecast(of))
+    monkeypatch.setattr("sciagent.scheduling.law.chain.MANY", len(scores))
+    alone = list(chain.forecast(of))
+    assert len(together) == len(alone) > 20
+    for (places, told), (others, other) in zip(together, alone, strict=True):
+        assert np.array_equal(places, others) and told.missing == other.missing
+        assert np.array_equal(told.mean, other.mean) and np.array_equal(told.covariance, other.covariance)
