@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built
 from sciagent.campaign.dispatch import Ticket
 from sciagent.campaign.judge import Judgement
 from sciagent.campaign.money import Purse
-from sciagent.campaign.record import Result, Settling, error, record_results, settle
+from sciagent.campaign.record import Result, Settling, error, record_results, settle, settle_again
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
@@ -19,7 +21,7 @@ from sciagent.execution.checkpoints import home_of, left_in
 from sciagent.execution.completing import store_files
 from sciagent.execution.ending import DEATHS, TRIED_AGAIN, states_of
 from sciagent.execution.local import Completed
-from sciagent.store import campaigns, jobs
+from sciagent.store import campaigns, job_lists, jobs
 from sciagent.store.campaigns import DriverLease
 from sciagent.store.evidence import Recorded
 from sciagent.store.jobs import AttemptEnd, Bill, JobEnd
@@ -29,10 +31,11 @@ from sciagent.verification.scratch import remove_folder
 
 
 def collect(
-    built: Built, purse: Purse, lease: DriverLease, done: Sequence[Completed[tuple[Ticket, ...]]], interrupted: bool
-) -> None:  # fmt: skip
-    """Write finished jobs, in one transaction. interrupted: we killed what is lost ourselves; it goes back to the queue
-    and counts for nothing.
+    built: Built, purse: Purse, lease: DriverLease, done: Sequence[Completed[tuple[Ticket, ...]]],
+    killed: Container[int],
+) -> bool:  # fmt: skip
+    """Write finished jobs, in one transaction; True if one of them was cancelled. killed: ids of jobs that we killed
+    ourselves; what is lost of them goes back to the queue and counts for nothing, but for what a person cancelled.
 
     Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
     """
@@ -40,9 +43,14 @@ def collect(
     files = store_files(built.ledger, [result for _, result in pairs])
     with built.ledger.begin() as connection:
         campaigns.check_driver(connection, lease)
-        killed = [ticket.claim.job_id for ticket, result in pairs if result.finding.outcome in TRIED_AGAIN]
-        kills = jobs.kills_of(connection, killed) if killed else {}
-        ended = [_Ended(ticket, one, kills.get(ticket.claim.job_id, 0) + 1, interrupted) for ticket, one in pairs]
+        ids = [ticket.claim.job_id for ticket, _ in pairs]
+        died = [ticket.claim.job_id for ticket, result in pairs if result.finding.outcome in TRIED_AGAIN]
+        kills = jobs.kills_of(connection, died) if died else {}
+        cancel = jobs.to_be_cancelled(connection, ids)
+        ended = [
+            _Ended(ticket, result, kills.get(id_, 0) + 1, id_ in killed, id_ in cancel)
+            for id_, (ticket, result) in zip(ids, pairs, strict=True)
+        ]
         mine = jobs.finish_many(connection, [one.job_end for one in ended])
         jobs.end_attempts(connection, [one.attempt_end(one.job_id in mine) for one in ended])
         jobs.book_many(connection, [one.bill(built.row.id) for one in ended])
@@ -59,16 +67,19 @@ def collect(
             purse.release(one.ticket.reservation)
         if one.ticket.key.hash in left and one.job_id in mine and (is_over or one.outcome is Outcome.CRASHED):
             remove_folder(home_of(built.scratch(), one.ticket.key.hash))  # it may be why it crashed
+    return bool(cancel)
 
 
 @dataclass(frozen=True)
 class _Ended:
-    """A job that came back. kills: how many workers it has killed, should this have been one."""
+    """A job that came back. kills: how many workers it has killed, should this have been one. killed: by us.
+    cancelled: a person wants it to be ended."""
 
     ticket: Ticket
     result: HostResult
     kills: int
-    interrupted: bool
+    killed: bool
+    cancelled: bool
 
     @property
     def job_id(self) -> int:
@@ -80,7 +91,7 @@ class _Ended:
 
     @cached_property
     def _states(self) -> tuple[JobState, AttemptState]:
-        return states_of(self.result.finding, self.kills, self.interrupted)
+        return states_of(self.result.finding, self.kills, self.killed, self.cancelled)
 
     @property
     def state(self) -> JobState:
@@ -88,7 +99,7 @@ class _Ended:
 
     @property
     def job_end(self) -> JobEnd:
-        killed = self.outcome in TRIED_AGAIN and not self.interrupted
+        killed = self.outcome in TRIED_AGAIN and not (self.killed or self.cancelled)
         return JobEnd(self.ticket.claim, self.state, self.outcome, kills=int(killed))
 
     def attempt_end(self, mine: bool) -> AttemptEnd:
@@ -104,9 +115,11 @@ class _Ended:
 
     @cached_property
     def cost(self) -> Cost:
-        """What was measured; and, of a job that came to an end, what nobody measures: as it was counted or declared."""
+        """What was measured; and, of a job that came to an end, what nobody measures: as it was counted or declared. Of
+        one that was cancelled at least the time that went by."""
         if self.outcome is Outcome.LOST:
-            return self.result.cost
+            passed = self.result.wall_seconds if self.cancelled else 0.0
+            return self.result.cost or Cost(core_seconds=max(0.0, passed))
         return self.result.cost + unmeasured(self.ticket.declared or {}, self.result.finding.spent)
 
     def found(self, artifacts: tuple[tuple[str, str, int, str], ...]) -> Result:
@@ -118,10 +131,18 @@ class _Ended:
     def settling(self, said: Mapping[int, Recorded]) -> Settling:
         """said: by attempt, what was recorded."""
         one, finding = self.ticket, self.result.finding
+        if self.state is JobState.CANCELLED:
+            return Settling(one.candidate_id, one.rung.rules.position)
         gave_up = _gave_up(finding, self.state, self.kills)
         return Settling(
             one.candidate_id, one.rung.rules.position, finding, gave_up, said.get(one.claim.attempt_id)
         )  # fmt: skip
+
+
+def settle_cancelled(connection: Connection, built: Built, job_ids: Iterable[int]) -> None:
+    """Candidates whose jobs were cancelled before a worker had taken them up stand where their answers put them."""
+    for one in job_lists.standing(connection, list(job_ids)):
+        settle_again(connection, built, one.candidate_id)
 
 
 def _pairs(done: Completed[tuple[Ticket, ...]]) -> list[tuple[Ticket, HostResult]]:
@@ -160,6 +181,6 @@ def reap(built: Built, lease: DriverLease) -> int:
                 detail="its driver died",
             )  # fmt: skip
             jobs.book(connection, built.row.id, rung_id, attempt_id, cost)
-            if job_id is not None:
-                jobs.take_back(connection, job_id, fence)
+            if job_id is not None and jobs.take_back(connection, job_id, fence):
+                settle_cancelled(connection, built, [job_id])
     return len(orphans)

@@ -6,7 +6,7 @@ import gc
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import Built, open_stored
-from sciagent.campaign.collect import collect, reap
+from sciagent.campaign.collect import collect, reap, settle_cancelled
 from sciagent.campaign.dispatch import (
     WINDOW,
     Dispatched,
@@ -36,7 +36,7 @@ from sciagent.campaign.safety import note
 from sciagent.domain.directives import Verb
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import Choice
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import SciagentError, StaleLeaseError
 from sciagent.execution.executors import Executor
 from sciagent.execution.local import LocalPool
@@ -83,8 +83,10 @@ class Driver:
         self._tickets: dict[int, Ticket] = {}
         self._pace = Pace()
         self._asks = False  # more candidates are wanted, and the proposer was asked for them
+        self._cancelled: set[int] = set()  # ids of running jobs that people want to be ended
+        self._killed: set[int] = set()  # of jobs that we have killed, with those that shared their process
         self._told: list[Directive] = []  # what people said and the driver has not acted on yet
-        self._heard, self._listened = 0, 0.0
+        self._heard, self._listened, self._looked = 0, 0.0, 0.0
         self._paused, self._paused_at = False, 0.0
         self._stopped_by = INTERRUPTED[1]
 
@@ -193,6 +195,7 @@ class Driver:
             with self.built.ledger.read() as connection:
                 self._listen(connection)
         self._obey()
+        self._end_cancelled()
         if self._stop.is_set() or self._paused or self._purse.exhausted():
             self._recall()
         if self._abort.is_set():
@@ -237,10 +240,41 @@ class Driver:
             self._heard = said[-1].id
             self._told += said
             self._touch(one.candidate_id for one in said if one.candidate_id is not None)
-            self._purse.refresh(self.built, connection)
-            self._outside.restate(connection)
+            self._recount(connection)
             self._hits = queries.hits(connection, self.built.row.id)
             self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == self.built.row.id)
+
+    def _recount(self, connection: Connection) -> None:
+        """Places and amounts as the ledger has them."""
+        self._purse.refresh(self.built, connection)
+        self._outside.restate(connection)
+
+    def _end_cancelled(self) -> None:
+        """Kill the running jobs that people have cancelled, and whoever shares their process, who waits again. Done
+        at each step until they have come back, for a worker may just have been taking them up."""
+        if self._tickets and time.monotonic() - self._looked > LISTEN_SECONDS:
+            with self.built.ledger.read() as connection:
+                self._cancelled |= jobs.to_be_cancelled(connection, list(self._tickets))
+            self._looked = time.monotonic()
+        if not self._cancelled:
+            return
+        waited, killed = self._pool.end(lambda group: any(one.claim.job_id in self._cancelled for one in group))
+        self._killed |= {one.claim.job_id for group in killed for one in group}
+        self._give_back([ticket for group in waited for ticket in group])
+
+    def _give_back(self, tickets: Sequence[Ticket]) -> None:
+        """Of the pool, which had not taken them up: they are queued again, or cancelled if that is what people want."""
+        if not tickets:
+            return
+        with self.built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            if cancelled := jobs.give_back(connection, [one.claim for one in tickets]):
+                settle_cancelled(connection, self.built, cancelled)
+                self._recount(connection)
+        for one in tickets:
+            del self._tickets[one.claim.job_id]
+        self._cancelled -= {one.claim.job_id for one in tickets}
+        self._touch(one.candidate_id for one in tickets)
 
     def _touch(self, candidate_ids: Iterable[int]) -> None:
         """Something was written about these candidates."""
@@ -358,8 +392,14 @@ class Driver:
         done = []
         while (one := self._pool.next_completed()) is not None:
             done.append(one)
-        if done:
-            collect(self.built, self._purse, self._lease, done, interrupted=self._abort.is_set())
+        ids = {ticket.claim.job_id for one in done for ticket in one.token}
+        if done and collect(
+            self.built, self._purse, self._lease, done, ids if self._abort.is_set() else self._killed
+        ):  # places and what was held for them are free again
+            with self.built.ledger.read() as connection:
+                self._recount(connection)
+        self._cancelled -= ids
+        self._killed -= ids
         for one in done:
             for ticket, result in zip(one.token, one.results, strict=False):
                 if result.finding.outcome is Outcome.LOST:
@@ -389,6 +429,9 @@ class Driver:
             if self.built.spec.goal.kind == "hits" and any(one.position == self.built.terminal for one in settled):
                 self._hits = queries.hits(connection, self.built.row.id)
         self._outside.account(self._purse, self._pace, ended)
+        if any(one.state is JobState.CANCELLED for one in ended):
+            with self.built.ledger.read() as connection:
+                self._recount(connection)
         self._touch(one.out.candidate_id for one in settled)
 
     def _mark_begun(self) -> None:
@@ -411,12 +454,7 @@ class Driver:
                 campaigns.check_driver(connection, self._lease)
                 withdrawn = offers.withdraw(connection, self.built.row.id)
             self._outside.forget(withdrawn)
-        if recalled := [ticket for group in self._pool.recall() for ticket in group]:
-            with self.built.ledger.begin() as connection:
-                campaigns.check_driver(connection, self._lease)
-                jobs.give_back(connection, [ticket.claim for ticket in recalled])
-            for ticket in recalled:
-                del self._tickets[ticket.claim.job_id]
+        self._give_back([ticket for group in self._pool.recall() for ticket in group])
 
     def _dispatch(self, preferred_only: bool = False) -> bool:
         """Give every worker something to do, and what is short something to go on with; True if anything was started

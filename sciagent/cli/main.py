@@ -22,6 +22,7 @@ from sciagent.cli import (
     gc,
     importer,
     init,
+    jobs,
     mcp,
     models,
     plan,
@@ -36,6 +37,7 @@ from sciagent.cli import (
     verifiers,
     verify,
     worker,
+    workers,
 )
 from sciagent.cli.common import Exit, put, say
 from sciagent.errors import SciagentError, UsageError
@@ -73,6 +75,8 @@ for module in (
     dispatcher,
     worker,
     slurm,
+    workers,
+    jobs,
     bench,
     gc,
     db,

@@ -64,12 +64,8 @@ class Done:
         return self.result.cost + unmeasured(self.order.declared or {}, self.result.finding.spent)
 
     def states(self, cancel: bool) -> tuple[JobState, AttemptState]:
-        """cancel: the ledger says that it is to be cancelled. A result that came before the cancellation reached the
-        engine was paid for, and is kept."""
-        if cancel:
-            late = (JobState.DONE, AttemptState.CANCELLED_LATE)
-            return late if self.is_evidence else (JobState.CANCELLED, AttemptState.CANCELLED)
-        return states_of(self.result.finding, self.order.kills + 1, self.ended)
+        """cancel: the ledger says that it is to be cancelled."""
+        return states_of(self.result.finding, self.order.kills + 1, self.ended, cancel)
 
 
 @dataclass(frozen=True)

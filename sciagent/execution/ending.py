@@ -15,9 +15,15 @@ DEATHS = (
 )  # of the process; all else is the plug-in's own fault
 
 
-def states_of(finding: Finding, kills: int, interrupted: bool) -> tuple[JobState, AttemptState]:
-    """kills: how many workers the job has killed, should this have been one. interrupted: whoever ran it killed it."""
+def states_of(
+    finding: Finding, kills: int, interrupted: bool, cancelled: bool = False
+) -> tuple[JobState, AttemptState]:
+    """kills: how many workers the job has killed, should this have been one. interrupted: whoever ran it killed it.
+    cancelled: a person wants it to be ended; a result that came before that reached it was paid for, and is kept."""
     outcome = finding.outcome
+    if cancelled:
+        late = (JobState.DONE, AttemptState.CANCELLED_LATE)
+        return late if outcome.rule.is_evidence else (JobState.CANCELLED, AttemptState.CANCELLED)
     if outcome.rule.is_evidence:
         return JobState.DONE, AttemptState.DONE
     if outcome is Outcome.LOST and interrupted:

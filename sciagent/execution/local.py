@@ -7,7 +7,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,9 +44,10 @@ class LocalPool(Generic[T]):
         self._inbox: queue.Queue[tuple[T, Request] | None] = queue.Queue()
         self._running = 0
         self._begun: dict[int, tuple[T, float]] = {}  # by thread
+        self._hand = threading.Lock()  # while it is held, nobody puts down what he has in hand
         sys.setswitchinterval(SWITCH_SECONDS)
         self._make_worker = partial(Worker, scratch_root, preload=preload)
-        self._workers: list[Worker] = []
+        self._workers: dict[int, Worker] = {}  # by thread
         self._threads: list[threading.Thread] = []
 
     @property
@@ -83,6 +84,26 @@ class LocalPool(Generic[T]):
                 self._running -= 1
         return found
 
+    def end(self, wanted: Callable[[T], bool]) -> tuple[list[T], list[T]]:
+        """Take back what of these no worker has taken up, and kill what of these runs, which comes back as lost: (the
+        former, the latter). What a worker is just taking up may go on: ask again."""
+        found, kept = list[T](), list[tuple[T, Request]]()
+        with contextlib.suppress(queue.Empty):
+            while (item := self._inbox.get_nowait()) is not None:
+                if wanted(item[0]):
+                    found.append(item[0])
+                else:
+                    kept.append(item)
+        self._running -= len(found)
+        for one in kept:
+            self._inbox.put(one)
+        with self._hand:
+            running = [(thread, token) for thread, (token, _) in self._begun.items() if wanted(token)]
+            for thread, _ in running:
+                if thread in self._workers:
+                    self._workers[thread].cancel()
+        return found, [token for _, token in running]
+
     def begun(self, before: float) -> list[T]:
         """What workers have had in hand since `before`, a time of the monotonic clock."""
         return [token for token, since in list(self._begun.values()) if since <= before]
@@ -98,7 +119,7 @@ class LocalPool(Generic[T]):
 
     def cancel(self) -> None:
         """Kill what runs; the jobs come back as lost."""
-        for worker in list(self._workers):
+        for worker in list(self._workers.values()):
             worker.cancel()
 
     def close(self) -> None:
@@ -110,7 +131,7 @@ class LocalPool(Generic[T]):
             self.cancel()
         for thread in self._threads:
             thread.join(timeout=10)
-        for worker in self._workers:
+        for worker in self._workers.values():
             worker.close()
 
     def _serve(self) -> None:
@@ -121,10 +142,11 @@ class LocalPool(Generic[T]):
             try:
                 if worker is None:
                     worker = self._make_worker()
-                    self._workers.append(worker)
+                    self._workers[threading.get_ident()] = worker
                 done = Completed(token, worker.run(request))
             except Exception as error:  # noqa: BLE001 - the driver must hear of it, whatever it is
                 done = Completed(token, [], f"{type(error).__name__}: {error}")
-            del self._begun[threading.get_ident()]
+            with self._hand:
+                del self._begun[threading.get_ident()]
             self.completed.put(done)
             self._bell.set()

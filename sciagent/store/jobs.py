@@ -75,7 +75,7 @@ def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
     j, now = t.job.c, db_now(connection)
     again = [
         {"of": there[one.place][0], "state": JobState.QUEUED, "priority": one.priority, "outcome": None,
-         "queue": None, "updated_at": now} for one in new if one.place in there
+         "queue": None, "cancel_requested": False, "updated_at": now} for one in new if one.place in there
     ]  # fmt: skip
     execute_many(connection, sa.update(t.job).where(j.id == sa.bindparam("of")), again)
     fresh = [one for one in new if one.place not in there]
@@ -157,19 +157,21 @@ def cancel_queued(connection: Connection, job_id: int) -> bool:
     return changed.rowcount == 1
 
 
-def retry(connection: Connection, job_id: int, priority: float) -> None:
-    """A job that gave up is tried again, because a person asked for it; what it killed before counts no more."""
+def retry(connection: Connection, job_id: int, priority: float | None = None) -> None:
+    """A job that gave up is tried again, because a person asked for it; what it killed before counts no more.
+    priority: None leaves it its own."""
     j = t.job.c
     connection.execute(
         sa.update(t.job)
         .where(j.id == job_id, j.state.in_([JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED]))
         .values(
             state=JobState.QUEUED,
-            priority=priority,
+            priority=j.priority if priority is None else priority,
             outcome=None,
             kills=0,
             losses=0,
             queue=None,
+            cancel_requested=False,
             updated_at=db_now(connection),
         )
     )
@@ -244,11 +246,11 @@ def begun(connection: Connection, claims: Sequence[Claim]) -> None:
     )
 
 
-def give_back(connection: Connection, claims: Sequence[Claim]) -> None:
-    """Jobs that were claimed ahead and no worker has taken up are queued again, as if nothing had been."""
+def give_back(connection: Connection, claims: Sequence[Claim]) -> set[int]:
+    """Jobs that were claimed ahead and no worker has taken up are queued again, as if nothing had been; returns the ids
+    of those that are cancelled instead, because a person asked for it."""
     end_attempts(connection, [AttemptEnd(one.attempt_id, AttemptState.CANCELLED, {}, 0.0) for one in claims])
-    for one in claims:
-        take_back(connection, one.job_id, one.fence)
+    return {one.job_id for one in claims if take_back(connection, one.job_id, one.fence)}
 
 
 def begin_attempt(
@@ -357,11 +359,19 @@ def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
         alike.setdefault((one.state, one.outcome, one.kills), []).append(one.claim.job_id)
     for (state, outcome, kills), ids in alike.items():
         values = {"state": state, "outcome": outcome, "kills": j.kills + kills, "updated_at": now}
-        changed = sa.update(t.job).values(**values, lease_owner=None, lease_until=None, external=None)
+        nobody = {"lease_owner": None, "lease_until": None, "external": None, "cancel_requested": False}
+        changed = sa.update(t.job).values(**values, **nobody)
         for start in range(0, len(ids), CHUNK):
             connection.execute(changed.where(among(connection, j.id, ids[start : start + CHUNK])))
     release_reservations(connection, [one.claim.job_id for one in mine if one.state is not JobState.QUEUED])
     return {one.claim.job_id for one in mine}
+
+
+def to_be_cancelled(connection: Connection, job_ids: Sequence[int]) -> set[int]:
+    """Those of these jobs that a person wants to be ended."""
+    j = t.job.c
+    query = sa.select(j.id).where(among(connection, j.id, job_ids), j.cancel_requested)
+    return {int(one) for one in connection.execute(query).scalars()}
 
 
 def kills_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
@@ -385,14 +395,22 @@ def orphans(connection: Connection, campaign_id: int, owner: str) -> list[Any]:
     return list(connection.execute(query))
 
 
-def take_back(connection: Connection, job_id: int, fence: int) -> None:
-    """The job of an attempt whose driver died waits for a worker again."""
+def take_back(connection: Connection, job_id: int, fence: int) -> bool:
+    """The job of an attempt whose driver died waits for a worker again; True if it is cancelled instead, because a
+    person asked for it."""
     j = t.job.c
-    connection.execute(
+    state = sa.case((j.cancel_requested, JobState.CANCELLED), else_=JobState.QUEUED)
+    changed = connection.execute(
         sa.update(t.job)
         .where(j.id == job_id, j.fence == fence, j.state == JobState.RUNNING)
-        .values(state=JobState.QUEUED, lease_owner=None, lease_until=None, updated_at=db_now(connection))
-    )
+        .values(
+            state=state, cancel_requested=False, lease_owner=None, lease_until=None, updated_at=db_now(connection)
+        )
+        .returning(j.state)
+    ).scalar_one_or_none()  # fmt: skip
+    if changed == JobState.CANCELLED:
+        release_reservation(connection, job_id)
+    return changed == JobState.CANCELLED
 
 
 def queued(connection: Connection, campaign_id: int) -> list[Any]:

@@ -51,6 +51,11 @@ class Running:
     candidate: str
     since: datetime
 
+    @property
+    def worker(self) -> str:
+        """Its name; of a campaign's own driver the whole owner."""
+        return self.owner.rpartition("/")[0] or self.owner
+
 
 def register(connection: Connection, new: NewWorker) -> None:
     """Say that it works; again after a connection was lost changes nothing but the time."""
@@ -87,8 +92,8 @@ def alive(connection: Connection) -> list[WorkerRow]:
     """Those that were heard of lately, oldest first."""
     w = t.worker.c
     columns = [w[name] for name in WorkerRow.__dataclass_fields__]
-    query = sa.select(*columns).where(w.until > db_now(connection)).order_by(w.id)
-    rows = [dict(row) for row in connection.execute(query).mappings()]
+    query = sa.select(*columns, w.id).where(w.until > db_now(connection))  # unsorted, else SQLite reads the whole table
+    rows = sorted((dict(row) for row in connection.execute(query).mappings()), key=lambda row: row.pop("id"))
     return [WorkerRow(**row | {"queues": tuple(row["queues"])}) for row in rows]
 
 

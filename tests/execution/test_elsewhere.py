@@ -18,7 +18,20 @@ from sciagent.execution.station import reap
 from sciagent.store import jobs, offers, queries, workers
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
-from tests.support.elsewhere import again, counts, driven, driver, molecules, until, whole, worker, working, written
+from tests.support.elsewhere import (
+    again,
+    counts,
+    driven,
+    driver,
+    molecules,
+    processes,
+    running,
+    until,
+    whole,
+    worker,
+    working,
+    written,
+)
 from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
@@ -212,20 +225,3 @@ def test_the_worker_of_the_command_line_finishes_what_it_runs_and_says_goodbye(l
         while one.step() is None:
             pass
     assert b"bench-7 ran 1 job" in (tmp_path / "worker.log").read_bytes()
-
-
-def running(ledger: Ledger) -> list[int]:
-    with ledger.read() as connection:
-        return list(connection.execute(sa.select(t.job.c.id).where(t.job.c.state == "running")).scalars())
-
-
-def processes(command: str) -> list[int]:
-    """Those of this user whose command line ends so."""
-    import psutil
-
-    found = []
-    for one in psutil.process_iter(["cmdline", "status"]):
-        line = one.info["cmdline"] or []
-        if line and line[-1].endswith(command) and one.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(one.pid)
-    return found

@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 
 from sciagent.domain.states import JobState
-from sciagent.store import campaigns, candidates, directives, evidence, history, jobs, queries, scaffolds, standings
+from sciagent.store import (
+    campaigns,
+    candidates,
+    directives,
+    evidence,
+    history,
+    job_lists,
+    jobs,
+    overview,
+    queries,
+    scaffolds,
+    standings,
+    workers,
+)
 from sciagent.store.ledger import Ledger
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
@@ -51,6 +64,17 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "decisions on one": lambda c, i: history.decisions(c, campaigns.get(c, "toys"), 1),
     "evidence of one": lambda c, i: history.evidence(c, 1),
     "imported values": lambda c, i: queries.imported_of(c, [1, 2]),
+    "a page of jobs": lambda c, i: job_lists.page(c, [i], 10, after=1),
+    "a page of jobs of a rung": lambda c, i: job_lists.page(c, [i], 10, rung_ids=[1]),
+    "jobs in full": lambda c, i: job_lists.rows(c, [1, 2]),
+    "jobs by state": lambda c, i: job_lists.counts(c, [i]),
+    "jobs of a rung by state": lambda c, i: job_lists.counts(c, [i], [1]),
+    "jobs in a state": lambda c, i: job_lists.in_states(c, i, [JobState.FAILED], 10),
+    "jobs as they stand": lambda c, i: job_lists.standing(c, [1, 2]),
+    "jobs to be cancelled": lambda c, i: jobs.to_be_cancelled(c, [1, 2]),
+    "queues": lambda c, i: overview.queues(c),
+    "workers of late": lambda c, i: overview.workers_of_late(c),
+    "what workers run": lambda c, i: workers.running(c),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
 IN_ORDER = {

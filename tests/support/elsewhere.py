@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import sqlalchemy as sa
 
 from sciagent.campaign.build import Built, create_or_open, open_stored
@@ -130,3 +131,18 @@ def whole(ledger: Ledger, n: int) -> None:
         of = t.evidence.c.candidate_id
         twice = sa.select(of).where(paid).group_by(of).having(sa.func.count() > 1)
         assert connection.execute(twice).all() == []
+
+
+def running(ledger: Ledger) -> list[int]:
+    with ledger.read() as connection:
+        return list(connection.execute(sa.select(t.job.c.id).where(t.job.c.state == "running")).scalars())
+
+
+def processes(command: str) -> list[int]:
+    """Those of this user whose command line ends so."""
+    found = []
+    for one in psutil.process_iter(["cmdline", "status"]):
+        line = one.info["cmdline"] or []
+        if line and line[-1].endswith(command) and one.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(one.pid)
+    return found

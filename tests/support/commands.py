@@ -1,0 +1,46 @@
+"""The command line in this process, as it is typed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from sciagent.cli.main import app
+from sciagent.errors import UsageError
+from sciagent.store.ledger import Ledger
+
+
+class Typed:
+    """Commands on one ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.url = ledger.url.render_as_string(False)
+
+    def call(self, *arguments: str, width: int = 200) -> Result:
+        """What comes of it, whatever it is."""
+        shown = {"COLUMNS": str(width), "NO_COLOR": "1", "TERM": "dumb"}
+        return CliRunner().invoke(app, [*arguments, "--ledger", self.url], env=shown)
+
+    def told(self, *arguments: str, width: int = 200) -> str:
+        result = self.call(*arguments, width=width)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    def data(self, *arguments: str) -> Any:
+        result = self.call(*arguments, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def refused(self, *arguments: str) -> str:
+        """The message of a call that is wrong."""
+        result = self.call(*arguments)
+        assert isinstance(result.exception, UsageError), result.output
+        return str(result.exception)
+
+
+@pytest.fixture
+def typed(ledger: Ledger) -> Typed:
+    return Typed(ledger)
