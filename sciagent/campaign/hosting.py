@@ -102,7 +102,10 @@ class Host:
             [*self._command(child.name), "--report", str(report)], env=environment, stdin=subprocess.DEVNULL,
             stdout=sys.stderr, start_new_session=True, preexec_fn=partial(die_with, os.getpid()),
         )  # fmt: skip
-        log.info("campaign %s: driven by process %d", child.name, child.process.pid)
+        log.info(
+            "campaign %s: driven by process %d", child.name, child.process.pid,
+            extra={"about": {"event": "driver_started", "campaign": child.name, "pid": child.process.pid}},
+        )  # fmt: skip
 
     def _bury(self, now: float) -> None:
         """What became of the drivers that have ended. One that fails again and again is left to a person."""
@@ -111,12 +114,18 @@ class Host:
                 continue
             child.process = None
             if code in ENDS:
-                log.info("campaign %s: its driver ended with code %d", child.name, code)
+                log.info(
+                    "campaign %s: its driver ended with code %d", child.name, code,
+                    extra={"about": {"event": "driver_ended", "campaign": child.name, "code": code}},
+                )  # fmt: skip
                 del self._children[campaign_id]
                 continue
             child.failures += 1
             child.not_before = now + PAUSE_SECONDS * 2 ** (child.failures - 1)
-            log.error("campaign %s: its driver failed with code %d, time %d", child.name, code, child.failures)
+            log.error(
+                "campaign %s: its driver failed with code %d, time %d", child.name, code, child.failures,
+                extra={"about": {"event": "driver_failed", "campaign": child.name, "code": code}},
+            )  # fmt: skip
             if child.failures >= MAX_FAILURES:
                 with self._ledger.begin() as connection:
                     campaigns.host(connection, campaign_id, False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -15,6 +14,7 @@ from typing import Annotated
 import typer
 
 from sciagent.cli.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say, who
+from sciagent.cli.logs import LogFormat, LogFormatOption, set_up
 from sciagent.cli.run import SiteOption
 
 DRIVEN_BY = {"slurm": "ledger"}  # the dispatcher itself follows the cluster; its drivers only offer
@@ -73,6 +73,7 @@ def dispatcher(
     ] = "ledger",
     site: SiteOption = None,
     reports: Annotated[Path, typer.Option("--reports", help="Folder for the reports of campaigns.")] = Path(),
+    log_format: LogFormatOption = LogFormat.AUTO,
     ledger: LedgerOption = None,
 ) -> None:
     """Drive submitted campaigns, each in a process of its own, and take back what lost workers held.
@@ -86,7 +87,7 @@ def dispatcher(
     from sciagent.execution.executors import executor_of
     from sciagent.store.workers import NewWorker
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    set_up(log_format)
     opened, host = open_ledger(ledger, create=True), socket.gethostname()
     told = executor_of(executor, opened, site)
     if told is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -14,6 +13,7 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from sciagent.cli.common import Exit, LedgerOption, open_ledger, say
+from sciagent.cli.logs import LogFormat, LogFormatOption, set_up
 
 TIERS = ("simulation", "high_fidelity")
 
@@ -72,6 +72,13 @@ def worker(
     elements: Annotated[
         Path | None, typer.Option("--from", hidden=True, help="Run what this element of a Slurm array is to run.")
     ] = None,
+    log_format: LogFormatOption = LogFormat.AUTO,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port", min=0, max=65535, help="Memory and jobs for Prometheus, on this machine; 0: any."
+        ),
+    ] = None,
     ledger: LedgerOption = None,
 ) -> None:
     """Take jobs that campaigns offer (sciagent run --executor ledger), most urgent first, and write their results.
@@ -85,7 +92,7 @@ def worker(
     from sciagent.store.jobs import LEASE_SECONDS
     from sciagent.store.workers import NewWorker
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    set_up(log_format)
     queues = tuple(tier or TIERS)
     if unknown := sorted(set(queues) - set(TIERS)):
         raise UsageError(f"--tier {unknown[0]}: one of {', '.join(TIERS)}")
@@ -98,6 +105,8 @@ def worker(
     say(f"{unique} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
     where = scratch or scratch_of(opened.artifacts)
     if executor == "celery":
+        if metrics_port is not None:  # its processes are forked, and would inherit the server
+            raise UsageError("--metrics-port is for --executor ledger; of Celery's processes ask the machine itself")
         from sciagent.execution.celery_worker import Pool, serve
         from sciagent.execution.executors import broker_url
 
@@ -129,6 +138,10 @@ def worker(
 
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, on_signal)
+    if metrics_port is not None:
+        from sciagent.cli.metrics import serve_worker
+
+        say(f"metrics at http://{serve_worker(station, unique, metrics_port)}/metrics")
     ran = station.serve()
     say(f"{unique} ran {ran} job{'' if ran == 1 else 's'}")
 

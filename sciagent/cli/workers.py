@@ -94,7 +94,8 @@ def _headline(one: WorkerRow, alive: bool, now: Any) -> str:
         state = ", stopped" if one.stopped_at else f", lost: last seen {ago(now, seen)} ago"
     slots = f"{one.slots} slot{'' if one.slots == 1 else 's'}"
     since = f"up {ago(now, one.started_at)}, seen {ago(now, one.seen_at)} ago"
-    return f"{one.name} on {one.host} ({one.executor}): {slots}{memory} for {', '.join(one.queues)}; {since}{state}"
+    queues = f" for {', '.join(one.queues)}" if one.queues else ""
+    return f"{one.name} on {one.host} ({one.executor}): {slots}{memory}{queues}; {since}{state}"
 
 
 def _job(one: Running) -> str:

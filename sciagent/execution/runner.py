@@ -106,6 +106,11 @@ class Runner:
         except CannotError as error:
             self._refuse(claims, str(error))
             return 0
+        if len(orders) == 1:  # of short ones it is enough to hear how they ended
+            verifier = orders[0].task.verifier.name
+            log.info(
+                "job %d: %s starts", claims[0].job_id, verifier, extra={"about": self._about(orders[0], "started")}
+            )
         if self._worker is None:
             self._worker = Worker(self._scratch, preload=[orders[0].task.verifier.name])
         with self._keeper.holding(claims, self._worker.cancel) as held:
@@ -129,7 +134,7 @@ class Runner:
         try:
             return self._worker.run(request)
         except Exception as error:
-            log.exception("the host failed")
+            log.exception("the host failed", extra={"about": self._about(orders[0], "host_failed")})
             detail = f"{type(error).__name__}: {error}"
             findings = [
                 Finding(o.candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=detail) for o in orders
@@ -148,17 +153,29 @@ class Runner:
         written = patiently(write)  # what was computed is not thrown away, however long the database is away
         for one in done:
             job_id = one.order.claim.job_id
-            finding = one.result.finding
-            log.info(
-                "job %d fence %d campaign %d: %s%s", job_id, one.order.claim.fence, one.order.task.campaign_id,
-                finding.outcome, " (refused: somebody else had taken over)" if job_id in written.stale else "",
-            )  # fmt: skip
+            self._say_ended(one, job_id in written.stale)
             if job_id in written.mine and (job_id in written.over or one.outcome is Outcome.CRASHED):
                 remove_folder(home_of(scratch_of(self._ledger.artifacts), one.order.key.hash))
 
+    def _say_ended(self, one: Done, is_stale: bool) -> None:
+        finding, event = one.result.finding, "refused" if is_stale else "ended"
+        reason = f" ({finding.reason})" if finding.reason else ""
+        late = "; refused, for somebody else had taken over" if is_stale else ""
+        more = {"outcome": str(finding.outcome), "seconds": round(one.result.wall_seconds, 3)}
+        log.info(
+            "job %d: %s%s%s", one.order.claim.job_id, finding.outcome, reason, late,
+            extra={"about": self._about(one.order, event) | more},
+        )  # fmt: skip
+
+    def _about(self, order: Order, event: str) -> dict[str, object]:
+        """For whoever reads the log by machine."""
+        of = {"event": event, "campaign": order.task.verifier.scope, "job": order.claim.job_id}
+        return of | {"fence": order.claim.fence, "worker": self.owner}
+
     def _refuse(self, claims: list[Claim], why: str) -> None:
         """Give back what this worker cannot run, say so once, and take no more of that rung."""
-        log.error("%s", why)
+        about = {"event": "cannot", "worker": self.owner, "job": claims[0].job_id, "fence": claims[0].fence}
+        log.error("%s", why, extra={"about": about})
 
         def give_back() -> None:
             with self._ledger.begin() as connection:

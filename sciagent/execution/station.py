@@ -128,5 +128,6 @@ def reap(ledger: Ledger) -> list[offers.Reaped]:
     with ledger.begin() as connection:
         found = offers.reap_expired(connection)
     for one in found:
-        log.warning("job %d of campaign %d was lost with its worker; it is %s", one.job_id, one.campaign_id, one.state)
+        about = {"event": "lost", "campaign_id": one.campaign_id, "job": one.job_id, "state": str(one.state)}
+        log.warning("job %d was lost with its worker; it is %s", one.job_id, one.state, extra={"about": about})
     return found

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -208,13 +211,18 @@ def test_the_worker_of_the_command_line_finishes_what_it_runs_and_says_goodbye(l
     built = written(ledger, tmp_path, molecules(3), settings="{seconds: 1, declared: 5}")
     with driver(built) as one:
         until(lambda: one.step() or counts(ledger, t.job.c.state).get("queued"))
-        process = worker(ledger, tmp_path, "--tier", "simulation", "--name", "bench-7", "--slots", "1")
+        process = worker(
+            ledger, tmp_path, "--tier", "simulation", "--name", "bench-7", "--slots", "1", "--metrics-port", "0"
+        )
         until(lambda: running(ledger))
         with ledger.read() as connection:
             (row,) = workers.alive(connection)
             (held,) = workers.running(connection)
         assert (row.name, row.slots, row.queues) == ("bench-7", 1, ("simulation",))
         assert (held.owner, held.campaign, held.rung) == ("bench-7/0", "elsewhere", "remote")
+        address = re.search(r"http://\S+", (tmp_path / "worker.log").read_text())
+        with urllib.request.urlopen(address[0], timeout=10) as answer:
+            assert re.search(r'sciagent_worker_memory_bytes\{worker="bench-7"\} [\d.e+]{6,}', answer.read().decode())
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
         until(lambda: one.step() or counts(ledger, t.job.c.state).get("done") == 1)
@@ -224,4 +232,9 @@ def test_the_worker_of_the_command_line_finishes_what_it_runs_and_says_goodbye(l
         one.abort()
         while one.step() is None:
             pass
-    assert b"bench-7 ran 1 job" in (tmp_path / "worker.log").read_bytes()
+    log = (tmp_path / "worker.log").read_text()
+    assert "bench-7 ran 1 job" in log
+    started, ended = (json.loads(line) for line in log.splitlines() if line.startswith("{"))
+    about = {"campaign": "elsewhere", "job": held.job_id, "fence": 1, "worker": "bench-7/0"}
+    assert started.items() >= (about | {"event": "started"}).items()
+    assert ended.items() >= (about | {"event": "ended", "outcome": "ok"}).items() and ended["seconds"] > 0.9

@@ -74,6 +74,9 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "jobs to be cancelled": lambda c, i: jobs.to_be_cancelled(c, [1, 2]),
     "queues": lambda c, i: overview.queues(c),
     "workers of late": lambda c, i: overview.workers_of_late(c),
+    "what came of the newest attempts": lambda c, i: overview.lately(c),
+    "campaigns that run": lambda c, i: overview.going(c),
+    "what a campaign has come to": lambda c, i: overview.totals(c, i),
     "what workers run": lambda c, i: workers.running(c),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }

@@ -1,0 +1,62 @@
+"""How long-lived commands log: lines for people on a terminal, JSON elsewhere, both with what the line is about."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class LogFormat(StrEnum):
+    AUTO = "auto"
+    TEXT = "text"
+    JSON = "json"
+
+
+LogFormatOption = Annotated[
+    LogFormat, typer.Option("--log-format", help="auto: text on a terminal, JSON lines elsewhere.")
+]
+
+
+def set_up(form: LogFormat = LogFormat.AUTO, level: int = logging.INFO) -> None:
+    """Send what is logged to stderr. Called once, before anything is logged."""
+    is_text = form is LogFormat.TEXT or (form is LogFormat.AUTO and sys.stderr.isatty())
+    handler = logging.StreamHandler()
+    handler.setFormatter(TextLines() if is_text else JsonLines())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def about(record: logging.LogRecord) -> dict[str, object]:
+    """What the line is about, as it was said with `extra={"about": {...}}`: event, campaign, job, fence, worker, ..."""
+    found = getattr(record, "about", None)
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time (UTC), level, message, logger, and what the line is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        of = about(record)
+        first = {"time": at, "level": record.levelname.lower(), "event": of.pop("event", None)}
+        line = {k: v for k, v in first.items() if v} | {"message": record.getMessage()} | of | {"logger": record.name}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class TextLines(logging.Formatter):
+    """The same for people: time of this machine, level where it is not info, message, and what it is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
+        level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        more = " ".join(f"{name}={value}" for name, value in about(record).items() if name != "event")
+        text = f"{at} {level}{record.getMessage()}" + (f"  [{more}]" if more else "")
+        return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
