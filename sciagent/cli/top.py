@@ -56,8 +56,9 @@ def top(
             begun = time.monotonic()
             try:
                 live.update(frame(_look(opened, sparing), console.width, console.height), refresh=True)
-            except sa.exc.DBAPIError as error:  # it may come back
-                live.update(message(f"the ledger does not answer: {str(error.orig or error)[:300]}"), refresh=True)
+            except sa.exc.SQLAlchemyError as error:  # it may come back
+                why = str(getattr(error, "orig", None) or error).strip()[:300]
+                live.update(message(f"the ledger does not answer: {why}"), refresh=True)
             if quits(max(0.05, interval - (time.monotonic() - begun))):
                 return
 

@@ -39,7 +39,7 @@ class LedgerCollector:
             try:
                 with self._ledger.read() as connection:
                     found = [*_queues(connection), *_workers(connection), *self._campaigns(connection)]
-            except sa.exc.DBAPIError:
+            except sa.exc.SQLAlchemyError:
                 up = 0
         yield GaugeMetricFamily("sciagent_ledger_up", "Whether the ledger answered.", up)
         took = time.monotonic() - begun

@@ -231,7 +231,7 @@ def renew_driver(
 def check_driver(connection: Connection, lease: DriverLease) -> None:
     """Raises StaleLeaseError; inside a write transaction, before any write."""
     c = t.campaign.c
-    query = sa.select(c.driver_fence).where(c.id == lease.campaign_id).with_for_update()
+    query = sa.select(c.driver_fence).where(c.id == lease.campaign_id).with_for_update(key_share=True)
     if connection.execute(query).scalar_one() != lease.fence:
         raise StaleLeaseError("another process drives this campaign now; this one stops and writes nothing more")
 

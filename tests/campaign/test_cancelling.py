@@ -60,9 +60,13 @@ def test_cancelling_a_running_job_of_the_local_pool_leaves_the_others_alone(ledg
 
 
 def test_what_waits_in_the_pool_is_cancelled_without_having_run(ledger: Ledger, tmp_path: Path) -> None:
-    """Jobs that were claimed ahead of a free worker."""
-    built = written(ledger, tmp_path, molecules(8), settings="{seconds: 0.6, declared: 0.001}")
+    """Jobs that were claimed ahead of a free worker. And one whose result has come already keeps it."""
+    built = written(ledger, tmp_path, molecules(5), settings="{seconds: 0.4, declared: 0.001}")
     with Driver(built, workers=1) as one:
+        until(lambda: one.step() or running(ledger))
+        until(lambda: not one._pool.completed.empty())
+        late = running(ledger)[0]
+        assert [c.done for c in cancel(again(ledger), [late], "ann")] == ["told"]
         until(lambda: one.step() or counts(ledger, t.attempt.c.state).get("claimed"))
         with ledger.read() as connection:
             claimed = sa.select(t.attempt.c.job_id).where(t.attempt.c.state == "claimed")
@@ -70,8 +74,9 @@ def test_what_waits_in_the_pool_is_cancelled_without_having_run(ledger: Ledger, 
         assert [c.done for c in cancel(again(ledger), [job_id], "ann")] == ["told"]
         until(lambda: one.step() or counts(ledger, t.job.c.state).get("cancelled"), 10)
         finished(one)
-    assert counts(ledger, t.job.c.state) == {"cancelled": 1, "done": 7}
-    assert counts(ledger, t.campaign_candidate.c.standing) == {"held": 1, "settled": 7}
+    assert counts(ledger, t.job.c.state) == {"cancelled": 1, "done": 4}
+    assert counts(ledger, t.campaign_candidate.c.standing) == {"held": 1, "settled": 4}
+    assert counts(ledger, t.attempt.c.state, t.attempt.c.job_id == late) == {"cancelled_late": 1}
 
 
 def test_a_job_that_waits_is_over_at_once_and_can_be_tried_again(ledger: Ledger, tmp_path: Path) -> None:
@@ -97,22 +102,23 @@ def test_a_job_that_waits_is_over_at_once_and_can_be_tried_again(ledger: Ledger,
 
 
 def test_what_gave_up_is_tried_again_under_a_reservation_of_its_own(ledger: Ledger, tmp_path: Path) -> None:
-    smiles = molecules(3)
-    built = written(ledger, tmp_path, smiles, settings=f"{{kill_at: {smiles[1]}, declared: 5}}")
+    smiles = molecules(2)
+    limits, settings = "{wall_seconds: 1}", f"{{hang_at: {smiles[1]}, declared: 5}}"
+    built = written(ledger, tmp_path, smiles, settings=settings, limits=limits)
     with Driver(built) as one:
         finished(one)
-    assert counts(ledger, t.job.c.state) == {"done": 2, "quarantined": 1}
+    assert counts(ledger, t.job.c.state) == {"done": 1, "failed": 1}
     with ledger.read() as connection:
-        job_id = connection.execute(sa.select(t.job.c.id).where(t.job.c.state == "quarantined")).scalar_one()
+        job_id = connection.execute(sa.select(t.job.c.id).where(t.job.c.state == "failed")).scalar_one()
     (changed,) = retry(again(ledger), [job_id], "ann", named=False)
     assert changed.done == "queued"
-    with ledger.read() as connection:
-        assert connection.execute(sa.select(t.job.c.kills).where(t.job.c.id == job_id)).scalar_one() == 0
     with Driver(again(ledger)) as one:
         finished(one)
     with ledger.read() as connection:
         row = connection.execute(sa.select(t.job).where(t.job.c.id == job_id)).mappings().one()
-        assert (row["state"], row["attempts"], row["kills"]) == ("quarantined", 4, 2)
+        assert (row["state"], row["attempts"], row["outcome"]) == ("failed", 2, "timeout")
+        held = sa.select(t.reservation.c.resource).where(t.reservation.c.job_id == job_id)
+        assert len(connection.execute(held).all()) == 2
         assert jobs.reserved(connection, built.row.id) == {}
 
 

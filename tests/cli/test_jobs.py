@@ -25,10 +25,8 @@ from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.elsewhere import counts, molecules, written
 from tests.support.plugins import misbehaving  # noqa: F401
 
-pytestmark = [
-    pytest.mark.usefixtures("misbehaving"),
-    pytest.mark.parametrize("backend", ["sqlite"], indirect=True),
-]
+pytestmark = pytest.mark.usefixtures("misbehaving")
+ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 
 @pytest.fixture
@@ -88,6 +86,7 @@ def test_jobs_are_listed_in_pages_and_counted(ledger: Ledger, built: Built, type
     assert "there is no such job" in typed.refused("jobs", "--after", "99")
 
 
+@ON_SQLITE
 def test_workers_say_who_lives_runs_what_and_which_queue_nobody_serves(
     ledger: Ledger, built: Built, typed: Typed  # noqa: F811
 ) -> None:  # fmt: skip
@@ -113,6 +112,7 @@ def test_workers_say_who_lives_runs_what_and_which_queue_nobody_serves(
     assert found["queues"][0] | {"oldest": None} == {"queue": "simulation", "depth": 4, "oldest": None, "slots": 2}
 
 
+@ON_SQLITE
 def test_a_worker_is_drained_and_takes_jobs_again(ledger: Ledger, built: Built, typed: Typed) -> None:  # noqa: F811
     claimed(ledger)
     assert "node7:1:ab takes nothing new; it finishes 1 job\n" in typed.told("drain", "node7:1:ab")
@@ -149,6 +149,7 @@ def test_jobs_are_cancelled_held_and_tried_again(ledger: Ledger, built: Built, t
     assert typed.data("jobs", "--state", "queued")["jobs"][0]["id"] == 4  # at the front, for it was named
 
 
+@ON_SQLITE
 def test_what_gave_up_in_a_campaign_is_tried_again(ledger: Ledger, built: Built, typed: Typed) -> None:  # noqa: F811
     for state, reason in ((JobState.FAILED, Reason.WORKER_DIED), (JobState.QUARANTINED, Reason.SIGNAL)):
         ended(ledger, claimed(ledger), state, reason)

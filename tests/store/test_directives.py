@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import sqlalchemy as sa
 
 from sciagent.domain.directives import Verb
 from sciagent.errors import UsageError
-from sciagent.store import campaigns, directives
+from sciagent.store import campaigns, directives, jobs, offers
+from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
 from tests.support import rows
 
@@ -73,3 +77,31 @@ def test_a_reason_is_needed_and_bounded(text: str, fault: str) -> None:
     with pytest.raises(UsageError, match=fault):
         directives.reason(text)
     assert directives.reason(" two\nlines ") == "two lines"
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_a_word_that_cancels_and_a_worker_that_books_do_not_wait_for_each_other(ledger: Ledger) -> None:
+    """The worker has the job's row and writes a row that names the campaign; the person has the campaign's, and wants
+    the job's."""
+    with ledger.begin() as connection:
+        row = rows.campaign(connection)
+        (candidate_id,) = rows.entered(connection, row, 1)
+        rung_id = campaigns.rungs(connection, row.id)[1].id
+        job = {"campaign_id": row.id, "rung_id": rung_id, "candidate_id": candidate_id, "replicate": 0}
+        job_id = jobs.create(connection, **job, evidence_key="k", priority=0.0)
+    locked = threading.Event()
+
+    def cancel() -> tuple[list[int], list[int]]:
+        with ledger.begin() as connection:
+            directives.lock(connection, row.id)
+            locked.set()
+            return offers.request_cancel(connection, [job_id])
+
+    with ThreadPoolExecutor(1) as pool:
+        with ledger.begin() as connection:
+            connection.execute(sa.select(t.job).where(t.job.c.id == job_id).with_for_update())
+            told = pool.submit(cancel)
+            assert locked.wait(10)
+            time.sleep(0.2)
+            jobs.book(connection, row.id, rung_id, None, {"core_seconds": 1.0})
+        assert told.result(timeout=10) == ([job_id], [])
