@@ -46,8 +46,8 @@ def reason(text: str) -> str:
 
 
 def lock(connection: Connection, campaign_id: int) -> None:
-    """The campaign's row is ours until the commit, as it is a driver's while it writes: one word at a time. Workers that
-    write rows which name the campaign do not wait for us."""
+    """The campaign's row is ours until the commit, as it is a driver's while it writes: one word at a time. Workers,
+    who write rows that name the campaign, do not wait for us."""
     query = sa.select(t.campaign.c.id).where(t.campaign.c.id == campaign_id)
     connection.execute(query.with_for_update(key_share=True))
 
