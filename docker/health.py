@@ -1,0 +1,68 @@
+"""Whether what runs in this container does its work: exit code 0, or 1 and a line that says why not.
+
+python health.py ledger     the ledger answers, at the revision that this version needs
+python health.py worker     that, and a worker or dispatcher of this host has spoken to it within its time
+python health.py http URL   the address answers
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import urllib.error
+import urllib.request
+
+SECONDS = 10
+
+
+def ledger(worker: bool) -> str | None:
+    """What is wrong, or None."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from sciagent.errors import SciagentError
+    from sciagent.settings import load
+    from sciagent.store import migrate, workers
+    from sciagent.store.engine import connect, ledger_url, read_only, sqlite_path
+
+    try:
+        engine = connect(ledger_url(load().ledger))
+        path = sqlite_path(engine)
+        if path is not None and not path.exists():
+            return f"there is no ledger at {path}"
+        if (at := migrate.current(engine)) != migrate.HEAD:
+            return f"the ledger is at revision {at or 'none'}, this sciagent needs {migrate.HEAD}"
+        if worker:
+            with read_only(engine) as connection:
+                hosts = {one.host for one in workers.alive(connection)}
+            if socket.gethostname() not in hosts:
+                return "no worker of this host has spoken to the ledger lately"
+    except (SciagentError, SQLAlchemyError, OSError) as error:
+        return f"the ledger does not answer: {type(error).__name__}"  # not its words: they may name the address
+    return None
+
+
+def http(url: str) -> str | None:
+    try:
+        with urllib.request.urlopen(url, timeout=SECONDS) as answer:
+            answer.read(1)
+    except (OSError, urllib.error.URLError, ValueError) as error:
+        return f"{url} does not answer: {error}"
+    return None
+
+
+def main(arguments: list[str]) -> int:
+    match arguments:
+        case ["ledger" | "worker" as kind]:
+            wrong = ledger(kind == "worker")
+        case ["http", url]:
+            wrong = http(url)
+        case _:
+            sys.stderr.write(str(__doc__))
+            return 2
+    if wrong:
+        sys.stderr.write(wrong + "\n")
+    return int(wrong is not None)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
