@@ -97,6 +97,7 @@ class Host:
     def _start(self, child: _Child) -> None:
         report = self._reports / f"{child.name}.report.html"
         environment = os.environ | {"SCIAGENT_LEDGER": self._ledger.url.render_as_string(hide_password=False)}
+        environment.pop("SCIAGENT_LEDGER_FILE", None)  # the other way to say it; both at once are refused
         environment["SCIAGENT_ARTIFACTS"] = str(self._ledger.artifacts.root.resolve())
         child.process = subprocess.Popen(
             [*self._command(child.name), "--report", str(report)], env=environment, stdin=subprocess.DEVNULL,
