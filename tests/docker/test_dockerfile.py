@@ -76,7 +76,7 @@ def test_the_extras_exist_and_serve_what_is_run_in_the_image() -> None:
     assert set(installs()) == {"build", "build-gpu"}
     for name, wanted in installs().items():
         assert set(wanted) <= set(extras), name
-    assert {"celery", "postgres"} <= set(installs()["build"]), "what compose runs asks for them"
+    assert {"celery", "metrics", "postgres"} <= set(installs()["build"]), "what compose runs asks for them"
     assert installs()["build-gpu"] == ["vllm"]
 
 

@@ -17,14 +17,14 @@ from sqlalchemy.engine import make_url
 
 from tests.docker.images import DOCKER, compose
 from tests.docker.place import Image
-from tests.docker.test_compose import COMING, SECRETS, setup
+from tests.docker.test_compose import SECRETS, setup
 from tests.support.servers.process import free_port
 from tests.support.servers.valkey import binaries
 
 pytestmark = pytest.mark.slow
 
 SERVICES = compose()["services"]
-STAY = tuple(name for name in ("dispatcher", "simulation", "high_fidelity", "metrics") if name not in COMING)
+STAY = ("dispatcher", "simulation", "high_fidelity", "metrics")
 CAMPAIGN = """\
 campaign: by-compose
 subject: molecule

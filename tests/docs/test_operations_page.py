@@ -33,3 +33,12 @@ def test_every_variable_is_explained() -> None:
 def test_the_figures_are_still_those_of_the_benchmarks(page: str, figures: list[str]) -> None:
     text = (ROOT / "benchmarks" / page / "README.md").read_text(encoding="utf-8")
     assert [one for one in figures if one not in text] == []
+
+
+def test_the_alarms_name_metrics_that_there_are() -> None:
+    served = (ROOT / "sciagent" / "report" / "metrics.py").read_text(encoding="utf-8")
+    alarms = PAGE.split("## What to watch", 1)[1].split("\n## ", 1)[0]
+    named = set(re.findall(r"sciagent_[a-z_]+", alarms))
+    assert (
+        named and {one for one in named if one.removesuffix("_total").removeprefix("sciagent_") not in served} == set()
+    )
