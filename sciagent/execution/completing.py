@@ -26,15 +26,15 @@ Stored = tuple[tuple[str, str, int, str], ...]  # artifacts: (name, sha256, size
 
 
 def store_files(ledger: Ledger, results: Sequence[HostResult]) -> list[Stored]:
-    """Put every artifact into the store (before the transaction that names it); the spooled files are removed."""
+    """Put every artifact into the store (before the transaction that names it); then the spooled files are removed.
+    Raises OSError, and may be called again."""
     stored = []
     for result in results:
-        rows = []
+        put = [(file, *ledger.artifacts.put(file.path)) for file in result.files]
+        stored.append(tuple((file.name, sha256, size, file.media_type) for file, sha256, size in put))
+    for result in results:
         for file in result.files:
-            sha256, size = ledger.artifacts.put(file.path)
-            rows.append((file.name, sha256, size, file.media_type))
             file.path.unlink(missing_ok=True)
-        stored.append(tuple(rows))
     return stored
 
 

@@ -30,16 +30,20 @@ MAX_PAUSE = 5.0  # seconds between tries while the database is away
 T = TypeVar("T")
 
 
-def patiently(work: Callable[[], T], stop: threading.Event | None = None) -> T:
-    """What `work` returns, tried again while the database is away. Raises its last error once `stop` is set."""
+def patiently(
+    work: Callable[[], T], stop: threading.Event | None = None, away: tuple[type[Exception], ...] = AWAY,
+    what: str = "the ledger",
+) -> T:  # fmt: skip
+    """What `work` returns, tried again while the database, or whatever else it is, is away. Raises its last error once
+    `stop` is set, and FileNotFoundError: what is gone does not come back."""
     pause = 0.1
     while True:
         try:
             return work()
-        except AWAY as error:
-            if stop is not None and stop.is_set():
+        except away as error:
+            if isinstance(error, FileNotFoundError) or (stop is not None and stop.is_set()):
                 raise
-            log.warning("the ledger is away, trying again in %.1f s: %s", pause, str(error).split("\n", 1)[0][:200])
+            log.warning("%s is away, trying again in %.1f s: %s", what, pause, str(error).split("\n", 1)[0][:200])
             time.sleep(pause * random.uniform(0.8, 1.2))
             pause = min(2 * pause, MAX_PAUSE)
 
@@ -82,8 +86,7 @@ class Runner:
     def stop(self) -> None:
         """End what runs; it waits again for somebody else, who goes on from its checkpoint. Nothing more is taken."""
         self._stop.set()
-        if self._worker is not None:
-            self._worker.cancel()
+        self._end()
 
     def close(self) -> None:
         """Leave no process and no folder."""
@@ -101,23 +104,29 @@ class Runner:
     def _run(self, claims: list[Claim]) -> int:
         if not claims:
             return 0
-        try:
-            orders = patiently(lambda: self._orders(claims), self._stop)
-        except CannotError as error:
-            self._refuse(claims, str(error))
-            return 0
-        if len(orders) == 1:  # of short ones it is enough to hear how they ended
-            verifier = orders[0].task.verifier.name
-            log.info(
-                "job %d: %s starts", claims[0].job_id, verifier, extra={"about": self._about(orders[0], "started")}
-            )
-        if self._worker is None:
-            self._worker = Worker(self._scratch, preload=[orders[0].task.verifier.name])
-        with self._keeper.holding(claims, self._worker.cancel) as held:
+        with self._keeper.holding(claims, self._end) as held:
+            try:
+                orders = patiently(lambda: self._orders(claims), self._stop)
+            except CannotError as error:
+                self._refuse(claims, str(error))
+                return 0
+            self._say_begun(orders)
+            if self._worker is None:
+                self._worker = Worker(self._scratch, preload=[orders[0].task.verifier.name])
             results = self._verify(orders)
         self._write(orders, results, held)
         self.campaigns = frozenset(one.task.campaign_id for one in orders)
         return len(orders)
+
+    def _end(self) -> None:
+        """What runs is not wanted any more."""
+        if self._worker is not None:
+            self._worker.cancel()
+
+    def _say_begun(self, orders: list[Order]) -> None:
+        if len(orders) == 1:  # of short ones it is enough to hear how they ended
+            one, about = orders[0], self._about(orders[0], "started")
+            log.info("job %d: %s starts", one.claim.job_id, one.task.verifier.name, extra={"about": about})
 
     def _orders(self, claims: list[Claim]) -> list[Order]:
         with self._ledger.read() as connection:
@@ -142,7 +151,8 @@ class Runner:
             return [HostResult(one, Cost(), 0.0) for one in findings]
 
     def _write(self, orders: list[Order], results: list[HostResult], held: Held) -> None:
-        files = store_files(self._ledger, results)
+        # a disk that is full or away is waited for, as the ledger is: what was computed is not thrown away
+        files = patiently(lambda: store_files(self._ledger, results), None, (OSError,), "the folder of artifacts")
         ended = bool(held.gone) or self._stop.is_set()
         done = [Done(*parts, ended) for parts in zip(orders, results, files, strict=True)]
 

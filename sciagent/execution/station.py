@@ -99,10 +99,8 @@ class Station:
     def _work(self, runner: Runner) -> None:
         pause = IDLE_SECONDS[0]
         try:
-            while not self._stop.is_set():
-                if not self._may_take():
-                    break
-                ran = 0 if self._draining else runner.run_next()
+            while not self._stop.is_set() and self._may_take():
+                ran = self._run(runner)
                 with self._lock:
                     self.ran += ran
                     self._left = None if self._left is None else self._left - ran
@@ -111,11 +109,18 @@ class Station:
                 else:
                     self._stop.wait(pause * random.uniform(0.8, 1.2))
                     pause = min(1.5 * pause, IDLE_SECONDS[1])
-        except AWAY:
-            if not self._stop.is_set():
-                raise
         finally:
             runner.close()
+
+    def _run(self, runner: Runner) -> int:
+        """Jobs that were run. A slot outlives whatever it meets: what it held is lost with its lease."""
+        try:
+            return 0 if self._draining else runner.run_next()
+        except AWAY:
+            return 0  # told to stop while the ledger was away
+        except Exception:
+            log.exception("a slot of %s met what nobody expected", self._new.name)
+            return 0
 
     def _may_take(self) -> bool:
         idle = time.monotonic() - self._last_work
