@@ -4,7 +4,8 @@
 
 No-op jobs, two workers. Ours: a driver offers them, a worker's two slots claim, run and complete them, the driver
 settles the candidates. Each has its decision, job, attempt, reservation, evidence, quantity, bill and cost observation,
-and is verified in a process that is not the worker's. The clock runs from the first offer to the last candidate placed.
+and is verified in a process that is not the worker's. All are proposed before the clock begins, which runs from the
+first offer to the last candidate placed.
 A round trip: one job is offered, the worker is woken, and the clock stops when its end is seen in the ledger.
 
 Peers: Celery 5.7 with a Redis result backend and nothing durable, `concurrent.futures.ProcessPoolExecutor`, Colmena
@@ -35,8 +36,9 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from sciagent.campaign.build import Built
+from sciagent.campaign.build import Built, create_or_open
 from sciagent.campaign.driver import Driver
+from sciagent.campaign.load import parse_spec
 from sciagent.campaign.offering import request_for_workers
 from sciagent.execution.executors import Executor, executor_of
 from sciagent.store import campaigns, candidates, jobs, offers
@@ -152,7 +154,8 @@ def ours(env: Environment, kind: str, executor: str, n: int, singles: int, rows:
     folder = env.folder / name
     (folder / "warm").mkdir(parents=True)
     first = written(ledger, folder / "warm", molecules(40), settings=NOOP, name="warm")
-    second = written(ledger, folder, molecules(n), settings="{declared: 0.001, hang_at: nowhere}", name="noop")
+    second = written(ledger, folder, molecules(n), settings="{declared: 0.001, hang_at: nowhere}", name="noop",
+                     batch=n)  # fmt: skip
     with worker(ledger, folder, executor):
         until(lambda: _alive(ledger), 60)
         all_at_once(first, _executor(executor, ledger))
@@ -170,6 +173,41 @@ def ours(env: Environment, kind: str, executor: str, n: int, singles: int, rows:
     if done != n:
         raise SystemExit(f"{done} of {n} jobs were done")
     return summary(seconds, n, trips)
+
+
+GFN1 = """
+campaign: gfn1
+subject: molecule
+objectives: [{property: homo_lumo_gap, max: 3, unit: eV}]
+ladder:
+  - {rung: xtb, verifier: xtb.singlepoint, settings: {method: GFN1-xTB}}
+goal: {kind: graded}
+budget: {core_seconds: 100000}
+proposer: {kind: screen, file: molecules.smi, batch: 200}
+scheduler: {kind: exhaustive}
+workers: 2
+"""
+
+
+def busy(env: Environment, kind: str, executor: str, n: int = 200) -> dict[str, Any]:
+    """Of the time from the first start to the last end, how much of it two slots were verifying."""
+    name = f"gfn1_{kind[:2]}"
+    ledger, folder = env.ledger(kind, name), env.folder / name
+    folder.mkdir()
+    (folder / "molecules.smi").write_text("\n".join(molecules(400)[-n:]) + "\n")
+    built = create_or_open(ledger, parse_spec(GFN1, base=folder), GFN1, "benchmark")[0]
+    with worker(ledger, folder, executor):
+        until(lambda: _alive(ledger), 60)
+        all_at_once(built, _executor(executor, ledger))
+    with ledger.read() as connection:
+        a = t.attempt.c
+        rows = connection.execute(
+            sa.select(a.started_at, a.ended_at, a.wall_seconds).where(a.job_id.is_not(None))
+        ).all()
+    ledger.close()
+    took = (max(row.ended_at for row in rows) - min(row.started_at for row in rows)).total_seconds()
+    worked = sum(row.wall_seconds for row in rows)
+    return {"jobs": len(rows), "seconds": round(took, 1), "busy": round(worked / (2 * took), 3)}
 
 
 def _executor(name: str, ledger: Ledger) -> Executor:
@@ -246,6 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--growth", type=int, nargs="*", default=[1000, 100_000, 1_000_000])
     parser.add_argument("--ledgers", nargs="*", default=["sqlite", "postgresql"])
     parser.add_argument("--executors", nargs="*", default=["ledger", "celery"])
+    parser.add_argument("--no-busy", action="store_true", help="without the 200 GFN1 jobs")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
     found: dict[str, Any] = {
@@ -265,6 +304,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for executor in given.executors:
                 found["ours"][f"{kind}, {executor}"] = one = ours(env, kind, executor, given.jobs, given.singles)
                 tell(f"{kind}, {executor}: {one}")
+        if not given.no_busy:
+            found["busy"] = busy(env, given.ledgers[-1], given.executors[-1])
+            tell(f"200 GFN1 jobs: {found['busy']}")
         for kind in given.ledgers:
             for rows in given.growth:
                 one = ours(env, kind, given.executors[-1], given.jobs, given.singles // 2, rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
@@ -28,7 +27,7 @@ from sciagent.campaign.dispatch import (
 )
 from sciagent.campaign.heartbeat import Heartbeat
 from sciagent.campaign.money import Purse
-from sciagent.campaign.offering import Outside, Rooms, queue_of, request_for_workers
+from sciagent.campaign.offering import Outside, Rooms, request_for_workers
 from sciagent.campaign.pace import Pace, Places
 from sciagent.campaign.prepare import prepare
 from sciagent.campaign.proposing import source_of
@@ -502,7 +501,7 @@ class Driver:
                 done = self._promote(connection, wanted, rooms)
             self._blocked |= done.blocked
             self._outside.add(rooms.offered)  # only after the commit: the ledger is the record
-            executor.wake(Counter(queue_of(built.rungs[one.position]) for one in rooms.offered))
+            executor.wake(self._outside.calls(rooms.offered, self._pace))
             acted |= bool(rooms.offered) or done.reused
             if not done.reused:
                 return acted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -96,6 +97,14 @@ class Outside:
         """What runs elsewhere goes on; its results are taken in when somebody drives the campaign again."""
         self._out.clear()
 
+    def calls(self, offered: Sequence[Offered], pace: Pace) -> dict[str, int]:
+        """How many slots are to be woken, by queue: one for as many short jobs as share a process."""
+        slots: dict[str, float] = {}
+        for one in offered:
+            queue = queue_of(self._built.rungs[one.position])
+            slots[queue] = slots.get(queue, 0.0) + 1 / pace.group(one.position)
+        return {queue: math.ceil(n - 1e-9) for queue, n in slots.items()}
+
     def forget(self, job_ids: Sequence[int]) -> None:
         """These were withdrawn: they wait for a driver."""
         for one in job_ids:
@@ -181,8 +190,12 @@ def request_for_workers(rung: BuiltRung) -> dict[str, object]:
 
 
 def _share(pace: Pace, position: int) -> int:
-    """Jobs of a rung that keep one slot busy until the driver looks again."""
-    return pace.group(position) * (2 if pace.ahead(position) else 1)
+    """Jobs of a rung that keep one slot busy until the driver looks again: what runs, and as much again that waits; of
+    jobs of milliseconds a group that runs, and three that wait."""
+    group = pace.group(position)
+    if group > 1:
+        return 4 * group
+    return 2 if pace.ahead(position) else 1
 
 
 def _settling(one: Ended, offered: Offered) -> Settling:

@@ -15,7 +15,7 @@ from sciagent.execution.ending import TRIED_AGAIN, states_of
 from sciagent.execution.orders import Order
 from sciagent.store import evidence, jobs
 from sciagent.store import tables as t
-from sciagent.store.bulk import among, execute_many
+from sciagent.store.bulk import among
 from sciagent.store.evidence import NewEvidence
 from sciagent.store.jobs import AttemptEnd, Bill, CostSeen, JobEnd
 from sciagent.store.ledger import Ledger
@@ -98,11 +98,8 @@ def complete(connection: Connection, done: Sequence[Done]) -> Written:
     jobs.end_attempts(connection, [_end(one, states[one.order.claim.job_id][1]) for one in ours])
     jobs.book_many(connection, [_bill(one, one.cost) for one in ours])
     if cancel & mine:
-        execute_many(
-            connection,
-            sa.update(t.job).where(j.id == sa.bindparam("of")),
-            [{"of": id_, "cancel_requested": False} for id_ in cancel & mine],
-        )
+        over_now = among(connection, j.id, sorted(cancel & mine))
+        connection.execute(sa.update(t.job).where(over_now).values(cancel_requested=False))
     over = {id_ for id_ in mine if states[id_][0] is not JobState.QUEUED}
     _record(connection, [one for id_, one in by_id.items() if id_ in over and one.is_evidence])
     stale = _refuse(connection, [one for id_, one in by_id.items() if id_ not in mine])

@@ -4,6 +4,7 @@ as long for 512 rows."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,11 +24,41 @@ def execute_many(connection: Connection, what: sa.Table | sa.Update, rows: Seque
         return
     plan = _plan(what, connection.dialect, tuple(rows[0]))
     columns = [_column(parameter, rows) for parameter in plan.parameters]
-    if plan.named:
+    if plan.named and isinstance(what, sa.Table):
+        _insert_in_blocks(connection, plan, list(zip(*columns, strict=True)))
+    elif plan.named:
         named = [dict(zip(plan.named, row, strict=True)) for row in zip(*columns, strict=True)]
         connection.exec_driver_sql(plan.sql, named)
     else:
         connection.exec_driver_sql(plan.sql, list(zip(*columns, strict=True)))
+
+
+BLOCKS = (128, 32, 8, 1)  # rows of one INSERT; few sizes, so that PostgreSQL has seen each before
+
+
+def _insert_in_blocks(connection: Connection, plan: _Plan, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Many rows by one statement: psycopg sends a message for each row of an `executemany`."""
+    start = 0
+    for size in BLOCKS:
+        while len(rows) - start >= size:
+            some = rows[start : start + size]
+            given = {
+                f"{name}_{i}": value for i, row in enumerate(some) for name, value in zip(plan.named, row, strict=True)
+            }
+            connection.exec_driver_sql(_block(plan, size), given)
+            start += size
+
+
+@lru_cache(maxsize=256)
+def _block(plan: _Plan, rows: int) -> str:
+    """The statement with its list of values so many times over."""
+    head, _, values = plan.sql.partition(" VALUES ")
+    one = [_placeholders(values, i) for i in range(rows)]
+    return f"{head} VALUES {', '.join(one)}"
+
+
+def _placeholders(values: str, number: int) -> str:
+    return re.sub(r"%\((\w+)\)s", rf"%(\g<1>_{number})s", values)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,10 @@ SHORT_SECONDS = 0.02  # a job this short shares a process, and a transaction, wi
 MAX_GROUP = 32
 
 
+_OFFER = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"), t.job.c.state == JobState.QUEUED)
+_TAKE_BACK = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
+
+
 @dataclass(frozen=True)
 class Offer:
     """Where workers find a job. seconds: on the clock, as expected; None where nobody knows. memory_mb: its limit."""
@@ -39,9 +43,7 @@ def offer_many(connection: Connection, offers: Mapping[int, Offer]) -> None:
         {"of": job_id, "queue": one.queue, "seconds": one.seconds, "memory_mb": one.memory_mb, "external": None}
         for job_id, one in offers.items()
     ]
-    j = t.job.c
-    statement = sa.update(t.job).where(j.id == sa.bindparam("of"), j.state == JobState.QUEUED)
-    execute_many(connection, statement, rows)
+    execute_many(connection, _OFFER, rows)
 
 
 def withdraw(connection: Connection, campaign_id: int) -> list[int]:
@@ -182,7 +184,7 @@ def _take_back(connection: Connection, found: Sequence[Any], is_kill: bool) -> l
         rows.append({"of": one.id, "state": state, "kills": kills, "losses": losses, "lease_owner": None,
                      "lease_until": None, "external": None, "outcome": Outcome.LOST if over else None,
                      "cancel_requested": False, "updated_at": now})  # fmt: skip
-    execute_many(connection, sa.update(t.job).where(t.job.c.id == sa.bindparam("of")), rows)
+    execute_many(connection, _TAKE_BACK, rows)
     jobs.release_reservations(connection, [one.job_id for one in reaped if one.state is not JobState.QUEUED])
     return reaped
 

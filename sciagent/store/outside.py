@@ -19,6 +19,8 @@ from sciagent.store.clock import db_now
 from sciagent.store.jobs import Claim, JobEnd
 from sciagent.store.offers import MAX_LOSSES
 
+_RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -57,7 +59,7 @@ def reserve_for(connection: Connection, names: Mapping[int, str]) -> None:
     """{job id: the element that is to run it}, as "slurm 3f2a9c0d1b4e5f67_3"."""
     now = db_now(connection)
     rows = [{"of": job_id, "external": name, "updated_at": now} for job_id, name in names.items()]
-    execute_many(connection, sa.update(t.job).where(t.job.c.id == sa.bindparam("of")), rows)
+    execute_many(connection, _RESERVE, rows)
 
 
 def claim_reserved(connection: Connection, job_id: int, name: str, owner: str) -> Claim | None:

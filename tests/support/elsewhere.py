@@ -35,7 +35,7 @@ ladder:
     limits: {limits}
 goal: {{kind: graded}}
 budget: {budget}
-proposer: {{kind: screen, file: molecules.smi, batch: 100}}
+proposer: {{kind: screen, file: molecules.smi, batch: {batch}}}
 scheduler: {{kind: exhaustive}}
 workers: 2
 """
@@ -49,11 +49,11 @@ def molecules(n: int) -> list[str]:
 
 def written(
     ledger: Ledger, folder: Path, smiles: list[str], *, settings: str = "{}", limits: str = "{wall_seconds: 60}",
-    budget: str = "{core_seconds: 100000}", name: str = "elsewhere",
+    budget: str = "{core_seconds: 100000}", name: str = "elsewhere", batch: int = 100,
 ) -> Built:  # fmt: skip
     """A campaign of one paid rung, entered into the ledger."""
     (folder / "molecules.smi").write_text("\n".join(smiles) + "\n")
-    text = TEXT.format(settings=settings, limits=limits, budget=budget, name=name)
+    text = TEXT.format(settings=settings, limits=limits, budget=budget, name=name, batch=batch)
     return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
 
 
