@@ -205,9 +205,10 @@ def left(mark: str) -> list[str]:
 
 def run(
     n: int, database: str, broker: str, folder: Path, *, lease: float, every: float, n_workers: int, seed: int,
-    minutes: float, say: Callable[[str], None],
+    minutes: float, say: Callable[[str], None], after: float = 10.0,
 ) -> dict[str, Any]:  # fmt: skip
-    """The counts at the end. Raises SystemExit if anything was lost, done twice, or left."""
+    """The counts at the end. after: seconds until the monkey begins. Raises SystemExit if anything was lost, done
+    twice, or left."""
     mark = uuid.uuid4().hex
     site = folder / "site"
     install(MISBEHAVING, site)
@@ -248,7 +249,7 @@ def run(
             stack.callback(one.end)
         monkey = Monkey(workers, dispatcher, ledger, lease, chance, server, queue)
         began = time.monotonic()
-        deadline, next_act = began + 60 * minutes, began + 10.0
+        deadline, next_act = began + 60 * minutes, began + after
         while not _is_over(ledger):
             now = time.monotonic()
             if now > deadline:

@@ -65,6 +65,7 @@ class Environment:
         site = folder / "site"
         install(MISBEHAVING, site)
         sys.path.insert(0, str(site))
+        stack.callback(sys.path.remove, str(site))
         os.environ["PYTHONPATH"] = str(site)
         os.environ["SCIAGENT_BROKER"] = self.valkey.url
         forget_registry()

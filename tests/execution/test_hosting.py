@@ -76,6 +76,7 @@ def test_a_submitted_campaign_goes_on_when_its_driver_and_its_dispatcher_are_kil
         assert {one.pid for one in workers.alive(connection)} <= {first.pid}
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_is_told_to_stop_goes_on_later_and_a_person_s_stop_lasts(
     ledger: Ledger, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_killed_rabbitmq_comes_back_with_what_it_was_told(own_rabbitmq_server:
         assert message.payload == "one"
 
 
+@pytest.mark.slow
 def test_a_killed_postgresql_comes_back_with_what_it_was_told(own_postgres_server: Postgres) -> None:
     url = own_postgres_server.url.replace("+psycopg", "")
     with psycopg.connect(url, autocommit=True) as connection:

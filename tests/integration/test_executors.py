@@ -102,14 +102,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return run("local", tmp_path_factory.mktemp("local"))
 
 
-@pytest.mark.parametrize(
-    "executor",
-    [
-        pytest.param("ledger"),
-        pytest.param("celery", marks=pytest.mark.slow),
-        pytest.param("slurm", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", ["ledger", "celery", "slurm"])
 def test_a_screen_gives_the_same_evidence_on_every_executor(
     executor: str, here: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -203,6 +203,7 @@ def test_the_wall_time_ends_an_element_that_listens_and_one_that_does_not(slurm:
     assert (deaf.state, deaf.word) == (ElementState.TIMED_OUT, "TIMEOUT")
 
 
+@pytest.mark.slow
 def test_what_slurm_has_forgotten_is_read_from_its_marks_or_from_jobcomp(slurm: Slurm, cluster: SlurmCluster) -> None:
     array = submit(slurm, ("exit", 0), ("exit", 4), ("work", 60), ("work", 60))
     wait(slurm, array, lambda found: "at work" in printed(slurm, array, 2) and "at work" in printed(slurm, array, 3))

@@ -36,6 +36,7 @@ def naming(folder: str) -> Iterator[int]:
                     yield int(one.name)
 
 
+@pytest.mark.slow
 def test_two_run_side_by_side_and_a_kill_of_the_tests_leaves_nothing_of_theirs(cluster: SlurmCluster) -> None:
     with subprocess.Popen([sys.executable, "-c", STARTER], cwd=ROOT, stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None

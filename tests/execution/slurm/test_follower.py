@@ -93,6 +93,7 @@ def test_what_was_reserved_by_who_died_before_submitting_is_taken_back(
     assert counts(ledger, t.job.c.losses) == {"1": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_job_whose_element_was_cancelled_is_submitted_again(ledger: Ledger, site: Site, tmp_path: Path) -> None:
     written(ledger, tmp_path, molecules(2), settings="{seconds: 2, declared: 100}", limits=SMALL)
