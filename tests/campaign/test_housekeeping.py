@@ -114,7 +114,7 @@ def test_a_removal_that_was_killed_half_way_is_taken_up_again(
 
 
 def test_folders_of_dead_workers_go_and_those_of_living_ones_stay(ledger: Ledger) -> None:
-    scratch = housekeeping.scratch_of(ledger)
+    scratch = housekeeping.scratch_of(ledger.artifacts)
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     host = socket.gethostname().replace("-", "_")
@@ -133,7 +133,7 @@ def test_folders_of_dead_workers_go_and_those_of_living_ones_stay(ledger: Ledger
 
 
 def test_checkpoints_of_jobs_that_are_over_go(ledger: Ledger, ids: list[int]) -> None:
-    folder = housekeeping.scratch_of(ledger) / "checkpoints"
+    folder = housekeeping.scratch_of(ledger.artifacts) / "checkpoints"
     with ledger.begin() as connection:
         rung = connection.execute(sa.select(t.rung.c.id).limit(1)).scalar_one()
         for number, key in enumerate(("a" * 64, "b" * 64)):

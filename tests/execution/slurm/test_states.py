@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.execution.slurm.spool import Mark, Spool, new_spool
+from sciagent.execution.slurm.spool import Mark, Spool, new_token
 from sciagent.execution.slurm.states import ElementState, Said, decide, queue_lines, records
 
 WORDS = {
@@ -20,7 +20,7 @@ WORDS = {
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Spool:
-    found = new_spool(str(tmp_path))
+    found = Spool(str(tmp_path), new_token())
     found.write([0], "")
     return found
 
