@@ -86,6 +86,28 @@ def end(process: subprocess.Popen[bytes] | None, how: int = signal.SIGTERM, pati
         process.wait()
 
 
+class Broker:
+    """What may be done to a broker of the tests."""
+
+    _process: subprocess.Popen[bytes] | None = None
+
+    def kill(self) -> None:
+        """As a power cut would, but for the disk."""
+        end(self._process, signal.SIGKILL)
+
+    def stop(self) -> None:
+        end(self._process)
+
+    def pause(self) -> None:
+        """It keeps its connections and answers nobody."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+
 def bare_environment(home: Path, **more: str) -> dict[str, str]:
     """PATH and nothing else of the user's: what configures his own servers is not for these."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", "HOME": str(home), **more}

@@ -14,7 +14,7 @@ from pathlib import Path
 import amqp
 import kombu
 
-from tests.support.servers.process import NoServerError, bare_environment, end, free_port, spawn, wait_until
+from tests.support.servers.process import Broker, NoServerError, bare_environment, end, free_port, spawn, wait_until
 
 URL_VARIABLE = "SCIAGENT_TEST_RABBITMQ_URL"  # a server that runs already; its user must be allowed to make queues
 SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # what Debian's wrapper, which wants its own user, would run
@@ -33,7 +33,7 @@ def script() -> Path:
     return found[0]
 
 
-class RabbitMQ:
+class RabbitMQ(Broker):
     """One node of our own. What it was told outlives `kill` and `stop`: quorum queues are on disk."""
 
     def __init__(self, script: Path) -> None:
@@ -76,22 +76,6 @@ class RabbitMQ:
             self._names = spawn(["epmd", "-relaxed_command_check"], self._base / "names", environment)
         self._process = spawn([self._script], log, environment)
         wait_until(lambda: _answers(self.port), self._process, log, str(self._script))
-
-    def kill(self) -> None:
-        """As a power cut would, but for the disk."""
-        end(self._process, signal.SIGKILL)
-
-    def stop(self) -> None:
-        end(self._process)
-
-    def pause(self) -> None:
-        """It keeps its connections and answers nobody."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         self.kill()

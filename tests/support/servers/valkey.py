@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import redis
 
-from tests.support.servers.process import NoServerError, bare_environment, end, free_port, spawn, wait_until
+from tests.support.servers.process import Broker, NoServerError, bare_environment, free_port, spawn, wait_until
 
 URL_VARIABLE = "SCIAGENT_TEST_REDIS_URL"  # a server that runs already, and an empty database of it
 MISSING = (
@@ -32,7 +31,7 @@ def binaries() -> list[Path]:
     return [path for path in found if path.exists()]
 
 
-class Valkey:
+class Valkey(Broker):
     """One server of our own, on a port of its own. What it was told outlives `kill` and `stop`."""
 
     def __init__(self, binary: Path) -> None:
@@ -53,22 +52,6 @@ class Valkey:
         self._process = spawn([self._binary, *options], log, bare_environment(self._base))
         with redis.Redis.from_url(self.url, socket_timeout=2, retry=None) as client:
             wait_until(lambda: _answers(client), self._process, log, str(self._binary))
-
-    def kill(self) -> None:
-        """As a power cut would, but for the disk."""
-        end(self._process, signal.SIGKILL)
-
-    def stop(self) -> None:
-        end(self._process)
-
-    def pause(self) -> None:
-        """It keeps its connections and answers nobody."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         self.kill()
