@@ -28,7 +28,7 @@ from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError
 from sciagent.execution.checkpoints import scratch_of
 from sciagent.scheduling.rules import Setup, make_rule
-from sciagent.store import campaigns, jobs, standings
+from sciagent.store import bills, campaigns, jobs, standings
 from sciagent.store.campaigns import CampaignRow
 from sciagent.store.ledger import Ledger
 from sciagent.verification.contract import Verifier
@@ -256,7 +256,7 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
                 "start a campaign of a new name"
             )
     ratios = {
-        r.name: jobs.cost_ratios(connection, r.verifier, r.verifier_version, r.settings_hash) for r in rows.values()
+        r.name: bills.cost_ratios(connection, r.verifier, r.verifier_version, r.settings_hash) for r in rows.values()
     }
     return _build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
 

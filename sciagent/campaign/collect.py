@@ -21,10 +21,12 @@ from sciagent.execution.checkpoints import home_of, left_in
 from sciagent.execution.completing import store_files
 from sciagent.execution.ending import DEATHS, TRIED_AGAIN, states_of
 from sciagent.execution.local import Completed
-from sciagent.store import campaigns, job_lists, jobs
+from sciagent.store import attempts, bills, campaigns, job_lists, jobs, leases
+from sciagent.store.attempts import AttemptEnd
+from sciagent.store.bills import Bill
 from sciagent.store.campaigns import DriverLease
 from sciagent.store.evidence import Recorded
-from sciagent.store.jobs import AttemptEnd, Bill, JobEnd
+from sciagent.store.leases import JobEnd
 from sciagent.verification.cost import unmeasured
 from sciagent.verification.host import HostResult
 from sciagent.verification.scratch import remove_folder
@@ -51,9 +53,9 @@ def collect(
             _Ended(ticket, result, kills.get(id_, 0) + 1, id_ in killed, id_ in cancel)
             for id_, (ticket, result) in zip(ids, pairs, strict=True)
         ]
-        mine = jobs.finish_many(connection, [one.job_end for one in ended])
-        jobs.end_attempts(connection, [one.attempt_end(one.job_id in mine) for one in ended])
-        jobs.book_many(connection, [one.bill(built.row.id) for one in ended])
+        mine = leases.finish_many(connection, [one.job_end for one in ended])
+        attempts.end_many(connection, [one.attempt_end(one.job_id in mine) for one in ended])
+        bills.book_many(connection, [one.bill(built.row.id) for one in ended])
         over = [one.job_id in mine and one.state is not JobState.QUEUED for one in ended]
         said = record_results(
             connection,
@@ -171,16 +173,16 @@ def reap(built: Built, lease: DriverLease) -> int:
     Returns how many jobs were taken back."""
     with built.ledger.begin() as connection:
         campaigns.check_driver(connection, lease)
-        orphans = jobs.orphans(connection, built.row.id, lease.owner)
+        orphans = leases.orphans(connection, built.row.id, lease.owner)
         for attempt_id, job_id, fence, rung_id, state, started, heartbeat in orphans:
             ran = state == AttemptState.RUNNING
             cost = Cost(core_seconds=max(0.0, (heartbeat - started).total_seconds()) if ran else 0.0)
-            jobs.end_attempt(
+            attempts.end(
                 connection, attempt_id, AttemptState.LOST if ran else AttemptState.CANCELLED, cost=cost,
                 wall_seconds=cost.get("core_seconds", 0.0), outcome=Outcome.LOST, reason=Reason.LEASE_EXPIRED,
                 detail="its driver died",
             )  # fmt: skip
-            jobs.book(connection, built.row.id, rung_id, attempt_id, cost)
-            if job_id is not None and jobs.take_back(connection, job_id, fence):
+            bills.book(connection, built.row.id, rung_id, attempt_id, cost)
+            if job_id is not None and leases.take_back(connection, job_id, fence):
                 settle_cancelled(connection, built, [job_id])
     return len(orphans)

@@ -25,7 +25,7 @@ from sciagent.campaign.build import Built
 from sciagent.campaign.proposing import Scripted, Seat, Taken, next_episode, turn_seed
 from sciagent.campaign.spec_sources import LlmSpec
 from sciagent.domain.cost import Cost
-from sciagent.store import campaigns, jobs, trajectories
+from sciagent.store import bills, campaigns, trajectories
 from sciagent.store.campaigns import DriverLease
 from sciagent.store.trajectories import NewTurn, SampledRow
 from sciagent.verification.host import Worker
@@ -167,7 +167,7 @@ class Conversing:
         """A turn, what the model took for it, and the end of the episode if it is over; else it goes on. The turn's
         id."""
         turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
-        jobs.book(connection, self._built.row.id, None, None, cost)
+        bills.book(connection, self._built.row.id, None, None, cost)
         if ended is None:
             self._idle.append(episode)
         else:

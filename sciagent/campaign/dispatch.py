@@ -21,12 +21,13 @@ from sciagent.domain.evidence import EvidenceKey
 from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
 from sciagent.domain.states import AttemptState, Standing
 from sciagent.execution.checkpoints import adopt, home_of
-from sciagent.store import candidates, directives, evidence, jobs, offers, standings
+from sciagent.store import candidates, directives, evidence, jobs, leases, offers, reservations, standings
 from sciagent.store import tables as t
 from sciagent.store.audits import AUDIT
 from sciagent.store.bulk import execute_many
 from sciagent.store.clock import db_now
-from sciagent.store.jobs import Claim, NewJob
+from sciagent.store.jobs import NewJob
+from sciagent.store.leases import Claim
 from sciagent.store.offers import Out
 from sciagent.verification.host import Request
 
@@ -175,9 +176,9 @@ def _start(
         state = AttemptState.CLAIMED if one.group.waits else AttemptState.RUNNING
         new.setdefault(state, []).append(job)
         waiting.setdefault(state, []).append(one)
-    claims = jobs.start_many(connection, new, owner)
+    claims = leases.start_many(connection, new, owner)
     pairs = [pair for state, mine in waiting.items() for pair in zip(claims[state], mine, strict=True)]
-    jobs.reserve_many(connection, built.row.id, {claim.job_id: one.reservation for claim, one in pairs})
+    reservations.reserve_many(connection, built.row.id, {claim.job_id: one.reservation for claim, one in pairs})
     for position in sorted({one.choice.position for one in started}):
         ids = [one.choice.id for one in started if one.choice.position == position]
         standings.update_alike(connection, built.row.id, ids, standing=Standing.PENDING, position=position)
@@ -202,7 +203,7 @@ def _offer(connection: Connection, built: Built, started: Sequence[_Started], ro
     offers.offer_many(
         connection, {id_: offer_of(built.rungs[one.choice.position], one.declared) for id_, one in made.items()}
     )
-    jobs.reserve_many(connection, built.row.id, {id_: one.reservation for id_, one in made.items()})
+    reservations.reserve_many(connection, built.row.id, {id_: one.reservation for id_, one in made.items()})
     for position in sorted({one.choice.position for one in started}):
         waiting = [one.choice.id for one in started if one.choice.position == position]
         standings.update_alike(connection, built.row.id, waiting, standing=Standing.PENDING, position=position)
@@ -223,7 +224,7 @@ def offer_queued(
                 break
             continue
         if not one.held:
-            jobs.reserve(connection, built.row.id, one.job_id, one.reservation)
+            reservations.reserve(connection, built.row.id, one.job_id, one.reservation)
             purse.hold(one.reservation)
         found.append(one)
     offers.offer_many(connection, {one.job_id: offer_of(one.rung, one.declared) for one in found})
@@ -254,9 +255,9 @@ def take_queued(
     budget holds it. preferred_only: what a person promoted."""
     tickets: list[Ticket] = []
     for one in _ready(connection, built, purse, preferred_only) if slots else ():
-        if (claim := jobs.claim(connection, one.job_id, owner)) is not None:
+        if (claim := leases.claim(connection, one.job_id, owner)) is not None:
             if not one.held:  # it gave up, and is to be tried again
-                jobs.reserve(connection, built.row.id, one.job_id, one.reservation)
+                reservations.reserve(connection, built.row.id, one.job_id, one.reservation)
                 purse.hold(one.reservation)
             key = one.rung.verifier.evidence_key(one.candidate)
             tickets.append(Ticket(claim, one.rung, one.candidate_id, one.candidate, key, one.declared, one.reservation))
@@ -269,7 +270,7 @@ def _ready(connection: Connection, built: Built, purse: Purse, preferred_only: b
     """Jobs that wait for their driver, most urgent first."""
     by_id = {r.id: r for r in built.rungs}
     queued = jobs.queued(connection, built.row.id)
-    held_by_job = jobs.held(connection, built.row.id) if queued else {}
+    held_by_job = reservations.held(connection, built.row.id) if queued else {}
     wait: set[int] = set()  # rungs of which one did not fit
     for job_id, candidate_id, rung_id, _, priority in queued:
         if preferred_only and priority < jobs.PREFERRED:

@@ -39,7 +39,7 @@ from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import SciagentError, StaleLeaseError
 from sciagent.execution.executors import Executor
 from sciagent.execution.local import LocalPool
-from sciagent.store import campaigns, directives, jobs, offers, queries, standings
+from sciagent.store import campaigns, directives, jobs, leases, offers, queries, standings
 from sciagent.store import tables as t
 from sciagent.store.directives import Directive
 from sciagent.store.engine import AWAY
@@ -267,7 +267,7 @@ class Driver:
             return
         with self.built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            if cancelled := jobs.give_back(connection, [one.claim for one in tickets]):
+            if cancelled := leases.give_back(connection, [one.claim for one in tickets]):
                 settle_cancelled(connection, self.built, cancelled)
                 self._recount(connection)
         for one in tickets:
@@ -438,7 +438,7 @@ class Driver:
         if begun := self._unmarked(time.monotonic() - BEGUN_SECONDS):
             with self.built.ledger.begin() as connection:
                 campaigns.check_driver(connection, self._lease)
-                jobs.begun(connection, [one.claim for one in begun])
+                leases.begun(connection, [one.claim for one in begun])
             self._tickets.update({one.claim.job_id: replace(one, ahead=False) for one in begun})
 
     def _unmarked(self, before: float) -> list[Ticket]:

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 
 from sciagent.errors import StaleLeaseError
-from sciagent.store import campaigns, jobs
+from sciagent.store import campaigns, leases
 from sciagent.store.campaigns import DRIVER_LEASE_SECONDS, DriverLease
 from sciagent.store.engine import AWAY
-from sciagent.store.jobs import Claim
+from sciagent.store.leases import Claim
 from sciagent.store.ledger import Ledger
 
 
@@ -54,7 +54,7 @@ class Heartbeat:
             with self._ledger.begin() as connection:
                 wall = now - self._last if self._counts else 0.0
                 campaigns.renew_driver(connection, self._lease, wall_seconds=wall)
-                jobs.heartbeat(connection, list(self._claims()))
+                leases.heartbeat(connection, list(self._claims()))
             self._last = now
         except StaleLeaseError:
             self.lost.set()

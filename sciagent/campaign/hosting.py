@@ -18,7 +18,7 @@ from sciagent.execution.runner import patiently
 from sciagent.execution.station import reap
 from sciagent.store import campaigns, workers
 from sciagent.store.engine import AWAY
-from sciagent.store.jobs import LEASE_SECONDS
+from sciagent.store.leases import LEASE_SECONDS
 from sciagent.store.ledger import Ledger
 from sciagent.store.workers import SEEN_SECONDS, NewWorker
 from sciagent.verification.processes import die_with

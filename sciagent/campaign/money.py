@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.build import Built, BuiltRung
 from sciagent.domain.budget import WEEK, Budget, Limits
 from sciagent.domain.cost import Cost
-from sciagent.store import candidates, jobs, queries, standings
+from sciagent.store import candidates, jobs, queries, reservations, standings
 from sciagent.store.clock import db_now
 
 LOOK = 16  # candidates of each rung that tell what the next job would take
@@ -32,7 +32,7 @@ class Purse(Budget):
         self.restate(
             limits,
             spent=queries.spent(connection, campaign_id),
-            reserved=jobs.reserved(connection, campaign_id),
+            reserved=reservations.reserved(connection, campaign_id),
             jobs={r.rules.position: by_id.get(r.id, 0) for r in built.rungs},
             recent=queries.spent_since(connection, campaign_id, sorted(limits.rates), since),
         )

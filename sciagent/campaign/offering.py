@@ -19,7 +19,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import JobState, Standing
-from sciagent.store import jobs, offers, standings, workers
+from sciagent.store import offers, reservations, standings, workers
 from sciagent.store.offers import Ended, Offer, Out
 
 ROOM_SECONDS = 2.0  # between looks for who works
@@ -80,7 +80,7 @@ class Outside:
         self._slots: dict[str, int] = {}
         self._looked = -ROOM_SECONDS
         found = offers.outstanding(connection, built.row.id)
-        held = jobs.held(connection, built.row.id) if found else {}
+        held = reservations.held(connection, built.row.id) if found else {}
         for one in found:
             position = self._positions[one.rung_id]
             self._out[one.job_id] = Offered(one, position, None, Cost(held.get(one.job_id)))
@@ -114,7 +114,10 @@ class Outside:
         """The purse was read anew from the ledger: what is in it by now is not to be counted again."""
         if not self._out:
             return
-        seen, held = offers.last_attempts(connection, list(self._out)), jobs.held(connection, self._built.row.id)
+        seen, held = (
+            offers.last_attempts(connection, list(self._out)),
+            reservations.held(connection, self._built.row.id),
+        )
         for id_, one in self._out.items():
             out = replace(one.out, seen=seen.get(id_, one.out.seen))
             self._out[id_] = replace(one, out=out, reservation=Cost(held.get(id_)))

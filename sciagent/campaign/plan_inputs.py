@@ -24,7 +24,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Verdict
 from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
 from sciagent.scheduling.value import variances_left
-from sciagent.store import campaigns, jobs
+from sciagent.store import bills, campaigns
 from sciagent.store.ledger import Ledger
 from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import CostModel, cost_or_none
@@ -233,7 +233,7 @@ def from_ledger(
         return {p: [] for p in reading.paid}, {}, None, None
     with ledger.read() as connection:
         identity = {p: _identity(rungs[p]) for p in reading.paid}
-        ratios = {p: jobs.cost_ratios(connection, *one) for p, one in identity.items()}
+        ratios = {p: bills.cost_ratios(connection, *one) for p, one in identity.items()}
         for name in reversed(campaigns.names(connection)[-EARLIER:]):
             row = campaigns.get(connection, name)
             stored = {(r.verifier, r.verifier_version, r.settings_hash) for r in campaigns.rungs(connection, row.id)}

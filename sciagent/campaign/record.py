@@ -15,9 +15,9 @@ from sciagent.domain.directives import NOWHERE
 from sciagent.domain.evidence import EvidenceKey, Finding
 from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.states import Standing
-from sciagent.store import directives, evidence, jobs, standings
+from sciagent.store import bills, directives, evidence, jobs, standings
+from sciagent.store.bills import CostSeen
 from sciagent.store.evidence import NewEvidence, Recorded
-from sciagent.store.jobs import CostSeen
 from sciagent.verification.host import HostResult
 
 
@@ -60,7 +60,7 @@ def record_results(connection: Connection, found: Sequence[Result]) -> dict[int,
                 continue
             seen.append(CostSeen(v.name, v.version, v.settings_hash, f.candidate_id, f.attempt_id, declared, actual))
             f.rung.cost_model.observe(declared, actual)
-    jobs.observe_costs(connection, seen)
+    bills.observe_costs(connection, seen)
     return {
         f.attempt_id: one
         for f, one in zip(good, recorded, strict=True)

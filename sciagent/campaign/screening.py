@@ -21,7 +21,7 @@ from sciagent.domain.ports import ProposalIn, ProposalOut
 from sciagent.domain.states import AttemptState
 from sciagent.errors import UsageError
 from sciagent.execution.completing import store_files
-from sciagent.store import candidates, directives, evidence, jobs, standings
+from sciagent.store import attempts, bills, candidates, directives, evidence, standings
 from sciagent.store.campaigns import new_owner
 from sciagent.verification.host import Request, Worker
 
@@ -94,12 +94,12 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
                 files = store_files(built.ledger, [result])[0]
                 with built.ledger.begin() as connection:
                     directives.lock(connection, built.row.id)
-                    attempt = jobs.begin_attempt(connection, new_owner(), campaign_id=built.row.id, rung_id=rung.id)
-                    jobs.end_attempt(
+                    attempt = attempts.begin(connection, new_owner(), campaign_id=built.row.id, rung_id=rung.id)
+                    attempts.end(
                         connection, attempt, AttemptState.DONE, cost=result.cost, wall_seconds=result.wall_seconds,
                         outcome=Outcome.OK,
                     )  # fmt: skip
-                    jobs.book(connection, built.row.id, rung.id, attempt, Cost(result.cost))
+                    bills.book(connection, built.row.id, rung.id, attempt, Cost(result.cost))
                     record_results(
                         connection,
                         [Result(rung, attempt, v.evidence_key(candidate), named.id, None, result, files)],

@@ -18,7 +18,7 @@ from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.states import AttemptState, Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.completing import store_files
-from sciagent.store import candidates, evidence, jobs
+from sciagent.store import attempts, candidates, evidence
 from sciagent.store.campaigns import log_event, new_owner
 from sciagent.store.ledger import Ledger
 from sciagent.verification.host import Request, Worker
@@ -82,14 +82,14 @@ def _one_rung(
         found = known[candidate_id]
         return answer_of(rung, found), _row(rung, answer_of(rung, found), found.outcome, found.measured, True, 0.0)
     with ledger.begin() as connection:
-        attempt_id = jobs.begin_attempt(connection, new_owner(), campaign_id=None, rung_id=None)
+        attempt_id = attempts.begin(connection, new_owner(), campaign_id=None, rung_id=None)
     request = Request(v.name, v.request_settings, (candidate,), rung.limits)
     result = worker.run(request)[0]
     files = store_files(ledger, [result])[0]
     f = result.finding
     with ledger.begin() as connection:
         state = AttemptState.DONE if f.outcome.rule.is_evidence else AttemptState.FAILED
-        jobs.end_attempt(
+        attempts.end(
             connection, attempt_id, state, cost=result.cost + (f.spent or {}), wall_seconds=result.wall_seconds,
             outcome=f.outcome, reason=f.reason, detail=f.detail,
         )  # fmt: skip

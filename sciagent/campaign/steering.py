@@ -21,7 +21,7 @@ from sciagent.campaign.screening import complete_fast
 from sciagent.domain.directives import Verb, Word
 from sciagent.domain.states import JobState, Standing
 from sciagent.errors import UsageError
-from sciagent.store import candidates, directives, evidence, jobs, standings
+from sciagent.store import candidates, directives, evidence, jobs, reservations, standings
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 
@@ -184,7 +184,7 @@ def _send(connection: Connection, built: Built, named: Named, rung: BuiltRung, w
     else:
         job_id = own[0][0]
         jobs.retry(connection, job_id, jobs.PREFERRED)
-    jobs.reserve(connection, built.row.id, job_id, reservation)
+    reservations.reserve(connection, built.row.id, job_id, reservation)
     standings.update(
         connection, built.row.id, named.id, standing=Standing.PENDING, position=rung.rules.position, verdict=None,
         reason=None, detail="",

@@ -22,7 +22,7 @@ from sciagent.domain.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.states import AttemptState, Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.completing import store_files
-from sciagent.store import candidates, evidence, jobs, standings
+from sciagent.store import attempts, bills, candidates, evidence, standings
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 from sciagent.verification.host import HostResult, Request, Worker
@@ -275,11 +275,11 @@ class CampaignWorkbench:
         cost, wall = Cost(), 0.0
         for _, result in batch:
             cost, wall = cost + result.cost, wall + result.wall_seconds
-        attempt_id = jobs.begin_attempt(
+        attempt_id = attempts.begin(
             connection, self._owner, campaign_id=self._built.row.id, rung_id=rung.id, n_candidates=len(batch)
         )
-        jobs.end_attempt(connection, attempt_id, AttemptState.DONE, cost=cost, wall_seconds=wall, outcome=Outcome.OK)
-        jobs.book(connection, self._built.row.id, rung.id, attempt_id, cost)
+        attempts.end(connection, attempt_id, AttemptState.DONE, cost=cost, wall_seconds=wall, outcome=Outcome.OK)
+        bills.book(connection, self._built.row.id, rung.id, attempt_id, cost)
         files = store_files(self._built.ledger, [result for _, result in batch])
         found = [
             Result(

@@ -89,7 +89,7 @@ def worker(
     from sciagent.errors import UsageError
     from sciagent.execution.checkpoints import scratch_of
     from sciagent.execution.station import Station
-    from sciagent.store.jobs import LEASE_SECONDS
+    from sciagent.store.leases import LEASE_SECONDS
     from sciagent.store.workers import NewWorker
 
     set_up(log_format)

@@ -13,11 +13,13 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.ending import TRIED_AGAIN, states_of
 from sciagent.execution.orders import Order
-from sciagent.store import evidence, jobs
+from sciagent.store import attempts, bills, evidence, leases
 from sciagent.store import tables as t
+from sciagent.store.attempts import AttemptEnd
+from sciagent.store.bills import Bill, CostSeen
 from sciagent.store.bulk import among
 from sciagent.store.evidence import NewEvidence
-from sciagent.store.jobs import AttemptEnd, Bill, CostSeen, JobEnd
+from sciagent.store.leases import JobEnd
 from sciagent.store.ledger import Ledger
 from sciagent.verification.cost import unmeasured
 from sciagent.verification.host import HostResult
@@ -87,7 +89,7 @@ def complete(connection: Connection, done: Sequence[Done]) -> Written:
     ).scalars()
     cancel = {int(one) for one in asked}
     states = {id_: one.states(id_ in cancel) for id_, one in by_id.items()}
-    mine = jobs.finish_many(
+    mine = leases.finish_many(
         connection,
         [
             JobEnd(one.order.claim, states[id_][0], one.outcome, int(one.outcome in TRIED_AGAIN and not one.ended))
@@ -95,8 +97,8 @@ def complete(connection: Connection, done: Sequence[Done]) -> Written:
         ],
     )  # fmt: skip
     ours = [one for id_, one in by_id.items() if id_ in mine]
-    jobs.end_attempts(connection, [_end(one, states[one.order.claim.job_id][1]) for one in ours])
-    jobs.book_many(connection, [_bill(one, one.cost) for one in ours])
+    attempts.end_many(connection, [_end(one, states[one.order.claim.job_id][1]) for one in ours])
+    bills.book_many(connection, [_bill(one, one.cost) for one in ours])
     if cancel & mine:
         over_now = among(connection, j.id, sorted(cancel & mine))
         connection.execute(sa.update(t.job).where(over_now).values(cancel_requested=False))
@@ -123,7 +125,7 @@ def _record(connection: Connection, good: Sequence[Done]) -> None:
             actual = one.result.cost + (one.result.finding.spent or {})
             ids = (order.candidate_id, order.claim.attempt_id)
             seen.append(CostSeen(v.name, v.version, v.settings_hash, *ids, order.declared, actual))
-    jobs.observe_costs(connection, seen)
+    bills.observe_costs(connection, seen)
 
 
 def _refuse(connection: Connection, late: Sequence[Done]) -> list[int]:
@@ -138,14 +140,14 @@ def _refuse(connection: Connection, late: Sequence[Done]) -> list[int]:
     found = {int(id_): (AttemptState(state), cost) for id_, state, cost in connection.execute(query).all()}
     open_ = (AttemptState.LOST, AttemptState.RUNNING)
     stale = [one for one in late if found[one.order.claim.attempt_id][0] in open_]
-    bills, ends = [], []
+    owed, ends = [], []
     for one in stale:
         booked = found[one.order.claim.attempt_id][1]
         whole = Cost({k: max(one.cost.get(k, 0.0), booked.get(k, 0.0)) for k in {*one.cost, *booked}})
         ends.append(replace(_end(one, AttemptState.STALE), cost=whole))
-        bills.append(_bill(one, Cost({k: v - booked.get(k, 0.0) for k, v in whole.items()})))
-    jobs.end_attempts(connection, ends)
-    jobs.book_many(connection, bills)
+        owed.append(_bill(one, Cost({k: v - booked.get(k, 0.0) for k, v in whole.items()})))
+    attempts.end_many(connection, ends)
+    bills.book_many(connection, owed)
     return [one.order.claim.job_id for one in stale]
 
 

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from sciagent.store import jobs, offers
+from sciagent.store import leases, offers
 from sciagent.store.engine import AWAY
-from sciagent.store.jobs import Claim
+from sciagent.store.leases import Claim
 from sciagent.store.ledger import Ledger
 
 LOOK_SECONDS = 1.0  # between looks for what was cancelled
-BEAT_SECONDS = jobs.LEASE_SECONDS / 4
+BEAT_SECONDS = leases.LEASE_SECONDS / 4
 
 
 class Held:
@@ -33,7 +33,7 @@ class Held:
 class Keeper:
     """Of all slots of one process. The database may be away: the lease says for how long."""
 
-    def __init__(self, ledger: Ledger, lease_seconds: float = jobs.LEASE_SECONDS) -> None:
+    def __init__(self, ledger: Ledger, lease_seconds: float = leases.LEASE_SECONDS) -> None:
         self._ledger, self._lease = ledger, lease_seconds
         self._held: list[Held] = []
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class Keeper:
 
     def _beat(self, mine: Sequence[Held]) -> None:
         with self._ledger.begin() as connection:
-            jobs.heartbeat(connection, [claim for one in mine for claim in one.claims], self._lease)
+            leases.heartbeat(connection, [claim for one in mine for claim in one.claims], self._lease)
         self._look(mine)
 
     def _look(self, mine: Sequence[Held]) -> None:

@@ -16,7 +16,7 @@ from sciagent.errors import SciagentError, UsageError
 from sciagent.store import candidates
 from sciagent.store import tables as t
 from sciagent.store.bulk import among
-from sciagent.store.jobs import Claim
+from sciagent.store.leases import Claim
 from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import cost_or_none
 from sciagent.verification.host import Limits

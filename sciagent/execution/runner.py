@@ -17,9 +17,9 @@ from sciagent.execution.checkpoints import adopt, home_of, scratch_of
 from sciagent.execution.completing import Done, Written, complete, store_files
 from sciagent.execution.keeper import Held, Keeper
 from sciagent.execution.orders import CannotError, Order, Tasks
-from sciagent.store import campaigns, jobs, offers, outside
+from sciagent.store import campaigns, leases, offers, outside
 from sciagent.store.engine import AWAY
-from sciagent.store.jobs import Claim
+from sciagent.store.leases import Claim
 from sciagent.store.ledger import Ledger
 from sciagent.verification.host import HostResult, Request, Worker
 from sciagent.verification.scratch import remove_folder
@@ -189,7 +189,7 @@ class Runner:
 
         def give_back() -> None:
             with self._ledger.begin() as connection:
-                jobs.give_back(connection, claims)
+                leases.give_back(connection, claims)
                 for rung_id, campaign_id in offers.rungs_of(connection, [one.job_id for one in claims]).items():
                     self._cannot[rung_id] = why
                     payload = {"worker": self.owner, "rung_id": rung_id, "why": why[:2000]}

@@ -13,7 +13,7 @@ from sciagent.execution.keeper import Keeper
 from sciagent.execution.runner import Runner, patiently
 from sciagent.store import offers, workers
 from sciagent.store.engine import AWAY
-from sciagent.store.jobs import LEASE_SECONDS
+from sciagent.store.leases import LEASE_SECONDS
 from sciagent.store.ledger import Ledger
 from sciagent.store.workers import SEEN_SECONDS, NewWorker
 

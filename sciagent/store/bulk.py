@@ -130,3 +130,8 @@ def among(connection: Connection, column: sa.ColumnElement[Any], values: Sequenc
         return column == sa.any_(sa.literal(list(values), sa.ARRAY(column.type)))
     given = sa.func.json_each(sa.literal(json.dumps(list(values)), sa.Text)).table_valued("value")
     return column.in_(sa.select(given.c.value))
+
+
+def by_resource(amounts: Mapping[str, float], **columns: Any) -> list[dict[str, Any]]:
+    """A row for each resource."""
+    return [columns | {"resource": resource, "amount": amount} for resource, amount in amounts.items()]

@@ -13,11 +13,12 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState, Standing
-from sciagent.store import jobs
+from sciagent.store import attempts, bills, jobs, leases, reservations
 from sciagent.store import tables as t
+from sciagent.store.attempts import AttemptEnd
 from sciagent.store.bulk import among, execute_many
 from sciagent.store.clock import db_now
-from sciagent.store.jobs import AttemptEnd, Claim
+from sciagent.store.leases import Claim
 
 MAX_LOSSES = 5  # a job that vanishes so often with its worker, for whatever reason, is quarantined
 SHORT_SECONDS = 0.02  # a job this short shares a process, and a transaction, with others of its rung
@@ -60,7 +61,7 @@ def withdraw(connection: Connection, campaign_id: int) -> list[int]:
 
 def claim_next(
     connection: Connection, queues: Sequence[str], owner: str, memory_mb: int | None = None,
-    skip: Sequence[int] = (), lease_seconds: float = jobs.LEASE_SECONDS,
+    skip: Sequence[int] = (), lease_seconds: float = leases.LEASE_SECONDS,
 ) -> list[Claim]:  # fmt: skip
     """The most urgent job of these queues, or it and others as short of the same rung; empty where there is none.
 
@@ -85,7 +86,7 @@ def claim_next(
         some += [
             one.id for one in connection.execute(alike).all() if one.rung_id == first.rung_id and _is_short(one.seconds)
         ]
-    claims = jobs.claim_many(connection, some, owner, lease_seconds=lease_seconds)
+    claims = leases.claim_many(connection, some, owner, lease_seconds=lease_seconds)
     return [claims[job_id] for job_id in some if job_id in claims]
 
 
@@ -162,15 +163,15 @@ def _take_back(connection: Connection, found: Sequence[Any], is_kill: bool) -> l
     costs = {one.id: Cost(core_seconds=max(0.0, (one.heartbeat_at - one.started_at).total_seconds())) for one in live}
     reason = Reason.WORKER_DIED if is_kill else Reason.LEASE_EXPIRED
     detail = "the process that ran it died" if is_kill else "its worker was not heard of for as long as a lease"
-    jobs.end_attempts(
+    attempts.end_many(
         connection,
         [AttemptEnd(one.id, AttemptState.LOST, costs[one.id], costs[one.id].get("core_seconds"), Outcome.LOST, reason,
                     detail) for one in live],
     )  # fmt: skip
     by_id = {one.id: one for one in found}
-    jobs.book_many(
+    bills.book_many(
         connection,
-        [jobs.Bill(by_id[one.job_id].campaign_id, by_id[one.job_id].rung_id, one.id, costs[one.id]) for one in live],
+        [bills.Bill(by_id[one.job_id].campaign_id, by_id[one.job_id].rung_id, one.id, costs[one.id]) for one in live],
     )
     reaped, rows, now = [], [], db_now(connection)
     for one in found:
@@ -185,7 +186,7 @@ def _take_back(connection: Connection, found: Sequence[Any], is_kill: bool) -> l
                      "lease_until": None, "external": None, "outcome": Outcome.LOST if over else None,
                      "cancel_requested": False, "updated_at": now})  # fmt: skip
     execute_many(connection, _TAKE_BACK, rows)
-    jobs.release_reservations(connection, [one.job_id for one in reaped if one.state is not JobState.QUEUED])
+    reservations.release_many(connection, [one.job_id for one in reaped if one.state is not JobState.QUEUED])
     return reaped
 
 
@@ -197,7 +198,7 @@ def request_cancel(connection: Connection, job_ids: Sequence[int]) -> tuple[list
         sa.update(t.job).where(mine, j.state == JobState.QUEUED)
         .values(state=JobState.CANCELLED, updated_at=now).returning(j.id)
     ).scalars().all()  # fmt: skip
-    jobs.release_reservations(connection, [int(one) for one in waiting])
+    reservations.release_many(connection, [int(one) for one in waiting])
     running = connection.execute(
         sa.update(t.job).where(mine, j.state == JobState.RUNNING)
         .values(cancel_requested=True, updated_at=now).returning(j.id)

@@ -12,11 +12,11 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState
-from sciagent.store import jobs
+from sciagent.store import attempts, leases
 from sciagent.store import tables as t
 from sciagent.store.bulk import among, execute_many
 from sciagent.store.clock import db_now
-from sciagent.store.jobs import Claim, JobEnd
+from sciagent.store.leases import Claim, JobEnd
 from sciagent.store.offers import MAX_LOSSES
 
 _RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
@@ -70,7 +70,7 @@ def claim_reserved(connection: Connection, job_id: int, name: str, owner: str) -
     )  # fmt: skip
     if connection.execute(query.with_for_update()).first() is None:
         return None
-    return jobs.claim(connection, job_id, owner)
+    return leases.claim(connection, job_id, owner)
 
 
 def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[str, float]]:
@@ -96,12 +96,12 @@ def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> None:
 
 def give_up(connection: Connection, job_id: int, outcome: Outcome, reason: Reason, detail: str) -> None:
     """A job that cannot be run there, in words: an attempt that failed, and cost nothing."""
-    claim = jobs.claim(connection, job_id, "cluster")
+    claim = leases.claim(connection, job_id, "cluster")
     if claim is None:
         return
     state = JobState.QUARANTINED if outcome is Outcome.LOST else JobState.FAILED
-    jobs.finish_many(connection, [JobEnd(claim, state, outcome)])
-    jobs.end_attempt(
+    leases.finish_many(connection, [JobEnd(claim, state, outcome)])
+    attempts.end(
         connection, claim.attempt_id, AttemptState.FAILED, cost=Cost(), wall_seconds=0.0, outcome=outcome,
         reason=reason, detail=detail,
     )  # fmt: skip

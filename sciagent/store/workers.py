@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.states import JobState
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
-from sciagent.store.jobs import LEASE_SECONDS
+from sciagent.store.leases import LEASE_SECONDS
 
 SEEN_SECONDS = 0.75 * LEASE_SECONDS  # without a word for so long it is taken for dead; it speaks four times in it
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sciagent.campaign.build import Built
 from sciagent.campaign.cancelling import cancel, retry
 from sciagent.campaign.driver import Driver
-from sciagent.store import jobs, queries
+from sciagent.store import queries, reservations
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
 from tests.support.elsewhere import again, counts, driver, molecules, processes, running, until, working, written
@@ -53,7 +53,7 @@ def test_cancelling_a_running_job_of_the_local_pool_leaves_the_others_alone(ledg
         spent = queries.spent(connection, built.row.id)["core_seconds"]
         costs = connection.execute(sa.select(t.attempt.c.cost)).scalars()
         assert spent == pytest.approx(sum(cost.get("core_seconds", 0.0) for cost in costs))
-        assert jobs.reserved(connection, built.row.id) == {}
+        assert reservations.reserved(connection, built.row.id) == {}
         said = connection.execute(sa.select(t.directive)).mappings().one()
         assert (said["verb"], said["who"], said["why"]) == ("hold", "ann", f"job {job_id} cancelled: it hangs")
         assert not connection.execute(sa.select(t.job.c.cancel_requested).where(t.job.c.cancel_requested)).all()
@@ -122,7 +122,7 @@ def test_what_gave_up_is_tried_again_under_a_reservation_of_its_own(ledger: Ledg
         assert (row["state"], row["attempts"], row["outcome"]) == ("failed", 2, "timeout")
         held = sa.select(t.reservation.c.resource).where(t.reservation.c.job_id == job_id)
         assert len(connection.execute(held).all()) == 2
-        assert jobs.reserved(connection, built.row.id) == {}
+        assert reservations.reserved(connection, built.row.id) == {}
 
 
 def test_a_cancelled_job_whose_driver_died_is_not_run_again(ledger: Ledger, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
-from sciagent.store import candidates, directives, jobs, standings
+from sciagent.store import attempts, candidates, directives, standings
 from sciagent.store.ledger import Ledger
 from sciagent.verification.host import HostResult
 from tests.support.campaigns import write_campaign
@@ -56,7 +56,7 @@ def said(built: Built, connection: Any, position: int, findings: dict[int, Findi
     rung, made = built.rungs[position], candidates.load(connection, list(findings))
     results = []
     for id_, finding in findings.items():
-        attempt = jobs.begin_attempt(connection, "me", campaign_id=built.row.id, rung_id=rung.id)
+        attempt = attempts.begin(connection, "me", campaign_id=built.row.id, rung_id=rung.id)
         result = HostResult(finding, Cost(core_seconds=1), 1.0, {}, ())
         results.append(Result(rung, attempt, rung.verifier.evidence_key(made[id_]), id_, None, result, ()))
     recorded = record_results(connection, results)

@@ -12,7 +12,7 @@ from sciagent.campaign.build import create_or_open
 from sciagent.campaign.driver import Driver
 from sciagent.campaign.load import parse_spec
 from sciagent.domain.states import CampaignState
-from sciagent.store import jobs, queries
+from sciagent.store import queries, reservations
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
 from tests.support.plugins import misbehaving  # noqa: F401
@@ -64,7 +64,7 @@ def test_short_jobs_share_processes_and_each_has_its_rows(tmp_path: Path) -> Non
         e = t.evidence.c
         said = connection.execute(sa.select(e.diagnostics).where(e.verifier == "bad.quick")).scalars().all()
         spent = connection.execute(sa.select(t.spend.c.amount).where(t.spend.c.rung_id.is_not(None))).scalars().all()
-        assert jobs.reserved(connection, driver.built.row.id) == {}
+        assert reservations.reserved(connection, driver.built.row.id) == {}
     assert len({one["pid"] for one in said}) < n / 2
     assert all(amount > 0 for amount in spent)
     ledger.close()

@@ -14,10 +14,12 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState, Standing
-from sciagent.store import candidates, jobs, offers, standings, workers
+from sciagent.store import attempts, candidates, jobs, leases, offers, reservations, standings, workers
 from sciagent.store import tables as t
+from sciagent.store.attempts import AttemptEnd
 from sciagent.store.clock import db_now
-from sciagent.store.jobs import AttemptEnd, Claim, JobEnd, NewJob
+from sciagent.store.jobs import NewJob
+from sciagent.store.leases import Claim, JobEnd
 from sciagent.store.ledger import Ledger
 from sciagent.store.offers import Offer
 from sciagent.store.workers import NewWorker
@@ -46,7 +48,7 @@ def built(ledger: Ledger, tmp_path: Path, misbehaving: Path) -> Built:  # noqa: 
             for i, m in enumerate(made)
         ]
         made_ids = jobs.create_many(connection, new)
-        jobs.reserve_many(connection, found.row.id, {one: {"core_seconds": 2.0} for one in made_ids})
+        reservations.reserve_many(connection, found.row.id, {one: {"core_seconds": 2.0} for one in made_ids})
         offers.offer_many(connection, dict.fromkeys(made_ids, Offer("simulation", None, None)))
         workers.register(connection, NewWorker("node7:1:ab", "node7", 1, "ledger", ("simulation",), 2, 8000))
     return found
@@ -61,8 +63,8 @@ def claimed(ledger: Ledger, owner: str = "node7:1:ab/0") -> Claim:
 def ended(ledger: Ledger, one: Claim, state: JobState, reason: Reason, kills: int = 0) -> None:
     with ledger.begin() as connection:
         end = AttemptEnd(one.attempt_id, AttemptState.FAILED, Cost(), 1.0, Outcome.CRASHED, reason, "so it was")
-        jobs.end_attempts(connection, [end])
-        jobs.finish_many(connection, [JobEnd(one, state, Outcome.CRASHED, kills)])
+        attempts.end_many(connection, [end])
+        leases.finish_many(connection, [JobEnd(one, state, Outcome.CRASHED, kills)])
 
 
 def test_jobs_are_listed_in_pages_and_counted(ledger: Ledger, built: Built, typed: Typed) -> None:  # noqa: F811
@@ -165,6 +167,8 @@ def test_what_gave_up_in_a_campaign_is_tried_again(ledger: Ledger, built: Built,
     with ledger.read() as connection:
         row = connection.execute(sa.select(t.job).where(t.job.c.id == 6)).mappings().one()
         assert (row["state"], row["priority"], row["queue"], row["kills"]) == ("queued", 5.0, None, 0)
-        assert jobs.reserved(connection, built.row.id) == {"core_seconds": 8.0}  # made when a driver takes it up
+        assert reservations.reserved(connection, built.row.id) == {
+            "core_seconds": 8.0
+        }  # made when a driver takes it up
     assert 'unknown state "done"' in typed.refused("retry", "--campaign", "elsewhere", "--state", "done")
     assert "--state goes with --campaign" in typed.refused("retry", "5", "--state", "failed")

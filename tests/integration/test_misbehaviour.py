@@ -15,7 +15,7 @@ from sciagent.campaign.build import create_or_open
 from sciagent.campaign.driver import Driver
 from sciagent.campaign.load import parse_spec
 from sciagent.domain.states import CampaignState
-from sciagent.store import jobs, queries
+from sciagent.store import queries, reservations
 from sciagent.store import tables as t
 from sciagent.store.campaigns import get
 from sciagent.store.ledger import Ledger
@@ -117,7 +117,7 @@ def test_a_cost_that_is_none_is_an_error_of_the_candidate_and_the_campaign_goes_
     with ledger.read() as connection:
         query = sa.select(t.campaign_candidate.c.detail).where(t.campaign_candidate.c.verdict == "error")
         assert how == "exit" or "bad.cost in cost: " in str(connection.execute(query).scalar_one())
-        assert jobs.reserved(connection, get(connection, "bad").id) == {}
+        assert reservations.reserved(connection, get(connection, "bad").id) == {}
     ledger.close()
 
 

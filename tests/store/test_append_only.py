@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.directives import Verb
-from sciagent.store import campaigns, directives, evidence, jobs, laws
+from sciagent.store import attempts, bills, campaigns, directives, evidence, laws
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 from sciagent.store.ledger import Ledger
@@ -26,13 +26,13 @@ def full(ledger: Ledger) -> Ledger:
         row = rows.campaign(connection)
         candidate_id = rows.entered(connection, row, 1)[0]
         rung_id = campaigns.rungs(connection, row.id)[0].id
-        attempt_id = jobs.begin_attempt(connection, "me", campaign_id=row.id, rung_id=rung_id)
+        attempt_id = attempts.begin(connection, "me", campaign_id=row.id, rung_id=rung_id)
         artifact = ("log", "a" * 64, 12, "text/plain")
         made = rows.new_evidence(candidate_id, rows.gap(), attempt_id=attempt_id, artifacts=(artifact,))
         evidence.record(connection, [made])
-        jobs.book(connection, row.id, rung_id, attempt_id, {"core_seconds": 2.0})
+        bills.book(connection, row.id, rung_id, attempt_id, {"core_seconds": 2.0})
         costs = {"core_seconds": 1.0}, {"core_seconds": 2.0}
-        jobs.observe_costs(connection, [jobs.CostSeen("toy", "1", rows.SETTINGS, candidate_id, attempt_id, *costs)])
+        bills.observe_costs(connection, [bills.CostSeen("toy", "1", rows.SETTINGS, candidate_id, attempt_id, *costs)])
         changes = [("budget.core_seconds", 100, 200)]
         campaigns.amend(
             connection, row, spec={}, spec_hash="c" * 64, source="", base=".", changes=changes, who="me", why="more"

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.domain.directives import Verb
 from sciagent.errors import UsageError
-from sciagent.store import campaigns, directives, jobs, offers
+from sciagent.store import bills, campaigns, directives, jobs, offers
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
 from tests.support import rows
@@ -103,5 +103,5 @@ def test_a_word_that_cancels_and_a_worker_that_books_do_not_wait_for_each_other(
             told = pool.submit(cancel)
             assert locked.wait(10)
             time.sleep(0.2)
-            jobs.book(connection, row.id, rung_id, None, {"core_seconds": 1.0})
+            bills.book(connection, row.id, rung_id, None, {"core_seconds": 1.0})
         assert told.result(timeout=10) == ([job_id], [])

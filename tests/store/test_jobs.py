@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.errors import LedgerError
-from sciagent.store import campaigns, jobs, queries
+from sciagent.store import attempts, bills, campaigns, jobs, leases, queries, reservations
 from sciagent.store import tables as t
 from sciagent.store.campaigns import CampaignRow
-from sciagent.store.jobs import Claim
+from sciagent.store.leases import Claim
 from sciagent.store.ledger import Ledger
 from tests.support import rows
 
@@ -41,12 +41,12 @@ def make(ledger: Ledger, row: CampaignRow, n: int = 1) -> list[int]:
 
 def claim(ledger: Ledger, job_id: int, owner: str = "a", seconds: float = 60.0) -> Claim | None:
     with ledger.begin() as connection:
-        return jobs.claim(connection, job_id, owner, seconds)
+        return leases.claim(connection, job_id, owner, seconds)
 
 
 def finish(ledger: Ledger, one: Claim, state: JobState = JobState.DONE, **more: int) -> bool:
     with ledger.begin() as connection:
-        return jobs.finish(connection, one, state, "ok", **more)
+        return leases.finish(connection, one, state, "ok", **more)
 
 
 def stored(ledger: Ledger, job_id: int) -> dict:
@@ -60,7 +60,7 @@ def test_a_job_from_its_queue_to_its_end(ledger: Ledger, row: CampaignRow) -> No
     assert one is not None and one.fence == 1
     assert claim(ledger, job_id, "b") is None
     with ledger.begin() as connection:
-        assert jobs.heartbeat(connection, [one]) == []
+        assert leases.heartbeat(connection, [one]) == []
         assert jobs.queued(connection, row.id) == []
     assert finish(ledger, one)
     assert not finish(ledger, one), "a result counts once"
@@ -76,7 +76,7 @@ def test_a_zombie_writes_nothing(ledger: Ledger, row: CampaignRow) -> None:
     assert zombie is not None and holder is not None and holder.fence == zombie.fence + 1
     assert not finish(ledger, zombie)
     with ledger.begin() as connection:
-        assert jobs.heartbeat(connection, [zombie, holder]) == [zombie]
+        assert leases.heartbeat(connection, [zombie, holder]) == [zombie]
     assert finish(ledger, holder)
     assert stored(ledger, job_id)["attempts"] == 2
 
@@ -86,7 +86,7 @@ def test_a_job_to_be_cancelled_is_told_at_the_next_heartbeat(ledger: Ledger, row
     one = claim(ledger, running)
     with ledger.begin() as connection:
         connection.execute(sa.update(t.job).values(cancel_requested=True))
-        assert one is not None and jobs.heartbeat(connection, [one]) == [one]
+        assert one is not None and leases.heartbeat(connection, [one]) == [one]
     assert claim(ledger, waiting) is None
     assert finish(ledger, one), "it ended before the word reached it: the result is kept"
 
@@ -94,18 +94,18 @@ def test_a_job_to_be_cancelled_is_told_at_the_next_heartbeat(ledger: Ledger, row
 def test_a_job_goes_back_to_the_queue_with_its_reservation(ledger: Ledger, row: CampaignRow) -> None:
     (job_id,) = make(ledger, row)
     with ledger.begin() as connection:
-        jobs.reserve(connection, row.id, job_id, {"core_seconds": 30.0, "money": 2.0})
-        jobs.reserve(connection, row.id, job_id, {})
-        assert jobs.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
+        reservations.reserve(connection, row.id, job_id, {"core_seconds": 30.0, "money": 2.0})
+        reservations.reserve(connection, row.id, job_id, {})
+        assert reservations.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
     one = claim(ledger, job_id)
     assert one is not None and finish(ledger, one, JobState.QUEUED, kills=1)
     with ledger.begin() as connection:
         assert jobs.kills_of(connection, [job_id]) == {job_id: 1}
-        assert jobs.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
+        assert reservations.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
     one = claim(ledger, job_id)
     assert one is not None and finish(ledger, one, JobState.QUARANTINED, kills=1)
     with ledger.begin() as connection:
-        assert jobs.reserved(connection, row.id) == {} and jobs.kills_of(connection, [job_id]) == {job_id: 2}
+        assert reservations.reserved(connection, row.id) == {} and jobs.kills_of(connection, [job_id]) == {job_id: 2}
 
 
 def test_a_job_is_offered_again_however_many_drivers_die_over_it(ledger: Ledger, row: CampaignRow) -> None:
@@ -143,8 +143,8 @@ def test_eight_workers_share_two_hundred_jobs(ledger: Ledger, ledger_url: str, r
         for i in range(len(made)):
             job_id = made[(i + number * 3) % len(made)]
             with own.begin() as connection:
-                one = jobs.claim(connection, job_id, f"w{number}")
-                if one is not None and jobs.finish(connection, one, JobState.DONE, "ok"):
+                one = leases.claim(connection, job_id, f"w{number}")
+                if one is not None and leases.finish(connection, one, JobState.DONE, "ok"):
                     done.append(job_id)
         own.close()
         return done
@@ -181,11 +181,11 @@ def test_spend_is_summed(ledger: Ledger, row: CampaignRow) -> None:
     with ledger.begin() as connection:
         other = rows.campaign(connection, "other")
         rung = campaigns.rungs(connection, row.id)[0].id
-        attempt = jobs.begin_attempt(connection, "a", campaign_id=row.id, rung_id=rung)
-        jobs.book(connection, row.id, rung, attempt, {"core_seconds": 1.5, "money": 0.0})
-        jobs.book(connection, row.id, None, None, {"core_seconds": 2.0, "llm_tokens": 100.0})
-        jobs.book(connection, other.id, None, None, {"core_seconds": 50.0})
-        jobs.book(connection, row.id, rung, attempt, {})
+        attempt = attempts.begin(connection, "a", campaign_id=row.id, rung_id=rung)
+        bills.book(connection, row.id, rung, attempt, {"core_seconds": 1.5, "money": 0.0})
+        bills.book(connection, row.id, None, None, {"core_seconds": 2.0, "llm_tokens": 100.0})
+        bills.book(connection, other.id, None, None, {"core_seconds": 50.0})
+        bills.book(connection, row.id, rung, attempt, {})
         assert queries.spent(connection, row.id) == {"core_seconds": 3.5, "llm_tokens": 100.0}
         assert queries.spent(connection, 10**6) == {"core_seconds": 0.0}
 
@@ -195,41 +195,41 @@ def test_attempts_of_dead_drivers_are_orphans(ledger: Ledger, row: CampaignRow) 
     one = claim(ledger, job_id, "dead")
     assert one is not None
     with ledger.begin() as connection:
-        mine = jobs.begin_attempt(connection, "me", campaign_id=row.id, rung_id=None, n_candidates=40)
-        jobs.begin_attempt(connection, "dead", campaign_id=None, rung_id=None)  # `verify`: no campaign's orphan
-        assert [o[0] for o in jobs.orphans(connection, row.id, "me")] == [one.attempt_id]
-        jobs.end_attempt(connection, one.attempt_id, AttemptState.LOST, cost={"core_seconds": 3}, wall_seconds=3.0)
-        assert jobs.orphans(connection, row.id, "me") == []
-        jobs.end_attempt(connection, one.attempt_id, AttemptState.STALE, cost={}, wall_seconds=4.0)
-        jobs.end_attempt(connection, mine, AttemptState.DONE, cost={}, wall_seconds=1.0, detail="a\0b")
+        mine = attempts.begin(connection, "me", campaign_id=row.id, rung_id=None, n_candidates=40)
+        attempts.begin(connection, "dead", campaign_id=None, rung_id=None)  # `verify`: no campaign's orphan
+        assert [o[0] for o in leases.orphans(connection, row.id, "me")] == [one.attempt_id]
+        attempts.end(connection, one.attempt_id, AttemptState.LOST, cost={"core_seconds": 3}, wall_seconds=3.0)
+        assert leases.orphans(connection, row.id, "me") == []
+        attempts.end(connection, one.attempt_id, AttemptState.STALE, cost={}, wall_seconds=4.0)
+        attempts.end(connection, mine, AttemptState.DONE, cost={}, wall_seconds=1.0, detail="a\0b")
         with pytest.raises(ValueError, match="done → lost"):
-            jobs.end_attempt(connection, mine, AttemptState.LOST, cost={}, wall_seconds=None)
+            attempts.end(connection, mine, AttemptState.LOST, cost={}, wall_seconds=None)
 
 
 def test_cost_ratios_are_of_the_same_settings(ledger: Ledger, row: CampaignRow) -> None:
     with ledger.begin() as connection:
         candidate_id = rows.entered(connection, row, 1)[0]
-        attempt = jobs.begin_attempt(connection, "a", campaign_id=row.id, rung_id=None)
+        attempt = attempts.begin(connection, "a", campaign_id=row.id, rung_id=None)
         for settings, declared, actual in (("s", 2.0, 3.0), ("s", 2.0, 1.0), ("s", 0.0, 1.0), ("x", 1.0, 9.0)):
             costs = {"core_seconds": declared}, {"core_seconds": actual, "money": 7.0}
-            jobs.observe_costs(connection, [jobs.CostSeen("v", "1", settings, candidate_id, attempt, *costs)])
-        assert jobs.cost_ratios(connection, "v", "1", "s") == [0.5, 1.5]
-        assert jobs.cost_ratios(connection, "v", "1", "s", last=2) == [0.5]
-        assert jobs.cost_ratios(connection, "v", "2", "s") == []
+            bills.observe_costs(connection, [bills.CostSeen("v", "1", settings, candidate_id, attempt, *costs)])
+        assert bills.cost_ratios(connection, "v", "1", "s") == [0.5, 1.5]
+        assert bills.cost_ratios(connection, "v", "1", "s", last=2) == [0.5]
+        assert bills.cost_ratios(connection, "v", "2", "s") == []
 
 
 def test_what_was_claimed_ahead_and_never_begun_costs_nothing(ledger: Ledger, row: CampaignRow) -> None:
     first, second, third = make(ledger, row, 3)
     with ledger.begin() as connection:
-        claims = jobs.claim_many(connection, [first, second, third], "dead", state=AttemptState.CLAIMED)
+        claims = leases.claim_many(connection, [first, second, third], "dead", state=AttemptState.CLAIMED)
         assert set(claims) == {first, second, third}
-        assert jobs.claim_many(connection, [first], "other") == {}
-        jobs.begun(connection, [claims[first]])
-        states = {job_id: state for _, job_id, _, _, state, *_ in jobs.orphans(connection, row.id, "me")}
+        assert leases.claim_many(connection, [first], "other") == {}
+        leases.begun(connection, [claims[first]])
+        states = {job_id: state for _, job_id, _, _, state, *_ in leases.orphans(connection, row.id, "me")}
         assert states == {first: "running", second: "claimed", third: "claimed"}
-        jobs.give_back(connection, [claims[second]])
+        leases.give_back(connection, [claims[second]])
         assert [job_id for job_id, *_ in jobs.queued(connection, row.id)] == [second]
-        ended = jobs.finish_many(connection, [jobs.JobEnd(claims[k], JobState.DONE, "ok") for k in (second, third)])
+        ended = leases.finish_many(connection, [leases.JobEnd(claims[k], JobState.DONE, "ok") for k in (second, third)])
         assert ended == {third}, "who gave a job back has no claim on it"
     again = claim(ledger, second)
     assert again is not None and again.fence == claims[second].fence + 1
@@ -254,20 +254,22 @@ def test_jobs_are_claimed_as_they_are_made(ledger: Ledger, row: CampaignRow) -> 
         rung_id = campaigns.rungs(connection, row.id)[0].id
         new = [jobs.NewJob(row.id, rung_id, i, 0, f"{i:064d}", 1.0) for i in ids]
         [old] = jobs.create_many(connection, new[:1])
-        jobs.give_back(connection, [jobs.claim_many(connection, [old], "a")[old]])
+        leases.give_back(connection, [leases.claim_many(connection, [old], "a")[old]])
         assert jobs.cancel_queued(connection, old)
         asked = {AttemptState.CLAIMED: [new[1], new[0]], AttemptState.RUNNING: [new[2]]}
-        claims = jobs.start_many(connection, asked, "me")
+        claims = leases.start_many(connection, asked, "me")
         [second, first], [third] = claims[AttemptState.CLAIMED], claims[AttemptState.RUNNING]
         assert (first.job_id, first.fence, second.fence, third.fence) == (old, 2, 1, 1)
-        states = {job_id: state for _, job_id, _, _, state, *_ in jobs.orphans(connection, row.id, "others")}
+        states = {job_id: state for _, job_id, _, _, state, *_ in leases.orphans(connection, row.id, "others")}
         assert states == {first.job_id: "claimed", second.job_id: "claimed", third.job_id: "running"}
-        assert jobs.claim_many(connection, [first.job_id, second.job_id, third.job_id], "other") == {}
+        assert leases.claim_many(connection, [first.job_id, second.job_id, third.job_id], "other") == {}
         with pytest.raises(LedgerError, match="already"):
-            jobs.start_many(connection, {AttemptState.RUNNING: [new[3], new[1]]}, "me")
+            leases.start_many(connection, {AttemptState.RUNNING: [new[3], new[1]]}, "me")
     with ledger.begin() as connection:
-        jobs.begun(connection, [first, second])
-        ended = jobs.finish_many(connection, [jobs.JobEnd(one, JobState.DONE, "ok") for one in (first, second, third)])
+        leases.begun(connection, [first, second])
+        ended = leases.finish_many(
+            connection, [leases.JobEnd(one, JobState.DONE, "ok") for one in (first, second, third)]
+        )
     assert ended == {first.job_id, second.job_id, third.job_id}
     found = [stored(ledger, one.job_id) for one in (first, second, third)]
     assert [(one["candidate_id"], one["attempts"]) for one in found] == list(zip(ids[:3], (2, 1, 1), strict=True))
@@ -276,13 +278,13 @@ def test_jobs_are_claimed_as_they_are_made(ledger: Ledger, row: CampaignRow) -> 
 def test_jobs_that_end_differently_end_at_once(ledger: Ledger, row: CampaignRow) -> None:
     one, two, three = make(ledger, row, 3)
     with ledger.begin() as connection:
-        claims = jobs.claim_many(connection, [one, two, three], "a")
+        claims = leases.claim_many(connection, [one, two, three], "a")
         ends = [
-            jobs.JobEnd(claims[one], JobState.DONE, "ok"),
-            jobs.JobEnd(claims[two], JobState.QUEUED, "crashed", kills=1),
-            jobs.JobEnd(claims[three], JobState.QUARANTINED, "crashed", kills=1),
+            leases.JobEnd(claims[one], JobState.DONE, "ok"),
+            leases.JobEnd(claims[two], JobState.QUEUED, "crashed", kills=1),
+            leases.JobEnd(claims[three], JobState.QUARANTINED, "crashed", kills=1),
         ]
-        assert jobs.finish_many(connection, ends) == {one, two, three}
+        assert leases.finish_many(connection, ends) == {one, two, three}
     found = [stored(ledger, id_) for id_ in (one, two, three)]
     assert [(f["state"], f["outcome"], f["kills"], f["lease_owner"]) for f in found] == [
         (JobState.DONE, "ok", 0, None), (JobState.QUEUED, "crashed", 1, None),

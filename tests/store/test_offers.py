@@ -11,10 +11,12 @@ import sqlalchemy as sa
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState
-from sciagent.store import campaigns, jobs, offers, queries
+from sciagent.store import attempts, campaigns, jobs, leases, offers, queries, reservations
 from sciagent.store import tables as t
+from sciagent.store.attempts import AttemptEnd
 from sciagent.store.campaigns import CampaignRow
-from sciagent.store.jobs import AttemptEnd, Claim, JobEnd, NewJob
+from sciagent.store.jobs import NewJob
+from sciagent.store.leases import Claim, JobEnd
 from sciagent.store.ledger import Ledger
 from sciagent.store.offers import Offer, Out
 from tests.support import rows
@@ -38,7 +40,7 @@ def offered(
         rung_id = campaigns.rungs(connection, row.id)[rung].id
         new = [NewJob(row.id, rung_id, one, 0, f"{rung}{one}", priority + i) for i, one in enumerate(ids)]
         made = jobs.create_many(connection, new)
-        jobs.reserve_many(connection, row.id, {one: {"core_seconds": 2.0} for one in made})
+        reservations.reserve_many(connection, row.id, {one: {"core_seconds": 2.0} for one in made})
         offers.offer_many(connection, {one: Offer(queue, seconds, memory_mb) for one in made})
     return made
 
@@ -60,7 +62,7 @@ def job(ledger: Ledger, job_id: int) -> dict:
 
 def held(ledger: Ledger, row: CampaignRow) -> float:
     with ledger.read() as connection:
-        return jobs.reserved(connection, row.id).get("core_seconds", 0.0)
+        return reservations.reserved(connection, row.id).get("core_seconds", 0.0)
 
 
 def test_the_most_urgent_of_all_queues_is_taken_first(ledger: Ledger, row: CampaignRow) -> None:
@@ -86,7 +88,7 @@ def test_a_worker_takes_nothing_that_it_cannot_hold_or_run_or_that_waits_outside
         connection.execute(sa.update(t.job).where(t.job.c.id == big).values(external="slurm 7_1"))
     assert claim(ledger) == []
     with ledger.begin() as connection:  # whoever has its number may
-        assert jobs.claim(connection, big, "w/1") is not None
+        assert leases.claim(connection, big, "w/1") is not None
 
 
 def test_short_jobs_of_a_rung_come_in_groups(ledger: Ledger, row: CampaignRow) -> None:
@@ -146,7 +148,7 @@ def test_a_lease_that_ran_out_is_lost_and_booked_and_the_job_waits_again(ledger:
     (again,) = claim(ledger)
     assert again.fence == one.fence + 1
     with ledger.begin() as connection:  # the zombie wakes up
-        assert not jobs.finish(connection, one, JobState.DONE, "ok")
+        assert not leases.finish(connection, one, JobState.DONE, "ok")
         assert offers.not_mine(connection, [one, again]) == {one.job_id: False}
 
 
@@ -189,7 +191,7 @@ def test_cancelling_what_waits_and_what_runs(ledger: Ledger, row: CampaignRow) -
     with ledger.begin() as connection:
         assert offers.request_cancel(connection, [first, one.job_id]) == ([first], [one.job_id])
         assert offers.not_mine(connection, [one]) == {third: True}
-        assert jobs.heartbeat(connection, [one]) == [one]
+        assert leases.heartbeat(connection, [one]) == [one]
     assert job(ledger, first)["state"] == JobState.CANCELLED
     (reaped,) = reap(ledger)  # its worker died before it heard of it
     assert reaped.state is JobState.CANCELLED
@@ -211,11 +213,11 @@ def test_what_is_out_is_found_again_and_its_end_is_told_once(ledger: Ledger, row
     out = {made[0]: Out(made[0], ids[0], rung_id), made[1]: Out(made[1], ids[1], rung_id)}
     with ledger.begin() as connection:
         assert offers.ended(connection, out) == []
-        jobs.finish_many(connection, [JobEnd(one, JobState.FAILED, Outcome.TIMEOUT)])
+        leases.finish_many(connection, [JobEnd(one, JobState.FAILED, Outcome.TIMEOUT)])
         end = AttemptEnd(
             one.attempt_id, AttemptState.FAILED, {"core_seconds": 3.0}, 4.0, "timeout", "wall_limit", "4 s"
         )
-        jobs.end_attempts(connection, [end])
+        attempts.end_many(connection, [end])
         (over,) = offers.ended(connection, out)
         assert (over.job_id, over.state, over.outcome) == (one.job_id, JobState.FAILED, Outcome.TIMEOUT)
         assert (over.reason, over.wall_seconds, over.losses, over.detail) == (Reason.WALL_LIMIT, 4.0, 1, "4 s")

@@ -9,6 +9,7 @@ import pytest
 
 from sciagent.domain.states import JobState
 from sciagent.store import (
+    bills,
     campaigns,
     candidates,
     directives,
@@ -16,8 +17,10 @@ from sciagent.store import (
     history,
     job_lists,
     jobs,
+    leases,
     overview,
     queries,
+    reservations,
     scaffolds,
     standings,
     workers,
@@ -39,14 +42,14 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
     "measured_of": lambda c, i: evidence.measured_of(c, [1, 2]),
     "queued": lambda c, i: jobs.queued(c, i),
-    "reserved": lambda c, i: jobs.reserved(c, i),
-    "orphans": lambda c, i: jobs.orphans(c, i, "me"),
-    "cost_ratios": lambda c, i: jobs.cost_ratios(c, "toy", "1", rows.SETTINGS),
+    "reserved": lambda c, i: reservations.reserved(c, i),
+    "orphans": lambda c, i: leases.orphans(c, i, "me"),
+    "cost_ratios": lambda c, i: bills.cost_ratios(c, "toy", "1", rows.SETTINGS),
     "best": lambda c, i: queries.best(c, campaigns.get(c, "toys"), 10),
     "hits": lambda c, i: queries.hits(c, i),
     "spent": lambda c, i: queries.spent(c, i),
     "spent lately": lambda c, i: queries.spent_since(c, i, ["core_seconds", "money"], 0.0),
-    "held": lambda c, i: jobs.held(c, i),
+    "held": lambda c, i: reservations.held(c, i),
     "find a candidate": lambda c, i: candidates.find(c, "abcdef12"),
     "scaffolds that are known": lambda c, i: scaffolds.known(c, ["a" * 64]),
     "candidates without a scaffold": lambda c, i: scaffolds.without(c, 10),
@@ -100,14 +103,14 @@ def test_nothing_is_scanned(ledger: Ledger, name: str) -> None:
         assert not any("TEMP B-TREE" in line for line in plan), plan
 
 
-CLAIM = jobs.Claim(1, 1, 1)
+CLAIM = leases.Claim(1, 1, 1)
 WRITES: dict[str, Callable[[Any, int], object]] = {
-    "start_many": lambda c, i: jobs._there(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),
-    "claim_many": lambda c, i: jobs.claim_many(c, [1, 2], "me"),
-    "begun": lambda c, i: jobs.begun(c, [CLAIM]),
-    "finish_many": lambda c, i: jobs.finish_many(c, [jobs.JobEnd(CLAIM, JobState.DONE, "ok")]),
-    "release_reservations": lambda c, i: jobs.release_reservations(c, [1, 2]),
-    "take_back": lambda c, i: jobs.take_back(c, 1, 1),
+    "present": lambda c, i: jobs.present(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),
+    "claim_many": lambda c, i: leases.claim_many(c, [1, 2], "me"),
+    "begun": lambda c, i: leases.begun(c, [CLAIM]),
+    "finish_many": lambda c, i: leases.finish_many(c, [leases.JobEnd(CLAIM, JobState.DONE, "ok")]),
+    "release_many": lambda c, i: reservations.release_many(c, [1, 2]),
+    "take_back": lambda c, i: leases.take_back(c, 1, 1),
     "update_many": lambda c, i: standings.update_many(c, i, {1: {"standing": "open"}, 2: {"standing": "open"}}),
     "update_alike": lambda c, i: standings.update_alike(c, i, [1, 2], standing="open"),
 }

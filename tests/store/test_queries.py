@@ -10,7 +10,7 @@ from sciagent.domain.outcomes import Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
-from sciagent.store import campaigns, evidence, jobs, queries, standings
+from sciagent.store import bills, campaigns, evidence, queries, standings
 from sciagent.store import tables as t
 from sciagent.store.campaigns import CampaignRow
 from sciagent.store.clock import db_now
@@ -58,7 +58,7 @@ def row(ledger: Ledger) -> CampaignRow:
             ],
         )
         rung_id = campaigns.rungs(connection, made.id)[1].id
-        jobs.book(connection, made.id, rung_id, None, {"core_seconds": 12.3456})
+        bills.book(connection, made.id, rung_id, None, {"core_seconds": 12.3456})
         connection.execute(
             t.decision.insert().values(
                 campaign_id=made.id, candidate_id=ids[0], rung_id=rung_id, action="reuse", chooser="test", watermark=1,

@@ -9,10 +9,13 @@ import sqlalchemy as sa
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, CampaignState, JobState
-from sciagent.store import campaigns, jobs, offers, workers
+from sciagent.store import attempts, bills, campaigns, jobs, leases, offers, workers
 from sciagent.store import tables as t
+from sciagent.store.attempts import AttemptEnd
+from sciagent.store.bills import Bill
 from sciagent.store.clock import db_now
-from sciagent.store.jobs import AttemptEnd, Bill, Claim, JobEnd, NewJob
+from sciagent.store.jobs import NewJob
+from sciagent.store.leases import Claim, JobEnd
 from sciagent.store.ledger import Ledger
 from sciagent.store.offers import Offer
 from sciagent.store.workers import NewWorker
@@ -40,7 +43,7 @@ def busy(ledger: Ledger, n: int = 24, names: Sequence[str] = ("redox-anolytes", 
     with ledger.begin() as connection:
         offers.claim_next(connection, ["simulation"], "node08:5120:77aa01/0")
         (last,) = connection.execute(sa.select(sa.func.max(t.job.c.id))).scalars()
-        jobs.claim_many(connection, [last], campaigns.new_owner())
+        leases.claim_many(connection, [last], campaigns.new_owner())
 
 
 def _campaign(connection: sa.Connection, name: str, n: int) -> None:
@@ -63,8 +66,8 @@ def _end(connection: sa.Connection, one: Claim, i: int) -> None:
     cost = {"core_seconds": 3.5}
     outcome, reason = (Outcome.TIMEOUT, Reason.WORKER_DIED) if bad else (Outcome.OK, None)
     state = AttemptState.FAILED if bad else AttemptState.DONE
-    jobs.end_attempts(connection, [AttemptEnd(one.attempt_id, state, cost, 3.5, outcome, reason, "")])
-    jobs.book_many(connection, [Bill(row.campaign_id, row.rung_id, one.attempt_id, cost)])
-    jobs.finish_many(connection, [JobEnd(one, JobState.FAILED if bad else JobState.DONE, outcome)])
+    attempts.end_many(connection, [AttemptEnd(one.attempt_id, state, cost, 3.5, outcome, reason, "")])
+    bills.book_many(connection, [Bill(row.campaign_id, row.rung_id, one.attempt_id, cost)])
+    leases.finish_many(connection, [JobEnd(one, JobState.FAILED if bad else JobState.DONE, outcome)])
     started = db_now(connection) - timedelta(seconds=40 - i)
     connection.execute(sa.update(t.attempt).where(t.attempt.c.id == one.attempt_id).values(started_at=started))

@@ -16,7 +16,7 @@ from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states import AttemptState, CampaignState, Standing
-from sciagent.store import campaigns, candidates, evidence, jobs, standings
+from sciagent.store import attempts, bills, campaigns, candidates, evidence, standings
 from sciagent.store import tables as t
 from sciagent.store.campaigns import CampaignRow
 from sciagent.store.clock import db_now
@@ -148,11 +148,11 @@ class Maker:
                 ).returning(t.job.c.id)
             )  # fmt: skip
             job_id = int(made.scalar_one())
-        attempt = jobs.begin_attempt(connection, "me", campaign_id=self.row.id, rung_id=rung_id, job_id=job_id)
+        attempt = attempts.begin(connection, "me", campaign_id=self.row.id, rung_id=rung_id, job_id=job_id)
         state = AttemptState.DONE if outcome.rule.is_evidence else AttemptState.FAILED
         cost = {"core_seconds": seconds}
-        jobs.end_attempt(connection, attempt, state, cost=cost, wall_seconds=seconds, outcome=outcome)
-        jobs.book(connection, self.row.id, rung_id, attempt, cost)
+        attempts.end(connection, attempt, state, cost=cost, wall_seconds=seconds, outcome=outcome)
+        bills.book(connection, self.row.id, rung_id, attempt, cost)
         return attempt
 
     def place(self, i: int, standing: Standing, position: int, **more: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sciagent.agent.messages import Message, to_json
 from sciagent.domain.states import Standing
-from sciagent.store import campaigns, jobs, trajectories
+from sciagent.store import bills, campaigns, trajectories
 from sciagent.store.ledger import Ledger
 from sciagent.store.trajectories import NewTurn, SampledRow
 from tests.support.reported import GFN2, PBE0, Maker, gap
@@ -45,7 +45,7 @@ class Talker(Maker):
         with self.ledger.begin() as connection:
             new = NewTurn(number, {}, calls, [to_json(Message("tool", seen, name=tool[:64]))], cost, policy, row)
             self.turn = trajectories.write_turn(connection, trajectory, new)
-            jobs.book(connection, self.row.id, None, None, cost)
+            bills.book(connection, self.row.id, None, None, cost)
 
     def foretell(self, smiles: str, value: float, error: float, **more: Any) -> int:
         """Propose it with a prediction; its place."""

@@ -1,0 +1,86 @@
+"""Bills: what attempts cost, and what verifications cost against what was declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.store import tables as t
+from sciagent.store.bulk import by_resource, execute_many
+from sciagent.store.clock import db_now
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What an attempt cost."""
+
+    campaign_id: int
+    rung_id: int | None
+    attempt_id: int | None
+    cost: Mapping[str, float]
+
+
+def book(
+    connection: Connection, campaign_id: int, rung_id: int | None, attempt_id: int | None, cost: Mapping[str, float]
+) -> None:  # fmt: skip
+    """Book what an attempt cost; lost attempts are booked like others."""
+    book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
+
+
+def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
+    now = db_now(connection)
+    rows = [
+        row
+        for one in bills
+        for row in by_resource(
+            one.cost, campaign_id=one.campaign_id, rung_id=one.rung_id, attempt_id=one.attempt_id, at=now
+        )
+        if row["amount"]
+    ]
+    execute_many(connection, t.spend, rows)
+
+
+@dataclass(frozen=True)
+class CostSeen:
+    """What a verification cost against what its verifier declared."""
+
+    verifier: str
+    version: str
+    settings_hash: str
+    candidate_id: int
+    attempt_id: int
+    declared: Mapping[str, float]
+    actual: Mapping[str, float]
+
+
+def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
+    now = db_now(connection)
+    rows = [
+        {**row, "declared": one.declared.get(row["resource"], 0.0)}
+        for one in seen
+        for row in by_resource(
+            one.actual, verifier=one.verifier, verifier_version=one.version, settings_hash=one.settings_hash,
+            candidate_id=one.candidate_id, attempt_id=one.attempt_id, at=now,
+        )
+    ]  # fmt: skip
+    execute_many(connection, t.cost_observation, rows)
+
+
+def cost_ratios(
+    connection: Connection, verifier: str, version: str, settings_hash: str, last: int = 200
+) -> list[float]:
+    """Observed over declared core-seconds of the last verifications with these settings."""
+    c = t.cost_observation.c
+    query = (
+        sa.select(c.amount, c.declared)
+        .where(
+            c.verifier == verifier, c.verifier_version == version, c.settings_hash == settings_hash,
+            c.resource == "core_seconds",
+        )
+        .order_by(c.id.desc())
+        .limit(last)
+    )  # fmt: skip
+    return [amount / declared for amount, declared in connection.execute(query) if declared > 0]
