@@ -22,6 +22,7 @@ from sciagent.store.offers import Offer, Out
 from tests.support import rows
 
 GONE = -1.0  # seconds of a lease that has run out
+DAY = 86400.0
 
 
 @pytest.fixture
@@ -150,6 +151,24 @@ def test_a_lease_that_ran_out_is_lost_and_booked_and_the_job_waits_again(ledger:
     with ledger.begin() as connection:  # the zombie wakes up
         assert not leases.finish(connection, one, JobState.DONE, "ok")
         assert offers.not_mine(connection, [one, again]) == {one.job_id: False}
+
+
+def test_a_task_of_days_for_a_person_is_a_lease_like_any_other(ledger: Ledger, row: CampaignRow) -> None:
+    (made,) = offered(ledger, row, 1, queue="world")
+    (anna,) = claim(ledger, owner="person/anna", lease=5 * DAY, queues=("world",))
+    assert claim(ledger, owner="person/ben", queues=("world",)) == [] and reap(ledger) == []  # no word from her yet
+    with ledger.begin() as connection:  # five days later
+        j = t.job.c
+        until = connection.execute(sa.select(j.lease_until).where(j.id == made)).scalar_one()
+        connection.execute(sa.update(t.job).where(j.id == made).values(lease_until=until - timedelta(days=5)))
+    (reaped,) = reap(ledger)
+    assert (reaped.state, reaped.queue) == (JobState.QUEUED, "world")
+    with ledger.read() as connection:
+        assert queries.spent(connection, row.id).get("core_seconds", 0.0) == 0.0  # nobody computed
+    (ben,) = claim(ledger, owner="person/ben", lease=5 * DAY, queues=("world",))
+    with ledger.begin() as connection:
+        assert not leases.finish(connection, anna, JobState.DONE, "ok")
+        assert leases.finish(connection, ben, JobState.DONE, "ok")
 
 
 def test_a_live_lease_is_nobody_elses(ledger: Ledger, row: CampaignRow) -> None:
