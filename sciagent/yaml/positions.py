@@ -113,7 +113,7 @@ def kind_of(value: Any) -> str:
 
 
 def _compose(text: str, document: Document) -> Node | None:
-    if mark := _too_deep(text):  # the scanner's time grows with the square of the depth
+    if mark := too_deep(text):  # the scanner's time grows with the square of the depth
         document.faults.append(Fault(*mark, f"brackets more than {MAX_DEPTH} levels deep"))
         return None
     yaml = YAML(typ="rt")
@@ -227,7 +227,7 @@ def _bad_text(text: str) -> bool:
     return "\0" in text or any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _too_deep(text: str) -> Mark | None:
+def too_deep(text: str) -> Mark | None:
     """Where brackets, counted without regard to quotes, open too deeply for a file that a person wrote."""
     depth = 0
     for line, content in enumerate(text.splitlines(), 1):

@@ -48,6 +48,7 @@ def driver_pid(ledger: Ledger) -> int | None:
     return int(found.pid) if found is not None and found.alive else None
 
 
+@pytest.mark.long
 def test_a_submitted_campaign_goes_on_when_its_driver_and_its_dispatcher_are_killed(
     ledger: Ledger, tmp_path: Path
 ) -> None:

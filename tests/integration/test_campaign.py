@@ -167,7 +167,7 @@ def wait_until_it_runs(folder: Path) -> None:
     raise AssertionError("the campaign did not start within a minute")
 
 
-@pytest.mark.parametrize("presses", [1, 2])
+@pytest.mark.parametrize("presses", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_ctrl_c_ends_cleanly_and_resume_goes_on(tmp_path: Path, presses: int) -> None:
     file = write_campaign(tmp_path, molecules=SMALL[:10], dft=2, workers=2)
     process = subprocess.Popen(

@@ -70,7 +70,7 @@ def outcomes(ledger: Ledger) -> dict[str, tuple[str | None, str | None]]:
 
 
 @pytest.mark.parametrize(("name", "settings", "outcome", "reason", "verdict"), CASES, ids=[c[0] for c in CASES])
-@pytest.mark.parametrize("place", ["fast", "job"])
+@pytest.mark.parametrize("place", ["fast", pytest.param("job", marks=pytest.mark.long)])
 def test_is_caught_with_the_right_outcome_and_the_campaign_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, misbehaving: Path, place: str, name: str, settings: str,
     outcome: str, reason: str | None, verdict: str,

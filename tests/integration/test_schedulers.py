@@ -102,7 +102,7 @@ def test_priced_gives_everyone_the_cheap_rungs_and_says_why_and_at_which_price(t
     assert done == {"xtb": 6, "gfn1": 6, "dft": 2}, "only dft is limited, so what the others cost is nothing"
 
 
-@pytest.mark.parametrize("goal", ["{kind: best, count: 2}", "{kind: graded}"])
+@pytest.mark.parametrize("goal", ["{kind: best, count: 2}", pytest.param("{kind: graded}", marks=pytest.mark.long)])
 def test_priced_looks_for_utility_where_that_is_the_goal(tmp_path: Path, goal: str) -> None:
     file = write_campaign(tmp_path, scheduler="priced", dft=7)
     text = file.read_text().replace("window: [3.0, 9.0]", "minimise: [12.0, 3.0]")

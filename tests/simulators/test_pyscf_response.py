@@ -81,6 +81,7 @@ def test_an_atom_with_fewer_transitions_than_trials():
     assert solver.converged[0]
 
 
+@pytest.mark.long
 def test_full_tddft_finds_the_third_too(formaldehyde):
     ours, pyscfs = formaldehyde.TDDFT(), formaldehyde.TDDFT()
     for solver, states in ((ours, 3), (pyscfs, 8)):

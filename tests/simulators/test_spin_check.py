@@ -57,7 +57,7 @@ def test_triplet_oxygen_is_fine(structure):
     assert result.diagnostics["s_squared"] == pytest.approx(2.0, abs=0.02)
 
 
-@pytest.mark.parametrize("name", ["nitroxyl", "rectangular cyclobutadiene"])
+@pytest.mark.parametrize("name", ["nitroxyl", pytest.param("rectangular cyclobutadiene", marks=pytest.mark.long)])
 def test_restricted_solutions_that_break_symmetry_are_named(structure, name):
     with pytest.raises(SimulatorError) as caught:
         single_point(structure(name), AUTO)
@@ -65,6 +65,7 @@ def test_restricted_solutions_that_break_symmetry_are_named(structure, name):
     assert caught.value.diagnostics["spin_check"]["broken_minus_restricted"] < -0.003
 
 
+@pytest.mark.long
 def test_square_cyclobutadiene_is_a_singlet_diradical(structure):
     """Its triplet lies below the restricted solution and the broken-symmetry singlet below both."""
     mf = restricted(structure("square cyclobutadiene"))

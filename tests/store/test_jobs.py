@@ -132,6 +132,7 @@ def test_one_job_a_candidate_rung_and_replicate(ledger: Ledger, row: CampaignRow
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("backend", [pytest.param("sqlite", marks=pytest.mark.long), "postgresql"], indirect=True)
 def test_eight_workers_share_two_hundred_jobs(ledger: Ledger, ledger_url: str, row: CampaignRow) -> None:
     """Each is claimed once and finished once, on connections of their own, every worker trying every job."""
     made = make(ledger, row, 200)

@@ -216,6 +216,7 @@ def _open(url: str, start: object, said: object) -> None:
         said.put(repr(error))
 
 
+@pytest.mark.parametrize("backend", [pytest.param("sqlite", marks=pytest.mark.long), "postgresql"], indirect=True)
 def test_processes_that_upgrade_at_once(empty_url: str) -> None:
     spawn = multiprocessing.get_context("spawn")
     start, said = spawn.Barrier(3), spawn.Queue()

@@ -245,7 +245,7 @@ def make_tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_a_model_of_our_own_is_held_to_the_form(tiny: str, tmp_path: Path) -> None:
     """Its weights are random, so its grades mean nothing; its answers are in the form all the same."""
-    verifier = LmJudge({"rubric": RUBRIC, "model": tiny, "votes": 3, "max_tokens": 2000})
+    verifier = LmJudge({"rubric": RUBRIC, "model": tiny, "votes": 2, "max_tokens": 2000})
     assert re.fullmatch(r"tiny@[0-9a-f]{12}", verifier.settings.version)
     verifier.prepare()
     batch = (parse_molecule("CCO"), parse_molecule("c1ccccc1"))
@@ -255,7 +255,7 @@ def test_a_model_of_our_own_is_held_to_the_form(tiny: str, tmp_path: Path) -> No
     for one, same in zip(results, again, strict=True):
         assert one.finding.outcome is Outcome.OK, one.finding.detail
         assert one.finding.measured == same.finding.measured  # seeds derive from the evidence key
-        assert one.finding.spent is not None and one.finding.spent["llm_tokens"] > 900
+        assert one.finding.spent is not None and one.finding.spent["llm_tokens"] > 600
         assert one.cost["core_seconds"] > 0
 
 

@@ -120,6 +120,7 @@ def _build(folder: str) -> int:
     return verifier._indexes[0].about["molecules"]
 
 
+@pytest.mark.long
 def test_several_that_build_at_once_get_one_index(shelf, tmp_path):
     (shelf / "many.smi").write_text("".join(f"{'C' * (n % 60 + 1)}{'O' * (n // 60)}\n" for n in range(600)))
     with multiprocessing.get_context("spawn").Pool(3) as pool:

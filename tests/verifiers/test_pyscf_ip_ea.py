@@ -57,6 +57,7 @@ def test_a_gate_judges_an_affinity_below_zero_as_far_as_it_is_known(context, win
     assert judge(rules, found.outcome, found.reason, found.detail, found.measured).verdict is verdict
 
 
+@pytest.mark.long
 def test_adiabatic_oxygen_lies_near_experiment(context):
     """12.070 and 0.448 eV (NIST); PBE0 ionises O2 0.5 eV too high. Bonds of 1.12 and 1.35 angstrom from one of 1.21."""
     found = finding("O=O", context, {"kind": "adiabatic"}, multiplicity=3)
@@ -67,6 +68,7 @@ def test_adiabatic_oxygen_lies_near_experiment(context):
     assert [a.name.split("-")[-1] for a in found.artifacts][1:] == ["cation.xyz", "anion.xyz"]
 
 
+@pytest.mark.long
 def test_one_part_stands_when_the_other_falls_apart(context):
     """HCl: the anion loses its hydrogen. The ionisation energy, 12.74 eV (NIST), stays."""
     found = finding("Cl", context, {"kind": "adiabatic"})

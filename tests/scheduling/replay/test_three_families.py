@@ -9,6 +9,7 @@ from sciagent.scheduling.replay.case import OfFamily
 from sciagent.scheduling.replay.trial import Trial, run
 
 N, BUDGET, SEEDS = 5000, 0.05, 3
+pytestmark = pytest.mark.long
 
 
 def recalls(family: str, scheduler: str) -> np.ndarray:

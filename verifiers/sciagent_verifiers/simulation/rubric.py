@@ -101,12 +101,16 @@ def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
     from ruamel.yaml.error import YAMLError
     from ruamel.yaml.events import AliasEvent
 
+    from sciagent.yaml.positions import too_deep
+
     with Path(path).open("rb") as stream:
         raw = stream.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
         raise ValueError(f'"{shown}" is larger than a rubric may be, {MAX_BYTES >> 10} kB')
     try:
         text = raw.decode("utf-8")
+        if mark := too_deep(text):
+            raise ValueError(f'"{shown}", line {mark[0]}: not YAML that a person wrote: brackets are nested too deeply')
         if any(isinstance(event, AliasEvent) for event in YAML(typ="safe", pure=True).parse(text)):
             raise ValueError(f'"{shown}" uses YAML aliases (*name); write the text out')
         found = YAML(typ="safe", pure=True).load(text)
