@@ -110,7 +110,7 @@ DECIDING = ("law", "market", "choose", "audit", "wants", "promote", "transaction
 
 def measure(built: Built, decisions: int, profile: Path | None = None) -> dict[str, Any]:
     """Steps the campaign until so many decisions have been made."""
-    watch, profiler = Stopwatch(), cProfile.Profile() if profile else None
+    watch, profiler = Stopwatch(), cProfile.Profile(time.thread_time) if profile else None
     stamps: list[tuple[str, int, dict[str, dict[str, float]]]] = []
     cycles = 0
     with ExitStack() as stack:
@@ -143,7 +143,9 @@ def measure(built: Built, decisions: int, profile: Path | None = None) -> dict[s
             stamps.append(("end", pool.submitted, watch.so_far()))
     if profiler and profile:
         with profile.open("w", encoding="utf-8") as out:
-            pstats.Stats(profiler, stream=out).sort_stats("tottime").print_stats(60)
+            found = pstats.Stats(profiler, stream=out)
+            found.sort_stats("tottime").print_stats(60)
+            found.sort_stats("cumulative").print_stats("sciagent/(?!scheduling)", 100)
     total = _between(stamps[0], stamps[-1])
     phases = {a[0]: _between(a, b) for a, b in pairwise(stamps)} if pricing else {}
     return {

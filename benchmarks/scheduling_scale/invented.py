@@ -26,7 +26,7 @@ from sciagent.campaign.build import Built, create_or_open
 from sciagent.campaign.dispatch import Ticket
 from sciagent.campaign.load import parse_spec
 from sciagent.chemistry.standardise import STANDARDISER_VERSION
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidates import Candidate, candidate_key
 from sciagent.domain.properties import HOMO_LUMO_GAP
 from sciagent.execution.local import Completed, LocalPool
 from sciagent.store import evidence
@@ -203,12 +203,13 @@ def _enter(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any
 
 def _row(i: int, text: str, known: int) -> dict[str, Any]:
     """Of a candidate, its place, and what it was told, in all tables at once."""
-    key, n_atoms = hashlib.sha256(text.encode()).hexdigest(), ATOMS - 10 + i % 20
-    seconds = Cheap.seconds * n_atoms / ATOMS
+    digits, n_atoms = hashlib.sha256(text.encode()).hexdigest(), ATOMS - 10 + i % 20
+    identity, seconds = f"InChI=1/invented/{digits}", Cheap.seconds * n_atoms / ATOMS
+    key = candidate_key("molecule", identity, COMMON["charge"], COMMON["multiplicity"])  # all rungs answer by it
     return COMMON | {
         "id": i + 1, "candidate_id": i + 1, "proposal_id": i + 1, "job_id": i + 1, "attempt_id": i + 1,
         "evidence_id": i + 1, "watermark": i + 1, "seq": i, "key": key, "evidence_key": key, "text": text,
-        "identity": f"InChI=1/invented/{key}", "inchikey": f"{key[:14].upper()}-{key[14:24].upper()}-N",
+        "identity": identity, "inchikey": f"{digits[:14].upper()}-{digits[14:24].upper()}-N",
         "formula": f"C{n_atoms - 8}H8", "n_atoms": n_atoms, "position": int(i < known), "depth": 0 if i < known else -1,
         "score": 0.5 if i < known else None, "value": Cheap().value(key), "cost": {"core_seconds": seconds},
         "wall_seconds": seconds, "declared": seconds, "amount": seconds,

@@ -18,6 +18,7 @@ from sciagent.scheduling.value import FLOOR, NEVER, PRICES, STOP, Programme, U, 
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
+Plans = dict[int, tuple[Array, list[list[Programme]]]]  # levels, and programmes by level; by what was seen
 
 SAMPLE = 256  # candidates whose covariance stands for those of their group
 # where several things decide, rungs tell more of some candidates than of others: programmes for so many u, so far apart
@@ -79,14 +80,16 @@ class Group:
 
 def groups(
     board: Board, of: Places, aims: Aims, truths: Sequence[TruthTransform], payoff: Payoff, chains: Sequence[Chain],
-    barred: Set[int] = frozenset(),
+    barred: Set[int] = frozenset(), plans: Plans | None = None,
 ) -> Iterator[Group]:  # fmt: skip
-    """of: (n,) candidates. chains: one for each aim. barred: rungs that are not to be had."""
+    """of: (n,) candidates. chains: one for each aim. barred: rungs that are not to be had. plans: kept from others, for
+    whom the same law holds; what they lack is added."""
     last = board.costs.shape[1] - 1
     failures = board.failures()
     simple = len(truths) == 1 and truths[0].is_one_sided and aims.kind == "hits"
     deciding = {board.rungs[aim.columns[-1]] for aim in aims.aims} - {last}
-    for places, had in _situations(board, of, deciding):
+    plans = Plans() if plans is None else plans
+    for code, places, had in _situations(board, of, deciding):
         some, rungs = of[places], tuple(j for j in had if j not in barred)
         means, variances, shares = _forecasts(board, some, rungs, aims, truths, chains)
         if simple:
@@ -99,16 +102,19 @@ def groups(
         expected, u = np.where(lost, 0.0, expected), np.where(lost, U[0], u)
         needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
         fails = failures[[*rungs, last]].tolist()
-        levels = U[:1] if simple else _levels(u)
-        costs = _typical(board.costs[some][:, [*rungs, last]], PLANS // len(levels))
-        plans: list[list[Programme]] = []
-        for level in levels:
-            left = 1 - shares[0] if simple else _left(payoff, means, variances, shares, _near(u, level))
-            moves = moves_of(left)
-            plans.append([solve_left(left, one, fails, needed, moves) for one in costs])
+        if not simple or code not in plans:
+            levels = U[:1] if simple else _levels(u)
+            costs = _typical(board.costs[some][:, [*rungs, last]], PLANS // len(levels))
+            made: list[list[Programme]] = []
+            for level in levels:
+                left = 1 - shares[0] if simple else _left(payoff, means, variances, shares, _near(u, level))
+                moves = moves_of(left)
+                made.append([solve_left(left, one, fails, needed, moves) for one in costs])
+            plans[code] = levels, made
+        levels, made = plans[code]
         for start in range(0, len(some), BLOCK):
             mine = slice(start, start + BLOCK)
-            yield from _assigned(board, places[mine], some[mine], rungs, u[mine], expected[mine], levels, plans)
+            yield from _assigned(board, places[mine], some[mine], rungs, u[mine], expected[mine], levels, made)
 
 
 def _assigned(
@@ -141,9 +147,10 @@ def _assigned(
         yield Group(places[mine], rungs, u[mine], expected[mine], weight[mine], index[mine], plans[number][plan])
 
 
-def _situations(board: Board, of: Places, deciding: Set[int]) -> Iterator[tuple[Places, tuple[int, ...]]]:
-    """Places in `of` of candidates that have seen the same rungs and can buy the same ones, and the latter: a rung can
-    be bought while it and all above it are open. deciding: rungs that are not left out where there are too many."""
+def _situations(board: Board, of: Places, deciding: Set[int]) -> Iterator[tuple[int, Places, tuple[int, ...]]]:
+    """A number for, and places in `of` of, candidates that have seen the same rungs and can buy the same ones, and the
+    latter: a rung can be bought while it and all above it are open. deciding: rungs that are not left out where there
+    are too many."""
     last = board.costs.shape[1] - 1
     bits = 1 << np.arange(last, dtype=np.int64)
     shut = np.logical_or.accumulate(board.closed[of][:, -2::-1], axis=1)[:, ::-1]
@@ -152,7 +159,7 @@ def _situations(board: Board, of: Places, deciding: Set[int]) -> Iterator[tuple[
     for code in np.unique(codes):
         rungs = [j for j in range(last) if not int(code) >> (last + j) & 1]
         spare = [j for j in rungs if j not in deciding][: max(0, len(rungs) - MOST_RUNGS)]
-        yield np.flatnonzero(codes == code), tuple(j for j in rungs if j not in spare)
+        yield int(code), np.flatnonzero(codes == code), tuple(j for j in rungs if j not in spare)
 
 
 def _forecasts(

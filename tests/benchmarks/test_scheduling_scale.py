@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from benchmarks.scheduling_scale.run import TARGETS, held, main
 from benchmarks.scheduling_scale.state import MEDIANS, campaign, fresh
 from sciagent.campaign.money import Purse
 from sciagent.campaign.pricing import Pricing
+from sciagent.scheduling import looking
+from sciagent.scheduling.outlook import groups
 from sciagent.scheduling.rules import priced
 from sciagent.store.ledger import Ledger
 
@@ -50,7 +53,7 @@ def test_features_come_at_most_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch
 
 
 def test_between_fits_only_those_near_the_top_and_the_new_ones_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(priced, "AHEAD", 200)
+    monkeypatch.setattr(looking, "AHEAD", 200)
     state = campaign(N)
     board, rule = state.board, state.priced
     state.buy(rule.choose(board, state.left))
@@ -66,6 +69,39 @@ def test_between_fits_only_those_near_the_top_and_the_new_ones_are_looked_at(mon
     rule.choose(board, state.left)
     assert not np.isnan(rule.index[-50:]).any()
     assert (np.diff(rule.index[-50:]) >= 0).mean() > 0.9
+
+
+def test_after_a_fit_of_very_many_some_are_looked_at_and_the_same_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    n, top = 10_000, 200
+    state = campaign(n)
+    board, rule = state.board, state.priced
+    state.buy(rule.choose(board, state.left))
+    rule._stack._fitted_at = 0
+    at_all = deepcopy(rule)
+    at_all.choose(board, state.left)
+    assert not np.isnan(at_all.index[board.open]).any()
+    for name, value in {"ALL": 4000, "UPPER": 1200, "DRAWN": 0.2}.items():
+        monkeypatch.setattr(looking, name, value)
+    looked: list[int] = []
+    monkeypatch.setattr(priced, "groups", lambda *given, **more: looked.append(len(given[1])) or groups(*given, **more))
+    rule.choose(board, state.left)
+    assert sum(looked) == pytest.approx(0.2 * n + 1200, rel=0.1)
+    index, others = at_all.index[board.open], rule.index[board.open]
+    chosen = np.argsort(-others)[:top]
+    assert index[chosen].sum() > 0.98 * np.sort(index)[-top:].sum()
+    assert np.abs(np.log(others / index)).mean() < 0.1, "what the rest are worth is guessed"
+    assert rule.price == pytest.approx(at_all.price, rel=0.05)
+
+
+def test_of_many_new_candidates_all_are_looked_at() -> None:
+    rng = np.random.default_rng(0)
+    index = np.full(50_000, np.nan)
+    assert looking.drawn(index, rng).all(), "nothing is known of any"
+    index[:40_000] = 1.0
+    seen = looking.drawn(index, rng)
+    assert seen[40_000:].all()
+    assert seen[:40_000].mean() == pytest.approx(looking.DRAWN, rel=0.1)
+    assert looking.drawn(index[:20_000], rng).all(), "they are not so many"
 
 
 def test_what_a_board_holds_is_little() -> None:

@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,13 @@ from sciagent.scheduling.law.hints import Padded, hinted, made_up
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.outlook import Group, groups
+from sciagent.scheduling.looking import Look, ahead, drawn, first, guessed, promising
+from sciagent.scheduling.outlook import Group, Plans, groups
 from sciagent.scheduling.value import PRICES, solve_price
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
+_Found = tuple[Law, Group]
 
 # a rung is a feature up to this share of the terminal one's cost and, for all candidates, this share of the budget;
 # where it costs more, its worth is first learned
@@ -39,7 +41,6 @@ WARM_UP_SHARE = 0.1  # of the budget, at most
 # spent before the law takes in what it brought: terminal verifications, or a share of what was spent so far
 BATCH, BATCH_SHARE = 8, 0.04
 BATCH_LEFT = 0.125  # of what is left, at most, where that does not buy everything
-AHEAD = 3000  # candidates near the top that are looked at again between fits
 JUDGED = 500  # of the best, that say what a rung brings
 # of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
 LESSONS = 0.03
@@ -77,6 +78,7 @@ class Priced:
     ) -> None:  # fmt: skip
         self.aims, self.budget, self._trusted = aims, budget, trusted
         self._rng = np.random.default_rng(seed)
+        self._looks = np.random.default_rng([seed, 1])  # its own, for the law to hang on nobody who is looked at
         self.truths: tuple[TruthTransform, ...] | None = None
         self._padded = None if similarity is None else Padded(similarity)
         self._stack = Stack(self._padded, self._rng)
@@ -161,10 +163,12 @@ class Priced:
         free = self.free(board)
         paid = [j for j in range(board.costs.shape[1]) if j not in free]
         known = sum(int(board.answered(j).sum()) for j in paid)
-        of = self._worth_a_look(board, self._stack.is_due(known))
+        fitted = self._stack.is_due(known)
         self.laws = self._stack.fit(questions(self.aims, self.truths, scores, errors), known)
-        rung = self._price(board, of, self.laws, left)
-        index = self.index[of]
+        self._grow(board)
+        look, found = self._look(board, fitted)
+        rung = self._price(board, look, found, left)
+        of, index = look.of, self.index[look.of]
         order = np.argsort(-index, kind="stable")
         one = float(np.median(board.costs[of, -1]))
         worth = max(BATCH * one, BATCH_SHARE * board.spent)
@@ -176,26 +180,44 @@ class Priced:
         batch = [Purchase(int(of[i]), int(rung[i]), float(index[i])) for i in order[: max(1, count)]]
         return self._with_lessons(board, batch, paid[:-1])
 
-    def _worth_a_look(self, board: Board, whole: bool) -> Places:
-        """Open candidates to forecast: all where the law is fitted anew; else, for the order changes slowly, those near
-        its top and those that are new to it."""
+    def _grow(self, board: Board) -> None:
+        """Nothing is known of candidates that have arrived."""
         if more := len(board.out) - len(self.index):
             k = board.costs.shape[1]
             self.purchases = np.concatenate([self.purchases.reshape(-1, k), np.zeros((more, k), dtype=np.float32)])
             self.index, self.expected, self.value = (
                 np.concatenate([known, np.full(more, np.nan)]) for known in (self.index, self.expected, self.value)
             )
+
+    def _look(self, board: Board, fitted: bool) -> tuple[Look, list[_Found]]:
+        """What the laws say of open candidates: see `looking`. fitted: the law was fitted anew."""
         of = board.open
-        if whole:
-            return of
-        order = -self.index[of]
-        new = np.isnan(order)
-        order[new] = -np.inf
-        ahead = AHEAD + int(new.sum())
-        if len(of) <= ahead:
-            return of
-        chosen: Places = np.sort(of[np.argpartition(order, ahead)[:ahead]])
-        return chosen
+        if not fitted:
+            look = ahead(of, self.index[of])
+            return look, self._say(board, look.of)
+        seen = drawn(self.index[of], self._looks)
+        plans = [Plans() for _ in self.laws]
+        found = self._say(board, of[seen], plans)
+        if seen.all():
+            return Look(of, True), found
+        guess = guessed(board, of, self.index[of], seen, _mixed(found, int(seen.sum())))
+        chosen, others = promising(guess, seen)
+        more = self._say(board, of[chosen], plans)
+        found += [(law, replace(group, places=group.places + seen.sum())) for law, group in more]
+        rest = ~(seen | chosen)
+        self.index[of[rest]] = guess[rest]
+        order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(chosen)])
+        return Look(of[order], True, others[order]), found
+
+    def _say(self, board: Board, of: Places, plans: Sequence[Plans] | None = None) -> list[_Found]:
+        """plans: by law, that are to be kept, or were."""
+        assert self.truths is not None
+        payoff = self.aims.payoff(self.truths, board.scores)
+        return [
+            (law, group)
+            for law, kept in zip(self.laws, plans or [Plans() for _ in self.laws], strict=True)
+            for group in groups(board, of, self.aims, self.truths, payoff, law.chains, plans=kept)
+        ]
 
     @property
     def is_learnt(self) -> bool:
@@ -238,19 +260,12 @@ class Priced:
             found.append(one)
         return found
 
-    def _price(self, board: Board, of: Places, laws: list[Law], left: float) -> NDArray[np.int64]:
+    def _price(self, board: Board, look: Look, found: list[_Found], left: float) -> NDArray[np.int64]:
         """The rung to buy, (n,); sets price, index, expected payoff and value. The index puts candidates in order; the
         price that the budget affords says what to buy for them."""
-        assert self.truths is not None
-        payoff = self.aims.payoff(self.truths, board.scores)
-        found = [
-            (law, group) for law in laws for group in groups(board, of, self.aims, self.truths, payoff, law.chains)
-        ]
-        heaviest = max(laws, key=lambda law: law.weight)
-        index = np.zeros(len(of))
-        for law, group in found:
-            index[group.places] += law.weight * group.index
-        self.price = self._solved(board, of, index, [group for law, group in found if law is heaviest], left)
+        of, index = look.of, _mixed(found, len(look.of))
+        heaviest = max(self.laws, key=lambda law: law.weight)
+        self.price = self._solved(board, look, index, [group for law, group in found if law is heaviest], left)
         last = board.costs.shape[1] - 1
         rung = np.full(len(of), last)
         expected, value = np.zeros(len(of)), np.zeros(len(of))
@@ -288,21 +303,30 @@ class Priced:
         asked = [j for j in range(board.costs.shape[1] - 1) if j not in deciding and not board.closed[of, j].all()]
         return worth(), {j: worth(j) for j in asked}
 
-    def _solved(self, board: Board, of: Places, index: Array, found: list[Group], left: float) -> float:
+    def _solved(self, board: Board, look: Look, index: Array, found: list[Group], left: float) -> float:
         """The price at which what is left is just spent on all who are open. What those would spend who are far from
-        the top, and are not looked at again, is remembered from when they were."""
-        near = np.ones(len(of), dtype=bool)
-        if len(of) == len(board.open):
-            self._base = float(np.median(board.costs[of, -1]))
-            self._rest = np.zeros(len(PRICES))
-            if len(of) > AHEAD:
-                near[np.argpartition(-index, AHEAD)[AHEAD:]] = False
-                self._rest = self._to_go(found, ~near)
+        the top, and are not looked at again, is remembered from when they were, or others like them."""
+        near = np.ones(len(look.of), dtype=bool)
+        if look.anew:
+            self._base = float(np.median(board.costs[board.open, -1]))
+            near = first(index)
+            self._rest = self._to_go(found, ~near)
+            if look.others is not None:
+                stand = look.others > 0
+                self._rest = self._rest + look.others.max() * self._to_go(found, stand)
         return solve_price(self._rest + self._to_go(found, near), left) / self._base
 
     def _to_go(self, found: list[Group], of: NDArray[np.bool_]) -> Array:
         prices = PRICES / self._base
         return sum((group.to_go(prices, of[group.places]) for group in found), np.zeros(len(PRICES)))
+
+
+def _mixed(found: Sequence[_Found], n: int) -> Array:
+    """(n,) index, the laws' together."""
+    index = np.zeros(n)
+    for law, group in found:
+        index[group.places] += law.weight * group.index
+    return index
 
 
 def _above(board: Board, of: int, j: int) -> bool:
