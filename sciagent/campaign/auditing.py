@@ -72,18 +72,16 @@ class Auditing:
         if not self.share or not priced.is_learnt or not spent > 0:
             return {}
         batch, ids, self._drawn = list(batch), self._market.ids, None
-        picked = {
-            int(ids[one.of]): _rounded(_chance(priced.expected[one.of]))
-            for one in batch
-            if one.rung == self._last and np.isfinite(one.index) and int(ids[one.of]) not in self.log.chosen
-        }
-        news: dict[str, Any] = {"passed": [], "raised": [], "chosen": [list(one) for one in picked.items()]}
+        picked = [one.of for one in batch if one.rung == self._last and np.isfinite(one.index)]
+        chances = zip(ids[picked].tolist(), _rounded(_chances(priced, picked)), strict=True)
+        chosen = {id_: p for id_, p in chances if id_ not in self.log.chosen}
         rows = self._passed_over(priced, {one.of for one in batch})
-        cost = self._cost(rows)
-        named = audits.keys(connection, [int(ids[row]) for row in rows])
-        drawn = lots(self._built.spec.seed, [named[int(ids[row])] for row in rows])
-        for row, c, lot in zip(rows, cost, drawn, strict=True):
-            news["passed"].append([int(ids[row]), _rounded(_chance(priced.expected[row])), _rounded(c), float(lot)])
+        mine, named = ids[rows].tolist(), audits.keys(connection, ids[rows].tolist())
+        drawn = lots(self._built.spec.seed, [named[id_] for id_ in mine]).tolist()
+        passed = zip(mine, _rounded(_chances(priced, rows)), _rounded(self._cost(rows)), drawn, strict=True)
+        news: dict[str, Any] = {
+            "passed": [list(one) for one in passed], "raised": [], "chosen": [list(one) for one in chosen.items()]
+        }  # fmt: skip
         before = len(self.log.ids)
         self.log.add(news)
         self._members.update(self.log.ids[before:])
@@ -121,10 +119,12 @@ class Auditing:
         rows = rows[(priced.index[rows] < priced.price) & ~board.closed[rows, self._last]]
         for j in self._path[:-1]:  # without its answer nobody is a hit, and where it was passed over none comes
             rows = rows[~board.closed[rows, j] | board.answered(j)[rows]]
-        ids, known = self._market.ids, self._market.known
-        return [
-            int(row) for row in rows if row not in wanted and row not in known and int(ids[row]) not in self._members
-        ]
+        of, known, members = (
+            zip(rows.tolist(), self._market.ids[rows].tolist(), strict=True),
+            self._market.known,
+            self._members,
+        )
+        return [row for row, id_ in of if id_ not in members and row not in wanted and row not in known]
 
     def _cost(self, rows: list[int]) -> Array:
         """Of the way to the end."""
@@ -140,7 +140,12 @@ class Auditing:
         budget = self.share * spent
         now = np.minimum(propensities(np.array(self.log.p), np.array(self.log.cost), budget, was), 1.0)
         rises = (now > STEP * was) | ((now == 1) & (was < 1))
-        return [[int(place), max(_rounded(now[place]), float(was[place]))] for place in np.flatnonzero(rises)]
+        return [
+            [place, max(new, old)]
+            for place, new, old in zip(
+                np.flatnonzero(rises).tolist(), _rounded(now[rises]), was[rises].tolist(), strict=True
+            )
+        ]
 
     def _outlay(self, connection: Connection) -> float:
         """Cost of the jobs of the audit."""
@@ -159,10 +164,11 @@ class Auditing:
         return np.array([self._rows[id_] for id_ in ids], dtype=np.intp)
 
 
-def _chance(expected: float) -> float:
-    """The payoff of a verification as a chance: what it is where hits are counted."""
-    return min(max(float(expected), 0.0), 1.0)
+def _chances(priced: Priced, rows: list[int]) -> Array:
+    """(n,) the payoff of a verification as a chance: what it is where hits are counted."""
+    found: Array = np.clip(priced.expected[rows], 0.0, 1.0)
+    return found
 
 
-def _rounded(value: float) -> float:
-    return float(f"{float(value):.{DIGITS}g}")
+def _rounded(values: Array) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from sqlalchemy.engine import Connection
 
@@ -50,7 +49,7 @@ def collect(
         kills = jobs.kills_of(connection, died) if died else {}
         cancel = jobs.to_be_cancelled(connection, ids)
         ended = [
-            _Ended(ticket, result, kills.get(id_, 0) + 1, id_ in killed, id_ in cancel)
+            _ended(ticket, result, kills.get(id_, 0) + 1, id_ in killed, id_ in cancel)
             for id_, (ticket, result) in zip(ids, pairs, strict=True)
         ]
         mine = leases.finish_many(connection, [one.job_end for one in ended])
@@ -74,14 +73,16 @@ def collect(
 
 @dataclass(frozen=True)
 class _Ended:
-    """A job that came back. kills: how many workers it has killed, should this have been one. killed: by us.
-    cancelled: a person wants it to be ended."""
+    """A job that came back, and what becomes of it and of its attempt. kills: how many workers it has killed, should
+    this have been one. counts: whether this is held against it. cost: see `_cost`."""
 
     ticket: Ticket
     result: HostResult
+    state: JobState
+    attempt_state: AttemptState
     kills: int
-    killed: bool
-    cancelled: bool
+    counts: bool
+    cost: Cost
 
     @property
     def job_id(self) -> int:
@@ -91,22 +92,13 @@ class _Ended:
     def outcome(self) -> Outcome:
         return self.result.finding.outcome
 
-    @cached_property
-    def _states(self) -> tuple[JobState, AttemptState]:
-        return states_of(self.result.finding, self.kills, self.killed, self.cancelled)
-
-    @property
-    def state(self) -> JobState:
-        return self._states[0]
-
     @property
     def job_end(self) -> JobEnd:
-        killed = self.outcome in TRIED_AGAIN and not (self.killed or self.cancelled)
-        return JobEnd(self.ticket.claim, self.state, self.outcome, kills=int(killed))
+        return JobEnd(self.ticket.claim, self.state, self.outcome, int(self.counts))
 
     def attempt_end(self, mine: bool) -> AttemptEnd:
         finding = self.result.finding
-        state = self._states[1] if mine else AttemptState.STALE
+        state = self.attempt_state if mine else AttemptState.STALE
         return AttemptEnd(
             self.ticket.claim.attempt_id, state, self.cost, self.result.wall_seconds, finding.outcome,
             finding.reason, finding.detail,
@@ -114,15 +106,6 @@ class _Ended:
 
     def bill(self, campaign_id: int) -> Bill:
         return Bill(campaign_id, self.ticket.rung.id, self.ticket.claim.attempt_id, self.cost)
-
-    @cached_property
-    def cost(self) -> Cost:
-        """What was measured; and, of a job that came to an end, what nobody measures: as it was counted or declared. Of
-        one that was cancelled at least the time that went by."""
-        if self.outcome is Outcome.LOST:
-            passed = self.result.wall_seconds if self.cancelled else 0.0
-            return self.result.cost or Cost(core_seconds=max(0.0, passed))
-        return self.result.cost + unmeasured(self.ticket.declared or {}, self.result.finding.spent)
 
     def found(self, artifacts: tuple[tuple[str, str, int, str], ...]) -> Result:
         one = self.ticket
@@ -139,6 +122,22 @@ class _Ended:
         return Settling(
             one.candidate_id, one.rung.rules.position, finding, gave_up, said.get(one.claim.attempt_id)
         )  # fmt: skip
+
+
+def _ended(ticket: Ticket, result: HostResult, kills: int, killed: bool, cancelled: bool) -> _Ended:
+    """killed: by us. cancelled: a person wants it to be ended."""
+    state, attempt_state = states_of(result.finding, kills, killed, cancelled)
+    counts = result.finding.outcome in TRIED_AGAIN and not (killed or cancelled)
+    return _Ended(ticket, result, state, attempt_state, kills, counts, _cost(ticket, result, cancelled))
+
+
+def _cost(ticket: Ticket, result: HostResult, cancelled: bool) -> Cost:
+    """What was measured; and, of a job that came to an end, what nobody measures: as it was counted or declared. Of
+    one that was cancelled at least the time that went by."""
+    if result.finding.outcome is Outcome.LOST:
+        passed = result.wall_seconds if cancelled else 0.0
+        return result.cost or Cost(core_seconds=max(0.0, passed))
+    return result.cost + unmeasured(ticket.declared or {}, result.finding.spent)
 
 
 def settle_cancelled(connection: Connection, built: Built, job_ids: Iterable[int]) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -20,7 +19,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
 from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
 from sciagent.domain.states import AttemptState, Standing
-from sciagent.execution.checkpoints import adopt, home_of
+from sciagent.execution.checkpoints import folders_of
 from sciagent.store import candidates, directives, evidence, jobs, leases, offers, reservations, standings
 from sciagent.store import tables as t
 from sciagent.store.audits import AUDIT
@@ -49,8 +48,7 @@ class Ticket:
     ahead: bool = False
 
 
-@dataclass(frozen=True)
-class _Started:
+class _Started(NamedTuple):
     """What becomes a ticket once there is a job."""
 
     choice: Choice
@@ -129,10 +127,11 @@ def promote(
             continue
         declared = rung.declared(loaded[choice.id])
         reservation = rung.reserves(declared)
-        if not purse.fits(reservation):
+        # who has room for many has room for one
+        ample = rung.cost_model.learnt and purse.fits({r: MARGIN * amount for r, amount in reservation.items()})
+        if not ample and not purse.fits(reservation):
             done.blocked = True
             continue
-        ample = rung.cost_model.learnt and purse.fits({r: MARGIN * amount for r, amount in reservation.items()})
         group = places.find(choice.position, ample)
         if group is None:
             if places.is_full:
@@ -297,17 +296,9 @@ def request_of(built: Built, tickets: Sequence[Ticket]) -> Request:
     """One process for jobs of one rung; each is verified as if it were alone."""
     rung = tickets[0].rung
     v = rung.verifier
-    checkpoints = tuple(
-        adopt(home, one.claim.fence) for home, one in zip(homes_of(built, tickets), tickets, strict=True)
-    )
+    checkpoints = folders_of(built.scratch(), ((one.key.hash, one.claim.fence) for one in tickets))
     batch = tuple(one.candidate for one in tickets)
     return Request(v.name, v.request_settings, batch, rung.limits, checkpoints=checkpoints, apart=len(tickets) > 1)
-
-
-def homes_of(built: Built, tickets: Sequence[Ticket]) -> list[Path]:
-    """Where all attempts under their keys leave what can be gone on from."""
-    scratch = built.scratch()
-    return [home_of(scratch, one.key.hash) for one in tickets]
 
 
 _Decided = tuple[Choice, str, str, int | None]  # choice, action, why, evidence reused
@@ -321,7 +312,7 @@ def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -
             "action": action, "chooser": _chooser(built, choice), "why": why, "watermark": watermark,
             "index": choice.index, "propensity": choice.propensity, "evidence_id": evidence_id, "at": now,
             "law_version": choice.law,
-            "price": None if choice.price is None else dict(choice.price),
+            "price": choice.price,
         }
         for choice, action, why, evidence_id in decided
     ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sciagent.domain.directives import Word
 from sciagent.domain.evidence import Measured
@@ -29,15 +30,13 @@ class RungRules:
     forgives: bool = False
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(NamedTuple):
     verdict: Verdict
     reason: Reason | None = None
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What one rung said of a candidate, judged. `measured` is empty unless the outcome is ok."""
 
     position: int

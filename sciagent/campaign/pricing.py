@@ -96,6 +96,7 @@ class Pricing:
             self._queue.clear()
         waits: list[Purchase] = []
         left = self._left(purse)
+        price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None  # one object for all
         for audit in () if features_only else self._audit.due(connection, self._spent(purse)):
             one = audit.purchase
             cost = float(self.market.board.costs[one.of, one.rung])
@@ -119,7 +120,7 @@ class Pricing:
                 continue
             left -= cost
             taken.add(id_)
-            found.append(self._choice(one))
+            found.append(self._choice(one, price))
         self._queue.extendleft(reversed(waits))
         return found
 
@@ -317,7 +318,7 @@ class Pricing:
             for row in rows
         ]
 
-    def _choice(self, one: Purchase) -> Choice:
+    def _choice(self, one: Purchase, price: dict[str, float] | None) -> Choice:
         position, label = self._reading.paid[one.rung], self._built.rungs[self._reading.paid[one.rung]].spec.rung
         index = min(one.index, FIRST)
         if math.isinf(one.index):
@@ -327,7 +328,6 @@ class Pricing:
             )  # fmt: skip
         else:
             why = self._reason(one, label)
-        price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None
         return Choice(int(self.market.ids[one.of]), position, index, why=why, law=self.law_version, price=price)
 
     def _audited(self, one: Audit) -> Choice:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
@@ -21,8 +20,7 @@ from sciagent.store.evidence import NewEvidence, Recorded
 from sciagent.verification.host import HostResult
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """What the host brought back of one candidate, with the artifacts already in the store. declared: what it was
     expected to cost, None where the verifier could not say."""
 
@@ -92,8 +90,7 @@ def _answers(connection: Connection, built: Built, promoted_to: Mapping[int, int
     return answers
 
 
-@dataclass(frozen=True)
-class Settling:
+class Settling(NamedTuple):
     """A candidate of which rung `position` has answered. failed: a result that is no evidence (a limit was hit).
     gave_up: what to say if the rung will not be tried again. said: the answer, where this transaction has recorded it;
     else it is looked for."""
@@ -129,9 +126,8 @@ def _answers_up_to(connection: Connection, built: Built, settlings: Sequence[Set
         here = [one for one in settlings if one.position >= position]
         in_hand = {one.candidate_id: one.said for one in here if one.position == position and one.said is not None}
         asked = [one.candidate_id for one in here if one.candidate_id not in in_hand]
-        for id_, one in (
-            in_hand | evidence.find_reusable(connection, asked, v.name, v.version, v.settings_hash)
-        ).items():
+        found = evidence.find_reusable(connection, asked, v.name, v.version, v.settings_hash) if asked else {}
+        for id_, one in (in_hand | found).items():
             answers[id_].append(answer_of(rung, one))
     return answers
 

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 
 WEEK = 7 * 86400.0  # seconds
 GRAIN = 60.0  # seconds; what is booked so close together leaves the window together, with the last of it
@@ -45,7 +46,7 @@ class Limits:
         if both := sorted(set(self.stocks) & set(self.rates)):
             raise ValueError(f"{both[0]} is both a stock and a rate")
 
-    @property
+    @cached_property
     def amounts(self) -> Mapping[str, float]:
         """Stocks and rates."""
         return {**self.stocks, **self.rates}
@@ -136,7 +137,10 @@ class Budget:
     def fits(self, reservation: Mapping[str, float]) -> bool:
         """Whether spent + reserved + this stays within the limit of all it takes, and a job of that length within the
         wall time."""
-        return self._fits_clock(reservation) and not any(self._short(r, reservation) for r in self._limits.amounts)
+        for r in self._limits.amounts:
+            if self._short(r, reservation):
+                return False
+        return self._fits_clock(reservation)
 
     def reserve(self, position: int, reservation: Mapping[str, float]) -> None:
         """A job of the rung starts."""

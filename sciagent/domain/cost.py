@@ -24,13 +24,14 @@ class Cost(Mapping[str, float]):
     __slots__ = ("_amounts",)
 
     def __init__(self, amounts: Mapping[str, float] | None = None, /, **more: float) -> None:
-        merged = {**(amounts or {}), **more}
+        merged = {**amounts, **more} if amounts else more
         for resource, amount in merged.items():
             if resource not in RESOURCE_UNITS:
                 raise ValueError(f"unknown resource {resource!r}; known: {', '.join(RESOURCE_UNITS)}")
             if not math.isfinite(amount) or amount < 0:
                 raise ValueError(f"cost {resource} = {amount!r} is not a finite, non-negative number")
-        self._amounts = {k: float(v) for k, v in sorted(merged.items()) if v}
+        ordered = sorted(merged.items()) if len(merged) > 1 else merged.items()
+        self._amounts = {k: float(v) for k, v in ordered if v}
 
     def __getitem__(self, resource: str) -> float:
         return self._amounts[resource]

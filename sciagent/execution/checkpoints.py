@@ -4,12 +4,13 @@ last one's. A worker that was thought dead and goes on writing spoils nobody's f
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from sciagent.store.artifacts import ArtifactStore
 from sciagent.verification.scratch import remove_folder
 
-_OF = "fence-"
+_HOMES, _OF = "checkpoints", "fence-"
 
 
 def scratch_of(artifacts: ArtifactStore) -> Path:
@@ -20,13 +21,21 @@ def scratch_of(artifacts: ArtifactStore) -> Path:
 
 def home_of(scratch: Path, evidence_key: str) -> Path:
     """What all attempts under this key have left."""
-    return scratch / "checkpoints" / evidence_key
+    return scratch / _HOMES / evidence_key
 
 
 def left_in(scratch: Path) -> set[str]:
     """The keys under which anything was left."""
-    homes = scratch / "checkpoints"
+    homes = scratch / _HOMES
     return {home.name for home in homes.iterdir()} if homes.is_dir() else set()
+
+
+def folders_of(scratch: Path, attempts: Iterable[tuple[str, int]]) -> tuple[Path, ...]:
+    """Those of attempts by evidence key and fence. Where nobody has left anything yet there is nothing to look for."""
+    homes = scratch / _HOMES
+    if homes.is_dir():
+        return tuple(adopt(homes / key, fence) for key, fence in attempts)
+    return tuple(homes.joinpath(key, f"{_OF}{fence}") for key, fence in attempts)
 
 
 def adopt(home: Path, fence: int) -> Path:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.execution.checkpoints import adopt, home_of, scratch_of
+from sciagent.execution.checkpoints import folders_of, home_of, scratch_of
 from sciagent.execution.completing import Done, Written, complete, store_files
 from sciagent.execution.keeper import Held, Keeper
 from sciagent.execution.orders import CannotError, Order, Tasks
@@ -135,7 +135,7 @@ class Runner:
     def _verify(self, orders: list[Order]) -> list[HostResult]:
         assert self._worker is not None
         task, scratch = orders[0].task, scratch_of(self._ledger.artifacts)
-        folders = tuple(adopt(home_of(scratch, one.key.hash), one.claim.fence) for one in orders)
+        folders = folders_of(scratch, ((one.key.hash, one.claim.fence) for one in orders))
         request = Request(
             task.verifier.name, task.settings, tuple(one.candidate for one in orders), task.limits,
             replicate=orders[0].key.replicate, checkpoints=folders, apart=len(orders) > 1,

@@ -78,8 +78,8 @@ def guessed(board: Board, of: Places, before: Array, seen: Mask, now: Array) -> 
         kind = kind[before[kind] > 0]
         some = kind[seen[kind] & (known[kind] > 0)] if len(kind) else kind
         some = some[:: max(1, len(some) // FITTED)]
-        columns: Mask = ~np.isnan(board.scores[of[some]]).any(axis=0)
-        open_: Mask = ~board.closed[of[some]].any(axis=0)
+        columns: Mask = np.all(~np.isnan(board.scores[of[some]]), axis=0)
+        open_: Mask = np.all(~board.closed[of[some]], axis=0)
         if len(some) < EACH * (3 + 2 * (columns.sum() + open_.sum())):
             continue
         x = _told(board, of[some], before[some], columns, open_)

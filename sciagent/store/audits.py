@@ -36,12 +36,12 @@ class Log:
 
     def add(self, news: Mapping[str, Any]) -> None:
         """news: as a row of `law` has it: `passed`, `raised` (place, pi), `chosen`."""
-        for id_, p, cost, lot in news["passed"]:
-            self.ids.append(int(id_))
-            self.p.append(float(p))
-            self.cost.append(float(cost))
-            self.lot.append(float(lot))
-            self.pi.append(0.0)
+        if news["passed"]:
+            ids, *numbers = zip(*news["passed"], strict=True)
+            self.ids += map(int, ids)
+            for known, new in zip((self.p, self.cost, self.lot), numbers, strict=True):
+                known += map(float, new)
+            self.pi += [0.0] * len(ids)
         for place, pi in news["raised"]:
             self.pi[place] = float(pi)
         self.chosen.update({int(id_): float(p) for id_, p in news["chosen"]})
@@ -76,7 +76,7 @@ def keys(connection: Connection, candidate_ids: Sequence[int]) -> dict[int, str]
     found: dict[int, str] = {}
     for some in _chunks(candidate_ids):
         query = sa.select(t.candidate.c.id, t.candidate.c.key).where(among(connection, t.candidate.c.id, some))
-        found.update({int(i): str(key) for i, key in connection.execute(query)})
+        found.update((i, key) for i, key in connection.execute(query).all())
     return found
 
 

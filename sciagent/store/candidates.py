@@ -92,12 +92,11 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     c, found = t.candidate.c, dict[int, Candidate]()
     known = (c.text, c.identity, c.charge, c.multiplicity, c.formula, c.n_atoms, c.inchikey)
     ours = ("molecule", STANDARDISER_VERSION, library())
-    query = sa.select(c.id, c.kind, c.standardiser, c.library, c.payload, *known)
+    query, others = sa.select(c.id, c.kind, c.standardiser, c.library, *known), list[int]()
     for start in range(0, len(ids), CHUNK):
         for (
             id_,
             *origin,
-            payload,
             text,
             identity,
             charge,
@@ -106,11 +105,14 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
             n_atoms,
             inchikey,
         ) in connection.execute(query.where(among(connection, c.id, ids[start : start + CHUNK]))).all():
-            found[id_] = (
-                molecule_from_columns(text, identity, charge, multiplicity, formula, n_atoms, inchikey)
-                if tuple(origin) == ours
-                else candidate_from_payload(origin[0], payload)
-            )
+            if tuple(origin) == ours:
+                found[id_] = molecule_from_columns(text, identity, charge, multiplicity, formula, n_atoms, inchikey)
+            else:
+                others.append(id_)
+    payloads = sa.select(c.id, c.kind, c.payload)
+    for start in range(0, len(others), CHUNK):
+        some = connection.execute(payloads.where(among(connection, c.id, others[start : start + CHUNK]))).all()
+        found.update({id_: candidate_from_payload(kind, payload) for id_, kind, payload in some})
     return found
 
 

@@ -146,6 +146,9 @@ def _checked(one: NewEvidence) -> tuple[Measured, ...]:
 def _as_read(measured: Measured) -> Measured:
     """In the canonical unit, and what the database makes of numbers and texts."""
     q = convert(measured.quantity, properties()[measured.property])
+    plain = q.uncertainty is None and q.as_typed is None and q.n == 1 and q.censoring is Censoring.NONE
+    if plain and q is measured.quantity and type(q.value) is float:
+        return measured  # nearly all
     typed = None if q.as_typed is None else t.storable(q.as_typed)
     uncertainty = None if q.uncertainty is None else float(q.uncertainty)
     made = Quantity(float(q.value), q.unit, uncertainty, Censoring(q.censoring), q.n, typed)

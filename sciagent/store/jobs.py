@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+<<<<<<< HEAD
 from typing import Any
+=======
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+>>>>>>> e47bbf6 (A decision takes less of a driver: rows of the audit at once, folders of attempts, payloads and hashes only where asked for)
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -179,6 +184,238 @@ def prefer(connection: Connection, job_id: int, priority: float) -> None:
     connection.execute(sa.update(t.job).where(j.id == job_id, j.state == JobState.QUEUED).values(priority=priority))
 
 
+<<<<<<< HEAD
+=======
+def gave_up(connection: Connection, campaign_id: int, rung_id: int, candidate_id: int) -> bool:
+    """Whether the rung was tried on the candidate and will not be tried again by itself."""
+    states = {state for _, _, state, _ in of_candidate(connection, campaign_id, candidate_id, [rung_id])}
+    return bool(states & {JobState.FAILED, JobState.QUARANTINED})
+
+
+def claim(connection: Connection, job_id: int, owner: str, lease_seconds: float = LEASE_SECONDS) -> Claim | None:
+    """Take a queued job, or one whose lease ran out; None if somebody else has it or it is over."""
+    return claim_many(connection, [job_id], owner, lease_seconds=lease_seconds).get(job_id)
+
+
+def claim_many(
+    connection: Connection,
+    job_ids: Sequence[int],
+    owner: str,
+    *,
+    state: AttemptState = AttemptState.RUNNING,
+    lease_seconds: float = LEASE_SECONDS,
+) -> dict[int, Claim]:
+    """{job id: claim} of those that could be taken. state: `running`, or `claimed` for what will wait in a pool."""
+    now = db_now(connection)
+    j, taken = t.job.c, list[Any]()
+    free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state.in_(_LIVE), j.lease_until < now))
+    for start in range(0, len(job_ids), CHUNK):
+        taken += connection.execute(
+            sa.update(t.job)
+            .where(among(connection, j.id, job_ids[start : start + CHUNK]), free, sa.not_(j.cancel_requested))
+            .values(
+                state=JobState.RUNNING, lease_owner=owner, lease_until=now + timedelta(seconds=lease_seconds),
+                fence=j.fence + 1, attempts=j.attempts + 1, updated_at=now,
+            )
+            .returning(j.id, j.fence, j.campaign_id, j.rung_id)
+        ).all()  # fmt: skip
+    return _attempt(connection, [tuple(one) for one in taken], owner, state, now)
+
+
+def _attempt(
+    connection: Connection, taken: Sequence[tuple[int, ...]], owner: str, state: AttemptState, now: datetime
+) -> dict[int, Claim]:  # fmt: skip
+    """A live attempt of each job. taken: (job id, fence, campaign id, rung id)."""
+    nothing = dict[str, float]()
+    ids = take_ids(connection, t.attempt, len(taken)) if taken else []
+    rows = [
+        {
+            "id": id_, "campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence, "owner": owner,
+            "state": state, "n_candidates": 1, "cost": nothing, "started_at": now, "heartbeat_at": now,
+        }
+        for id_, (job_id, fence, campaign_id, rung_id) in zip(ids, taken, strict=True)
+    ]  # fmt: skip
+    execute_many(connection, t.attempt, rows)
+    return {job_id: Claim(job_id, id_, fence) for id_, (job_id, fence, *_) in zip(ids, taken, strict=True)}
+
+
+def begun(connection: Connection, claims: Sequence[Claim]) -> None:
+    """A worker has taken up jobs that were claimed ahead."""
+    now = db_now(connection)
+    connection.execute(
+        sa.update(t.attempt)
+        .where(t.attempt.c.id.in_([one.attempt_id for one in claims]), t.attempt.c.state == AttemptState.CLAIMED)
+        .values(state=AttemptState.RUNNING, started_at=now, heartbeat_at=now)
+    )
+
+
+def give_back(connection: Connection, claims: Sequence[Claim]) -> set[int]:
+    """Jobs that were claimed ahead and no worker has taken up are queued again, as if nothing had been; returns the ids
+    of those that are cancelled instead, because a person asked for it."""
+    end_attempts(connection, [AttemptEnd(one.attempt_id, AttemptState.CANCELLED, {}, 0.0) for one in claims])
+    return {one.job_id for one in claims if take_back(connection, one.job_id, one.fence)}
+
+
+def begin_attempt(
+    connection: Connection, owner: str, *, campaign_id: int | None, rung_id: int | None, job_id: int | None = None,
+    fence: int = 0, n_candidates: int = 1,
+) -> int:  # fmt: skip
+    now = db_now(connection)
+    values: dict[str, Any] = {
+        "campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence, "owner": owner,
+        "state": AttemptState.RUNNING, "n_candidates": n_candidates, "cost": {}, "started_at": now, "heartbeat_at": now,
+    }  # fmt: skip
+    return int(connection.execute(sa.insert(t.attempt).values(values).returning(t.attempt.c.id)).scalar_one())
+
+
+def end_attempt(
+    connection: Connection,
+    attempt_id: int,
+    state: AttemptState,
+    *,
+    cost: Mapping[str, float],
+    wall_seconds: float | None,
+    outcome: str | None = None,
+    reason: str | None = None,
+    detail: str = "",
+) -> None:
+    """One attempt, as `end_attempts` ends it."""
+    end_attempts(connection, [AttemptEnd(attempt_id, state, cost, wall_seconds, outcome, reason, detail)])
+
+
+@dataclass(frozen=True)
+class AttemptEnd:
+    """What became of an attempt. wall_seconds: None where nobody knows."""
+
+    attempt_id: int
+    state: AttemptState
+    cost: Mapping[str, float]
+    wall_seconds: float | None
+    outcome: str | None = None
+    reason: str | None = None
+    detail: str = ""
+
+
+def end_attempts(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
+    """Raises ValueError for an end that the state of the attempt does not allow."""
+    a = t.attempt.c
+    query = sa.select(a.id, a.state).where(among(connection, a.id, [one.attempt_id for one in ends]))
+    states = {str(state): state for state in AttemptState}
+    old = {int(id_): states[state] for id_, state in connection.execute(query).all()}
+    for before, after in {(old[one.attempt_id], one.state) for one in ends}:
+        check_transition(ATTEMPT_TRANSITIONS, before, after)
+    now = db_now(connection)
+    rows = [
+        {
+            "of": one.attempt_id, "state": one.state, "cost": dict(one.cost), "wall_seconds": one.wall_seconds,
+            "outcome": one.outcome, "reason": one.reason, "detail": one.detail[:4000], "ended_at": now,
+        }
+        for one in ends
+    ]  # fmt: skip
+    execute_many(connection, _END, rows)
+
+
+def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: float = LEASE_SECONDS) -> list[Claim]:
+    """Extend the leases; returns the claims that were lost or whose job is to be cancelled."""
+    now = db_now(connection)
+    j = t.job.c
+    lost = []
+    for one in claims:
+        changed = connection.execute(
+            sa.update(t.job)
+            .where(j.id == one.job_id, j.fence == one.fence, j.state.in_(_LIVE), sa.not_(j.cancel_requested))
+            .values(lease_until=now + timedelta(seconds=lease_seconds))
+        )
+        if changed.rowcount == 1:
+            connection.execute(sa.update(t.attempt).where(t.attempt.c.id == one.attempt_id).values(heartbeat_at=now))
+        else:
+            lost.append(one)
+    return lost
+
+
+def finish(connection: Connection, one: Claim, state: JobState, outcome: str, *, kills: int = 0) -> bool:
+    """End the job under its fence; False if another attempt has taken over (the caller's result is stale)."""
+    return one.job_id in finish_many(connection, [JobEnd(one, state, outcome, kills)])
+
+
+class JobEnd(NamedTuple):
+    """What became of a job under a claim. kills: how many workers this attempt has killed, 0 or 1."""
+
+    claim: Claim
+    state: JobState
+    outcome: str
+    kills: int = 0
+
+
+def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
+    """End jobs under their fences; returns the ids of those that were still the caller's."""
+    j = t.job.c
+    query = sa.select(j.id, j.fence).where(
+        among(connection, j.id, [one.claim.job_id for one in ends]), j.state.in_(_LIVE)
+    )
+    live = {int(id_): fence for id_, fence in connection.execute(query.with_for_update()).all()}
+    mine = [one for one in ends if live.get(one.claim.job_id) == one.claim.fence]
+    now = db_now(connection)
+    alike: dict[tuple[JobState, str, int], list[int]] = {}
+    for one in mine:
+        alike.setdefault((one.state, one.outcome, one.kills), []).append(one.claim.job_id)
+    for (state, outcome, kills), ids in alike.items():
+        values = {"state": state, "outcome": outcome, "kills": j.kills + kills, "updated_at": now}
+        nobody = {"lease_owner": None, "lease_until": None, "external": None, "cancel_requested": False}
+        changed = sa.update(t.job).values(**values, **nobody)
+        for start in range(0, len(ids), CHUNK):
+            connection.execute(changed.where(among(connection, j.id, ids[start : start + CHUNK])))
+    release_reservations(connection, [one.claim.job_id for one in mine if one.state is not JobState.QUEUED])
+    return {one.claim.job_id for one in mine}
+
+
+def to_be_cancelled(connection: Connection, job_ids: Sequence[int]) -> set[int]:
+    """Those of these jobs that a person wants to be ended."""
+    j = t.job.c
+    query = sa.select(j.id).where(among(connection, j.id, job_ids), j.cancel_requested)
+    return {int(one) for one in connection.execute(query).scalars()}
+
+
+def kills_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
+    """How many workers each job has killed."""
+    query = sa.select(t.job.c.id, t.job.c.kills).where(among(connection, t.job.c.id, job_ids))
+    return {int(id_): int(kills) for id_, kills in connection.execute(query).all()}
+
+
+def orphans(connection: Connection, campaign_id: int, owner: str) -> list[Any]:
+    """Live attempts of the campaign that belong to other drivers than `owner`; who asks holds the driver lease:
+    (id, job id, fence, rung id, state, started at, last heartbeat)."""
+    a = t.attempt.c
+    query = (
+        sa.select(a.id, a.job_id, a.fence, a.rung_id, a.state, a.started_at, a.heartbeat_at)
+        .select_from(t.attempt.outerjoin(t.job, t.job.c.id == a.job_id))
+        .where(
+            a.campaign_id == campaign_id, a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING]), a.owner != owner,
+            t.job.c.queue.is_(None),  # what workers hold is theirs for as long as their leases run
+        )
+    )  # fmt: skip
+    return list(connection.execute(query))
+
+
+def take_back(connection: Connection, job_id: int, fence: int) -> bool:
+    """The job of an attempt whose driver died waits for a worker again; True if it is cancelled instead, because a
+    person asked for it."""
+    j = t.job.c
+    state = sa.case((j.cancel_requested, JobState.CANCELLED), else_=JobState.QUEUED)
+    changed = connection.execute(
+        sa.update(t.job)
+        .where(j.id == job_id, j.fence == fence, j.state == JobState.RUNNING)
+        .values(
+            state=state, cancel_requested=False, lease_owner=None, lease_until=None, updated_at=db_now(connection)
+        )
+        .returning(j.state)
+    ).scalar_one_or_none()  # fmt: skip
+    if changed == JobState.CANCELLED:
+        release_reservation(connection, job_id)
+    return changed == JobState.CANCELLED
+
+
+>>>>>>> e47bbf6 (A decision takes less of a driver: rows of the audit at once, folders of attempts, payloads and hashes only where asked for)
 def queued(connection: Connection, campaign_id: int) -> list[Any]:
     """Jobs that were decided and wait for their driver, not for workers elsewhere: (job id, candidate id, rung id,
     replicate, priority), most urgent first."""
@@ -211,3 +448,144 @@ def any_offered(connection: Connection, queue: str) -> bool:
     j = t.job.c
     query = sa.select(j.id).where(j.queue == queue, j.state == JobState.QUEUED).limit(1)
     return connection.execute(query).first() is not None
+<<<<<<< HEAD
+=======
+
+
+def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Sequence[str]) -> list[int]:
+    """Failed jobs of a rung that ended in one of these outcomes wait for a worker again; returns their candidates."""
+    j = t.job.c
+    changed = connection.execute(
+        sa.update(t.job)
+        .where(
+            j.campaign_id == campaign_id,
+            j.rung_id == rung_id,
+            j.state == JobState.FAILED,
+            j.outcome.in_(outcomes),
+        )
+        .values(state=JobState.QUEUED, outcome=None, queue=None, updated_at=db_now(connection))
+        .returning(j.candidate_id)
+    )
+    return [int(i) for i in changed.scalars()]
+
+
+def _by_resource(amounts: Mapping[str, float], **columns: Any) -> list[dict[str, Any]]:
+    """A row for each resource."""
+    return [columns | {"resource": resource, "amount": amount} for resource, amount in amounts.items()]
+
+
+def reserve(connection: Connection, campaign_id: int, job_id: int, amounts: Mapping[str, float]) -> None:
+    reserve_many(connection, campaign_id, {job_id: amounts})
+
+
+def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, Mapping[str, float]]) -> None:
+    """Hold what each job is expected to cost at most, until it ends."""
+    now = db_now(connection)
+    rows = [
+        row
+        for job_id, amounts in by_job.items()
+        for row in _by_resource(amounts, campaign_id=campaign_id, job_id=job_id, at=now)
+    ]
+    execute_many(connection, t.reservation, rows)
+
+
+def release_reservation(connection: Connection, job_id: int) -> None:
+    release_reservations(connection, [job_id])
+
+
+def release_reservations(connection: Connection, job_ids: Sequence[int]) -> None:
+    r = t.reservation.c
+    if job_ids:
+        connection.execute(
+            sa.update(t.reservation)
+            .where(among(connection, r.job_id, job_ids), r.released_at.is_(None))
+            .values(released_at=db_now(connection))
+        )
+
+
+def reserved(connection: Connection, campaign_id: int) -> dict[str, float]:
+    r = t.reservation.c
+    query = sa.select(r.resource, sa.func.sum(r.amount)).where(r.campaign_id == campaign_id, r.released_at.is_(None))
+    return {k: float(v) for k, v in connection.execute(query.group_by(r.resource))}
+
+
+def held(connection: Connection, campaign_id: int) -> dict[int, dict[str, float]]:
+    """What is reserved for each job: {job id: {resource: amount}}."""
+    r = t.reservation.c
+    query = sa.select(r.job_id, r.resource, r.amount).where(r.campaign_id == campaign_id, r.released_at.is_(None))
+    found: dict[int, dict[str, float]] = {}
+    for job_id, resource, amount in connection.execute(query):
+        found.setdefault(job_id, {})[resource] = found.get(job_id, {}).get(resource, 0.0) + float(amount)
+    return found
+
+
+class Bill(NamedTuple):
+    """What an attempt cost."""
+
+    campaign_id: int
+    rung_id: int | None
+    attempt_id: int | None
+    cost: Mapping[str, float]
+
+
+def book(
+    connection: Connection, campaign_id: int, rung_id: int | None, attempt_id: int | None, cost: Mapping[str, float]
+) -> None:  # fmt: skip
+    """Book what an attempt cost; lost attempts are booked like others."""
+    book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
+
+
+def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
+    now = db_now(connection)
+    rows = [
+        row
+        for one in bills
+        for row in _by_resource(
+            one.cost, campaign_id=one.campaign_id, rung_id=one.rung_id, attempt_id=one.attempt_id, at=now
+        )
+        if row["amount"]
+    ]
+    execute_many(connection, t.spend, rows)
+
+
+class CostSeen(NamedTuple):
+    """What a verification cost against what its verifier declared."""
+
+    verifier: str
+    version: str
+    settings_hash: str
+    candidate_id: int
+    attempt_id: int
+    declared: Mapping[str, float]
+    actual: Mapping[str, float]
+
+
+def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
+    now = db_now(connection)
+    rows = [
+        {**row, "declared": one.declared.get(row["resource"], 0.0)}
+        for one in seen
+        for row in _by_resource(
+            one.actual, verifier=one.verifier, verifier_version=one.version, settings_hash=one.settings_hash,
+            candidate_id=one.candidate_id, attempt_id=one.attempt_id, at=now,
+        )
+    ]  # fmt: skip
+    execute_many(connection, t.cost_observation, rows)
+
+
+def cost_ratios(
+    connection: Connection, verifier: str, version: str, settings_hash: str, last: int = 200
+) -> list[float]:
+    """Observed over declared core-seconds of the last verifications with these settings."""
+    c = t.cost_observation.c
+    query = (
+        sa.select(c.amount, c.declared)
+        .where(
+            c.verifier == verifier, c.verifier_version == version, c.settings_hash == settings_hash,
+            c.resource == "core_seconds",
+        )
+        .order_by(c.id.desc())
+        .limit(last)
+    )  # fmt: skip
+    return [amount / declared for amount, declared in connection.execute(query) if declared > 0]
+>>>>>>> e47bbf6 (A decision takes less of a driver: rows of the audit at once, folders of attempts, payloads and hashes only where asked for)
