@@ -305,18 +305,18 @@ _Decided = tuple[Choice, str, str, int | None]  # choice, action, why, evidence 
 
 
 def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -> None:
-    now, watermark = db_now(connection), evidence.read_watermark(connection)
+    alike = {
+        "campaign_id": built.row.id, "watermark": evidence.read_watermark(connection), "at": db_now(connection)
+    }  # fmt: skip
     rows = [
         {
-            "campaign_id": built.row.id, "candidate_id": choice.id, "rung_id": built.rungs[choice.position].id,
-            "action": action, "chooser": _chooser(built, choice), "why": why, "watermark": watermark,
-            "index": choice.index, "propensity": choice.propensity, "evidence_id": evidence_id, "at": now,
-            "law_version": choice.law,
-            "price": choice.price,
+            "candidate_id": choice.id, "rung_id": built.rungs[choice.position].id, "action": action,
+            "chooser": _chooser(built, choice), "why": why, "index": choice.index, "propensity": choice.propensity,
+            "evidence_id": evidence_id, "law_version": choice.law, "price": choice.price,
         }
         for choice, action, why, evidence_id in decided
     ]  # fmt: skip
-    execute_many(connection, t.decision, rows)
+    execute_many(connection, t.decision, rows, alike)
 
 
 def _chooser(built: Built, choice: Choice) -> str:

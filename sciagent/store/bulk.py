@@ -8,22 +8,28 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 CHUNK = 5000  # rows or values a statement
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def execute_many(connection: Connection, what: sa.Table | sa.Update, rows: Sequence[Mapping[str, Any]]) -> None:
+def execute_many(
+    connection: Connection, what: sa.Table | sa.Update, rows: Sequence[Mapping[str, Any]],
+    alike: Mapping[str, Any] = NOTHING,
+) -> None:  # fmt: skip
     """Insert rows into a table, or update one by rows. rows: each with the same names, those of columns or of
-    `bindparam`s; a column that is left out gets the database's default, not one of Python's. An update that is asked
-    for again and again is kept by who asks: how it is written is remembered by the object."""
+    `bindparam`s. alike: what is the same in all of them, and not in the rows. A column that is left out gets the
+    database's default, not one of Python's. An update that is asked for again and again is kept by who asks: how it is
+    written is remembered by the object."""
     if not rows:
         return
-    plan = _plan(what, connection.dialect, tuple(rows[0]))
-    columns = [_column(parameter, rows) for parameter in plan.parameters]
+    plan = _plan(what, connection.dialect, (*rows[0], *alike))
+    columns = [_column(parameter, rows, alike) for parameter in plan.parameters]
     if plan.named and isinstance(what, sa.Table):
         _insert_in_blocks(connection, plan, list(zip(*columns, strict=True)))
     elif plan.named:
@@ -97,11 +103,13 @@ def _plan(what: sa.Table | sa.Update, dialect: sa.Dialect, names: tuple[str, ...
     return _Plan(str(compiled), tuple(parameters), () if dialect.positional else order)
 
 
-def _column(parameter: _Parameter, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _column(parameter: _Parameter, rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any]) -> list[Any]:
     """A parameter of each row."""
     key, convert = parameter.key, parameter.convert
     if key is None:
         return [parameter.constant] * len(rows)
+    if key in alike:
+        return [convert(alike[key]) if convert else alike[key]] * len(rows)
     if convert is None:
         return [row[key] for row in rows]
     found, before, made = [], object(), None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -159,11 +158,10 @@ def _record(
     connection: Connection, new: Sequence[NewEvidence], said: Sequence[tuple[Measured, ...]]
 ) -> list[Recorded]:  # fmt: skip
     """One statement a table."""
-    now = db_now(connection)
     first = next_watermark(connection, len(new)) - len(new) + 1
     ids = take_ids(connection, t.evidence, len(new))
-    rows = [_row(id_, one, first + i, now) for i, (id_, one) in enumerate(zip(ids, new, strict=True))]
-    execute_many(connection, t.evidence, rows)
+    rows = [_row(id_, one, first + i) for i, (id_, one) in enumerate(zip(ids, new, strict=True))]
+    execute_many(connection, t.evidence, rows, {"at": db_now(connection)})
     named = {m.property for mine in said for m in mine}
     at = {m.level for mine in said for m in mine}
     property_ids = {name: property_id(connection, name) for name in sorted(named)}
@@ -189,7 +187,7 @@ def _record(
     ]  # fmt: skip
 
 
-def _row(id_: int, one: NewEvidence, watermark: int, now: datetime) -> dict[str, Any]:
+def _row(id_: int, one: NewEvidence, watermark: int) -> dict[str, Any]:
     finding, key = one.finding, one.key
     return {
         "id": id_,
@@ -214,7 +212,6 @@ def _row(id_: int, one: NewEvidence, watermark: int, now: datetime) -> dict[str,
         "why": one.why,
         "attempt_id": one.attempt_id,
         "watermark": watermark,
-        "at": now,
     }
 
 

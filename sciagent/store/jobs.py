@@ -79,7 +79,7 @@ def insert(connection: Connection, new: Sequence[NewJob], alike: Mapping[str, An
     """Rows for jobs that are not in the ledger yet; returns their ids. alike: columns that all of them share."""
     same = {**alike, "updated_at": alike["created_at"], "kills": 0, "cancel_requested": False}
     ids = take_ids(connection, t.job, len(new)) if new else []
-    execute_many(connection, t.job, [{"id": id_, **vars(one), **same} for id_, one in zip(ids, new, strict=True)])
+    execute_many(connection, t.job, [{"id": id_, **vars(one)} for id_, one in zip(ids, new, strict=True)], same)
     return ids
 
 
@@ -226,16 +226,15 @@ def _attempt(
     connection: Connection, taken: Sequence[tuple[int, ...]], owner: str, state: AttemptState, now: datetime
 ) -> dict[int, Claim]:  # fmt: skip
     """A live attempt of each job. taken: (job id, fence, campaign id, rung id)."""
-    nothing = dict[str, float]()
+    alike = {
+        "owner": owner, "state": state, "n_candidates": 1, "cost": {}, "started_at": now, "heartbeat_at": now
+    }  # fmt: skip
     ids = take_ids(connection, t.attempt, len(taken)) if taken else []
     rows = [
-        {
-            "id": id_, "campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence, "owner": owner,
-            "state": state, "n_candidates": 1, "cost": nothing, "started_at": now, "heartbeat_at": now,
-        }
+        {"id": id_, "campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence}
         for id_, (job_id, fence, campaign_id, rung_id) in zip(ids, taken, strict=True)
-    ]  # fmt: skip
-    execute_many(connection, t.attempt, rows)
+    ]
+    execute_many(connection, t.attempt, rows, alike)
     return {job_id: Claim(job_id, id_, fence) for id_, (job_id, fence, *_) in zip(ids, taken, strict=True)}
 
 
@@ -308,11 +307,11 @@ def end_attempts(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     rows = [
         {
             "of": one.attempt_id, "state": one.state, "cost": dict(one.cost), "wall_seconds": one.wall_seconds,
-            "outcome": one.outcome, "reason": one.reason, "detail": one.detail[:4000], "ended_at": now,
+            "outcome": one.outcome, "reason": one.reason, "detail": one.detail[:4000],
         }
         for one in ends
     ]  # fmt: skip
-    execute_many(connection, _END, rows)
+    execute_many(connection, _END, rows, {"ended_at": now})
 
 
 def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: float = LEASE_SECONDS) -> list[Claim]:
@@ -480,13 +479,8 @@ def reserve(connection: Connection, campaign_id: int, job_id: int, amounts: Mapp
 
 def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, Mapping[str, float]]) -> None:
     """Hold what each job is expected to cost at most, until it ends."""
-    now = db_now(connection)
-    rows = [
-        row
-        for job_id, amounts in by_job.items()
-        for row in _by_resource(amounts, campaign_id=campaign_id, job_id=job_id, at=now)
-    ]
-    execute_many(connection, t.reservation, rows)
+    rows = [row for job_id, amounts in by_job.items() for row in _by_resource(amounts, job_id=job_id)]
+    execute_many(connection, t.reservation, rows, {"campaign_id": campaign_id, "at": db_now(connection)})
 
 
 def release_reservation(connection: Connection, job_id: int) -> None:
@@ -536,16 +530,15 @@ def book(
 
 
 def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
-    now = db_now(connection)
     rows = [
         row
         for one in bills
         for row in _by_resource(
-            one.cost, campaign_id=one.campaign_id, rung_id=one.rung_id, attempt_id=one.attempt_id, at=now
+            one.cost, campaign_id=one.campaign_id, rung_id=one.rung_id, attempt_id=one.attempt_id
         )
         if row["amount"]
-    ]
-    execute_many(connection, t.spend, rows)
+    ]  # fmt: skip
+    execute_many(connection, t.spend, rows, {"at": db_now(connection)})
 
 
 class CostSeen(NamedTuple):
@@ -561,16 +554,16 @@ class CostSeen(NamedTuple):
 
 
 def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
-    now = db_now(connection)
     rows = [
-        {**row, "declared": one.declared.get(row["resource"], 0.0)}
+        {
+            "verifier": one.verifier, "verifier_version": one.version, "settings_hash": one.settings_hash,
+            "candidate_id": one.candidate_id, "attempt_id": one.attempt_id, "resource": resource, "amount": amount,
+            "declared": one.declared.get(resource, 0.0),
+        }
         for one in seen
-        for row in _by_resource(
-            one.actual, verifier=one.verifier, verifier_version=one.version, settings_hash=one.settings_hash,
-            candidate_id=one.candidate_id, attempt_id=one.attempt_id, at=now,
-        )
+        for resource, amount in one.actual.items()
     ]  # fmt: skip
-    execute_many(connection, t.cost_observation, rows)
+    execute_many(connection, t.cost_observation, rows, {"at": db_now(connection)})
 
 
 def cost_ratios(

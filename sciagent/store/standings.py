@@ -55,9 +55,8 @@ def update(connection: Connection, campaign_id: int, candidate_id: int, **values
 
 def update_many(connection: Connection, campaign_id: int, values: Mapping[int, Mapping[str, Any]]) -> None:
     """Write columns of several candidates, by candidate id; the same columns for each."""
-    now = db_now(connection)
-    rows = [{"in_campaign": campaign_id, "of": id_, **one, "updated_at": now} for id_, one in values.items()]
-    execute_many(connection, _ONE_OF, rows)
+    rows = [{"of": id_, **one} for id_, one in values.items()]
+    execute_many(connection, _ONE_OF, rows, {"in_campaign": campaign_id, "updated_at": db_now(connection)})
 
 
 def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequence[int], **values: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +89,7 @@ def test_what_is_in_hand_says_what_the_ledger_says(built: Built) -> None:
             assert sum(one.said is not None for one in in_hand) == len(ANSWERS) - 1
             settle(connection, built, in_hand)
             fast = stand(built, connection, ids)
-            settle(connection, built, [replace(one, said=None) for one in in_hand])
+            settle(connection, built, [one._replace(said=None) for one in in_hand])
             assert stand(built, connection, ids) == fast
             for id_, one in list(zip(ids, fast, strict=True))[:-1]:
                 word = directives.word(connection, built.row.id, id_)

@@ -67,7 +67,8 @@ class Priced:
 
     Attributes: `price`, payoff a unit of cost at which the budget would just be spent, as of the last fit; 0 where it
     buys everything. `index`, `expected`, `value`: (n,) of each candidate as of when it was last looked at: payoff a
-    unit of cost, payoff of a terminal verification, and value at the price; NaN before. `purchases`: (n, k) expected
+    unit of cost, payoff of a terminal verification, and value at the price; NaN before. Of very many the index may have
+    been guessed since (see `looking`). `purchases`: (n, k) expected
     ones to come, at the price. trusted: rungs that measure what is wanted, if at another level: known to tell.
     `patience`: set by who knows how long a look takes.
     """
