@@ -42,6 +42,20 @@ def test_inserts_are_those_of_sqlalchemy(ledger: Ledger) -> None:
     assert mine[0]["created_at"] == NOW and mine[0]["payload"] == {"a": [1, None, "\N{REPLACEMENT CHARACTER}"]}
 
 
+def test_what_is_alike_in_all_rows_is_given_once(ledger: Ledger) -> None:
+    alike = {name: laid_up(key="")[name] for name in ("payload", "created_at", "charge")}
+    rows = [{k: v for k, v in laid_up(key=key).items() if k not in alike} for key in "ab"]
+    with ledger.begin() as connection:
+        execute_many(connection, t.candidate, rows, alike)
+        charged = sa.update(t.candidate).where(t.candidate.c.key == sa.bindparam("of"))
+        execute_many(connection, charged, [{"of": "b", "text": "CB"}], {"charge": 4})
+        execute_many(connection, charged, [], {"charge": 5})
+    one, other = everything(ledger)
+    assert one["created_at"] == other["created_at"] == NOW
+    assert one["payload"] == {"a": [1, None, "\N{REPLACEMENT CHARACTER}"]}
+    assert (one["charge"], other["charge"], other["text"]) == (-1, 4, "CB")
+
+
 def test_updates_find_their_rows_and_what_the_statement_says_of_all_holds(ledger: Ledger) -> None:
     c = t.candidate.c
     with ledger.begin() as connection:
