@@ -36,7 +36,7 @@ from sciagent.domain.directives import Verb
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState, JobState
-from sciagent.errors import SciagentError, StaleLeaseError
+from sciagent.errors import CampaignError, SciagentError, StaleLeaseError
 from sciagent.execution.executors import Executor
 from sciagent.execution.local import LocalPool
 from sciagent.store import campaigns, directives, jobs, leases, offers, queries, standings
@@ -141,9 +141,7 @@ class Driver:
             campaigns.release_driver(connection, self._lease)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        away = isinstance(
-            error, AWAY
-        )  # then the ledger stands as at the last commit, and a driver may go on from there
+        away = isinstance(error, AWAY)  # then a driver may go on from the last commit
         with suppress(*AWAY) if away else nullcontext():
             self._source.close()
         self._pool.close()
@@ -160,7 +158,8 @@ class Driver:
                     sa.select(t.campaign.c.state).where(t.campaign.c.id == self.built.row.id)
                 ).scalar()
                 if state in (CampaignState.RUNNING, CampaignState.PAUSED):  # an error is on its way out
-                    campaigns.set_state(connection, self.built.row.id, CampaignState.FAILED, repr(error)[:500])
+                    why = str(error) if isinstance(error, SciagentError) else repr(error)
+                    campaigns.set_state(connection, self.built.row.id, CampaignState.FAILED, why[:500])
                 campaigns.release_driver(connection, self._lease)
 
     def request_stop(self, why: str = INTERRUPTED[1]) -> None:
@@ -195,8 +194,11 @@ class Driver:
                 self._listen(connection)
         self._obey()
         self._end_cancelled()
-        if self._stop.is_set() or self._paused or self._purse.exhausted():
+        fault = None if self._executor is None else self._executor.fault
+        if fault or self._stop.is_set() or self._paused or self._purse.exhausted():
             self._recall()
+        if fault:
+            raise CampaignError(f"{fault}. Nothing is lost; then: sciagent resume {self.built.row.name}")
         if self._abort.is_set():
             self._pool.cancel()
             self._outside.leave()
@@ -286,6 +288,7 @@ class Driver:
             if one.verb is Verb.STOP:
                 self.request_stop(f"stopped by {one.who}" + (f": {one.why}" if one.why else ""))
                 if one.payload.get("now"):
+                    self._call_back()
                     self._abort.set()
             elif one.verb is Verb.AMEND:
                 self._take_up_amendment()
@@ -298,6 +301,13 @@ class Driver:
                     campaigns.set_state(connection, self.built.row.id, state, why)
                     campaigns.log_event(connection, self.built.row.id, str(state), {"who": one.who, "why": one.why})
         self._told.clear()
+
+    def _call_back(self) -> None:
+        """What workers elsewhere run waits for the next driver; they hear of it when they look, and end it."""
+        with self.built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            offers.call_back(connection, self.built.row.id)
+        self._outside.leave()
 
     def _pause(self, paused: bool) -> None:
         """A pause is not wall time of the campaign."""

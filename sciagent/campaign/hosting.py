@@ -13,19 +13,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from sciagent.errors import CampaignError
 from sciagent.execution.executors import Executor
+from sciagent.execution.presence import Presence
 from sciagent.execution.runner import patiently
-from sciagent.execution.station import reap
-from sciagent.store import campaigns, workers
+from sciagent.store import campaigns
 from sciagent.store.engine import AWAY
-from sciagent.store.leases import LEASE_SECONDS
 from sciagent.store.ledger import Ledger
-from sciagent.store.workers import SEEN_SECONDS, NewWorker
+from sciagent.store.workers import NewWorker
 from sciagent.verification.processes import die_with
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0
-HEAL_SECONDS = min(5.0, LEASE_SECONDS / 4)  # between looks for leases that ran out
 ENDS = (0, 3, 130)  # exit codes of a campaign that ended: with a hit, without one, told to stop
 MAX_FAILURES = 5  # in a row; then a person has to look
 PAUSE_SECONDS = 5.0  # after the first failure; twice as long after each further one
@@ -41,7 +40,8 @@ class _Child:
 
 
 class Host:
-    """`serve` returns when `request_stop` was called; the campaigns go on when a dispatcher is started again.
+    """`serve` returns when `request_stop` was called, and raises CampaignError when no job gets anywhere until a person
+    mends it; the campaigns go on when a dispatcher is started again.
 
     executor: how workers are told. command: drives a campaign, its name is put after it. reports: where they go.
     """
@@ -49,18 +49,17 @@ class Host:
     def __init__(
         self, ledger: Ledger, new: NewWorker, executor: Executor, command: Callable[[str], list[str]], reports: Path
     ) -> None:
-        self._ledger, self._new, self._executor = ledger, new, executor
+        self._ledger, self._presence, self._executor = ledger, Presence(new), executor
         self._command, self._reports = command, reports
         self._children: dict[int, _Child] = {}
         self._stop = threading.Event()
-        self._healed = self._told = -SEEN_SECONDS
 
     def request_stop(self) -> None:
         self._stop.set()
 
     def serve(self) -> None:
         """Look, heal, wait; until told to stop. A database that is away is waited for."""
-        patiently(self._register, self._stop)
+        patiently(lambda: self._presence.step(self._ledger), self._stop)
         self._executor.wake({})  # a cluster is followed from now on
         try:
             while not self._stop.is_set():
@@ -73,10 +72,6 @@ class Host:
             self._leave()
             self._executor.close()
 
-    def _register(self) -> None:
-        with self._ledger.begin() as connection:
-            workers.register(connection, self._new)
-
     def _step(self) -> None:
         now = time.monotonic()
         self._bury(now)
@@ -86,13 +81,9 @@ class Host:
             child = self._children.setdefault(campaign_id, _Child(name))
             if child.process is None and now >= child.not_before:
                 self._start(child)
-        if now - self._healed > HEAL_SECONDS:
-            self._healed = now
-            reap(self._ledger)
-        if now - self._told > SEEN_SECONDS / 5:
-            self._told = now
-            with self._ledger.begin() as connection:
-                workers.seen(connection, self._new.name)
+        self._presence.step(self._ledger)
+        if (fault := self._executor.fault) is not None:
+            raise CampaignError(f"{fault}. Nothing is lost: campaigns go on when a dispatcher is started again")
 
     def _start(self, child: _Child) -> None:
         report = self._reports / f"{child.name}.report.html"
@@ -149,8 +140,4 @@ class Host:
                     process.wait(timeout=max(0.1, end - time.monotonic()))
                 except subprocess.TimeoutExpired:
                     process.kill()
-        try:
-            with self._ledger.begin() as connection:
-                workers.stopped(connection, self._new.name)
-        except AWAY:
-            log.warning("the ledger is away; it will learn by itself that this dispatcher is gone")
+        self._presence.leave(self._ledger)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
 import uuid
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -16,6 +14,7 @@ import typer
 from sciagent.cli.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say, who
 from sciagent.cli.logs import LogFormat, LogFormatOption, set_up
 from sciagent.cli.run import SiteOption
+from sciagent.cli.signals import each_signal
 
 DRIVEN_BY = {"slurm": "ledger"}  # the dispatcher itself follows the cluster; its drivers only offer
 
@@ -29,6 +28,9 @@ def submit(
     campaign: Annotated[str, typer.Argument(help="A YAML file, or the name of a campaign in the ledger.")],
     ledger: LedgerOption = None,
     as_who: WhoOption = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Look on until it has ended; exit codes as those of sciagent run.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Hand a campaign to the dispatcher, which drives it to its end; see it with status, top and report.
@@ -54,14 +56,19 @@ def submit(
         driver = campaigns.driver_of(connection, built.row.id)
         served = [one for one in workers.alive(connection) if one.executor == "dispatcher"]
     name = built.row.name
-    if json:
+    if json and not wait:
         put_json({"campaign": name, "dispatchers": len(served), "driven": bool(driver and driver.alive)})
         return
-    put(f"submitted {name}; see: sciagent status {name}")
+    tell = say if wait else put
+    tell(f"submitted {name}; see: sciagent status {name}")
     if driver is not None and driver.alive:
-        put(f"process {driver.pid} on {driver.host} drives it already")
+        tell(f"process {driver.pid} on {driver.host} drives it already")
     elif not served:
-        put("no dispatcher is at work on this ledger; start one: sciagent dispatcher")
+        tell("no dispatcher is at work on this ledger; start one: sciagent dispatcher")
+    if wait:
+        from sciagent.cli.following import follow
+
+        follow(built, json)
 
 
 def dispatcher(
@@ -102,10 +109,10 @@ def dispatcher(
 
     hosting = Host(opened, new, told, command, reports.resolve())
 
-    def on_signal(number: int, frame: FrameType | None) -> None:
+    def finish() -> None:
         hosting.request_stop()
+        say("telling the drivers to end; once more ends at once (nothing is lost either way)")
 
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, on_signal)
     say(f"{name} drives what is submitted to {opened.url.render_as_string()}")
-    hosting.serve()
+    with each_signal(finish):
+        hosting.serve()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 GAVE_UP = ("failed", "quarantined")
 MAX_BULK = 10_000
+WIDE, UNBOUND = 110, 160  # columns: from which there is room for all; where nothing bounds them
 JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
 
 
@@ -175,25 +177,33 @@ def _print(found: Sequence[Any], with_campaign: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:  # a file, or a pipe to less or grep
+        console = Console(width=max(console.width, UNBOUND))
+    wide = console.width >= WIDE
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("job", justify="right", no_wrap=True)
+    states = [_state(one) if wide else _state(one).partition(" ")[0] for one in found]
+    numbers = [str(one.id) for one in found]  # what cancel and retry go by is never cut
+    table.add_column("job", justify="right", no_wrap=True, min_width=max(map(len, ["job", *numbers])))
     if with_campaign:
         table.add_column("campaign", overflow="fold")
-    table.add_column("rung", overflow="fold")
+    table.add_column("rung", overflow="ellipsis", no_wrap=True, min_width=4)
     table.add_column("candidate", overflow="ellipsis", no_wrap=True, ratio=3, min_width=8)
-    table.add_column("state", no_wrap=True)
-    table.add_column("priority", justify="right", no_wrap=True)
-    table.add_column("tries", justify="right", no_wrap=True)
-    table.add_column("worker", overflow="ellipsis", no_wrap=True, ratio=2, min_width=6)
-    table.add_column("since", no_wrap=True)
+    table.add_column("state", no_wrap=True, min_width=max(map(len, ["state", *states])))
+    if wide:
+        table.add_column("priority", justify="right", no_wrap=True)
+    table.add_column("tries", justify="right", no_wrap=wide, min_width=5)
+    table.add_column("worker", overflow="ellipsis", no_wrap=True, ratio=2, min_width=6, max_width=None if wide else 16)
+    if wide:
+        table.add_column("since", no_wrap=True)
     table.add_column("last", overflow="fold", ratio=3, min_width=10)
-    for one in found:
-        words = [str(one.id), *([one.campaign] if with_campaign else []), one.rung, one.candidate, _state(one)]
-        words += [_priority(one.priority), _tries(one), short_owner(one.worker)]
-        words += [one.since.strftime("%m-%d %H:%M"), _last(one)]
+    for one, number, state in zip(found, numbers, states, strict=True):
+        words = [number, *([one.campaign] if with_campaign else []), one.rung, one.candidate, state]
+        words += [*([_priority(one.priority)] if wide else []), _tries(one), short_owner(one.worker)]
+        words += [*([one.since.strftime("%m-%d %H:%M")] if wide else []), _last(one)]
         table.add_row(*map(escape, words))
     if found:
-        Console().print(table)
+        console.print(table)
 
 
 def _state(one: Any) -> str:

@@ -30,6 +30,7 @@ def set_up(form: LogFormat = LogFormat.AUTO, level: int = logging.INFO) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if is_text else JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells its plug-ins one by one
 
 
 def about(record: logging.LogRecord) -> dict[str, object]:

@@ -15,7 +15,6 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from sciagent.campaign.build import Built
-    from sciagent.campaign.driver import Driver
 
 _TIERS = {"high_fidelity": "high", "simulation": "sim"}  # as the table has room for
 REFRESH_SECONDS = 1.0
@@ -23,10 +22,10 @@ LINE_SECONDS = 20.0
 
 
 class Progress:
-    """Reads the ledger about once a second; the driver knows nothing of it."""
+    """Reads the ledger about once a second; the driver knows nothing of it. foot: what Ctrl-C does."""
 
-    def __init__(self, built: Built, driver: Driver, quiet: bool) -> None:
-        self._built, self._driver, self._quiet = built, driver, quiet
+    def __init__(self, built: Built, quiet: bool, foot: str = "Ctrl-C stops cleanly") -> None:
+        self._built, self._quiet, self._foot = built, quiet, foot
         self._console = Console(stderr=True)
         self._live: Live | None = None
         self._last = -1e9
@@ -36,8 +35,6 @@ class Progress:
         if not self._quiet and self._console.is_terminal:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
-        if self._driver.reaped:
-            self.note(f"took back {self._driver.reaped} jobs of a driver that died")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -57,13 +54,13 @@ class Progress:
         # never more than a tenth of the time goes into looking
         self._last = now + 10 * (time.monotonic() - now)
         if self._live is not None:
-            foot = Text(self._note or "Ctrl-C stops cleanly", style="dim")
+            foot = Text(self._note or self._foot, style="dim")
             self._live.update(Group(table(status), budget_line(status), foot), refresh=True)
         else:
             self._console.print(one_line(status), highlight=False, soft_wrap=True)
 
-    def summary(self, status: dict[str, Any], report: Path) -> None:
-        """The end of a run, on stderr: the table, the best, where the report is."""
+    def summary(self, status: dict[str, Any], report: Path | None) -> None:
+        """The end of a run, on stderr: the table, the best, where the report is, if it is known here."""
         if self._quiet:
             return
         from sciagent.store import campaigns, queries
@@ -79,7 +76,8 @@ class Progress:
             self._console.print("no hit: see the report for why the others fell", highlight=False)
         if status["state"] != "interrupted":
             self._console.print(f"{status['state']}: {status['stop_reason']}", highlight=False, soft_wrap=True)
-        self._console.print(f"report: {report}", highlight=False, soft_wrap=True)
+        if report is not None:
+            self._console.print(f"report: {report}", highlight=False, soft_wrap=True)
 
     def _status(self) -> dict[str, Any]:
         from sciagent.store import campaigns, queries
@@ -150,7 +148,7 @@ def best_table(rows: list[dict[str, Any]], objectives: Any) -> Table:
         level = next((v["level"].split("//")[0] for v in values if v), "")
         utility = "–" if r["utility"] is None else f"{r['utility']:.3f}"
         mark = ("hit" if r["hit"] else "") + (", a seed" if r["in_seeds"] else "")
-        made.add_row(r["smiles"], *shown, level, utility, mark.removeprefix(", "))
+        made.add_row(Text(r["smiles"]), *shown, level, utility, mark.removeprefix(", "))
     return made
 
 

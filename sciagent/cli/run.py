@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sciagent.cli.common import Exit, JsonOption, LedgerOption, open_ledger, put_json, say, who
+from sciagent.cli.signals import each_signal, end_at_once
 
 if TYPE_CHECKING:
     from sciagent.campaign.build import Built
     from sciagent.campaign.driver import Driver
     from sciagent.campaign.spec_sources import OneProposerSpec
+    from sciagent.cli.progress import Progress
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at once, this time only.")]
@@ -134,18 +133,19 @@ class Interrupts:
     def __init__(self) -> None:
         self.show: Callable[[str], None] = say
         self.driver: Driver | None = None
-        self.count, self.stop = 0, threading.Event()
+        self.stop = threading.Event()
 
-    def on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
+    def first(self) -> None:
         self.stop.set()
-        if self.count == 1 and self.driver is not None:
+        if self.driver is None:
+            end_at_once()
+        else:
             self.driver.request_stop()
             self.show("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
-        elif self.count == 2 and self.driver is not None:
-            self.driver.abort()
-        else:
-            os._exit(Exit.INTERRUPTED)  # the workers see their pipe close and end what they run
+
+    def second(self) -> None:
+        assert self.driver is not None, "without one the first ends it"
+        self.driver.abort()
 
 
 def _drive(
@@ -155,7 +155,6 @@ def _drive(
     from sciagent.campaign.driver import Driver
     from sciagent.campaign.safety import note
     from sciagent.cli.progress import Progress
-    from sciagent.domain.states import CampaignState
     from sciagent.execution.executors import executor_of
     from sciagent.execution.runner import patiently
     from sciagent.report import audit
@@ -173,23 +172,23 @@ def _drive(
         say(f"starting {name}: {n} rung{'' if n == 1 else 's'}, ledger {built.ledger.url.render_as_string()}")
         say(_who_proposes(built))
     told = Interrupts()
-    # before anything is started: a Ctrl-C during the start is a clean stop too
-    previous = {s: signal.signal(s, told.on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with each_signal(told.first, told.second):  # before anything is started: a Ctrl-C then is a clean stop too
         while True:
             told.driver = Driver(built, workers, executor_of(executor, ledger, site))
             try:
-                with told.driver, Progress(built, told.driver, quiet or json) as progress:
+                with told.driver, Progress(built, quiet or json) as progress:
                     told.show = progress.note
+                    if told.driver.reaped:
+                        progress.note(f"took back {told.driver.reaped} jobs of a driver that died")
 
                     def step(progress: Progress = progress) -> None:
                         progress.step()
                         growing.step()
 
-                    ended = told.driver.run(step)
+                    told.driver.run(step)
                 break
             except AWAY as error:
-                if ledger.engine.dialect.name == "sqlite" or told.count:
+                if ledger.engine.dialect.name == "sqlite" or told.stop.is_set():
                     raise
                 told.show = say
                 say(f"the ledger is away; the campaign goes on when it is back: {str(error).splitlines()[0][:200]}")
@@ -199,17 +198,23 @@ def _drive(
             row = campaigns.get(connection, name)
             status = audit.status(connection, row)
         growing.finish()  # a signal that comes now leaves no half a report
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
     if growing.fault:
         say(f"the report could not be written: {growing.fault}")
+    conclude(progress, built, status, target, json)
+
+
+def conclude(progress: Progress, built: Built, status: dict[str, Any], report: Path | None, json: bool) -> None:
+    """The last words on a campaign that has ended, and its exit code."""
+    name, state = status["campaign"], status["state"]
     if json:
         put_json(status)
     else:
-        progress.summary(status, target)
-    if ended is CampaignState.INTERRUPTED:
+        progress.summary(status, report)
+    if state == "interrupted":
         say(f"{status['stop_reason'] or 'interrupted'}; go on with: sciagent resume {name}")
         raise typer.Exit(Exit.INTERRUPTED)
+    if state not in ("finished", "budget_spent"):
+        say(f"{name} is {state}; see: sciagent status {name}")
+        raise typer.Exit(Exit.FAILED)
     if built.spec.goal.kind == "hits" and status["hits"] == 0:
         raise typer.Exit(Exit.NO_HIT)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sciagent.store.workers import Running, WorkerRow
 
 T = TypeVar("T")
+MAX_TROUBLES = 2  # that are told in full
 WIDE = 110  # columns from which there is room for all
 STATES = {"running": "green", "paused": "yellow", "draining": "yellow", "nobody serves it": "bold red"}
 
@@ -27,7 +28,8 @@ def message(text: str) -> Text:
 def frame(found: Frame, width: int, height: int | None) -> Group:
     """height: lines there are, or None for as many as it takes; the failures then have what is left."""
     wide = width >= WIDE
-    rows = _Rows(height)
+    told = 3 * min(MAX_TROUBLES, sum(one.trouble is not None for one in found.campaigns))  # lines that these take
+    rows = _Rows(None if height is None else height - told)
     parts: list[RenderableType] = [
         _head(found),
         _campaigns(found.campaigns, wide, rows.take(len(found.campaigns), 0.3)),
@@ -100,7 +102,9 @@ def _campaigns(watched: Sequence[Watched], wide: bool, limit: int) -> Group:
             Text(f"{one.per_minute:.3g}"), Text(used),
         ]  # fmt: skip
         table.add_row(*cells, *([Text(one.driver)] if wide else []))
-    return _with_rest(table, watched, limit, "no campaign runs")
+    held_up = [one for one in watched if one.trouble]
+    troubles = [Text(f"{one.name}: {one.trouble}", style="bold red") for one in held_up[:MAX_TROUBLES]]
+    return Group(_with_rest(table, watched, limit, "no campaign runs"), *troubles)
 
 
 _DRIVERLESS = {"dead": "its driver died", "nobody": "no driver"}

@@ -40,6 +40,8 @@ def status(
         console.print(f"law, as of its last fit: {found['value']['words']}", highlight=False, markup=False)
     for one in found["opinions"]:
         console.print(one["words"], highlight=False, markup=False)
+    if found["trouble"]:
+        console.print(found["trouble"], style="bold red", highlight=False, markup=False)
     if found["stop_reason"]:
         console.print(found["stop_reason"], highlight=False, markup=False)
     console.print(_driver(found), highlight=False, markup=False, soft_wrap=True)

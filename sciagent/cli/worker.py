@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import uuid
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from sciagent.cli.common import Exit, LedgerOption, open_ledger, say
+from sciagent.cli.common import LedgerOption, open_ledger, say
 from sciagent.cli.logs import LogFormat, LogFormatOption, set_up
+from sciagent.cli.signals import each_signal
 
 TIERS = ("simulation", "high_fidelity")
 
@@ -123,26 +122,17 @@ def worker(
         raise UsageError(f'--executor "{executor}": one of ledger, celery')
     new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory_mb or _memory_mb())
     station = Station(opened, new, where, idle_exit=idle_exit, max_jobs=max_jobs)
-    interrupts = 0
 
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts == 1:
-            station.request_stop()
-            say("finishing what runs; once more gives it back")
-        elif interrupts == 2:
-            station.abort()
-        else:
-            os._exit(Exit.INTERRUPTED)
+    def finish() -> None:
+        station.request_stop()
+        say("finishing what runs; once more gives it back")
 
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, on_signal)
     if metrics_port is not None:
         from sciagent.cli.metrics import serve_worker
 
         say(f"metrics at http://{serve_worker(station, unique, metrics_port)}/metrics")
-    ran = station.serve()
+    with each_signal(finish, station.abort):
+        ran = station.serve()
     say(f"{unique} ran {ran} job{'' if ran == 1 else 's'}")
 
 

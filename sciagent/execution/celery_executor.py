@@ -14,6 +14,7 @@ class CeleryExecutor:
     look every few seconds whether jobs wait and tokens do not."""
 
     name = "celery"
+    fault = None  # a broker that is away comes back
 
     def __init__(self, broker_url: str) -> None:
         self._wakeups = Wakeups(broker_url)

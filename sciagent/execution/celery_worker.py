@@ -158,6 +158,7 @@ def _receivers(held: Slots | None, companion: Companion, ending: Ending) -> Iter
 
     logging.getLogger("celery").setLevel(logging.WARNING)  # else it has a line for each token
     receivers = {
+        signals.setup_logging: _leave_alone,
         signals.worker_process_init: begin,
         signals.worker_process_shutdown: finish,
         signals.worker_ready: ready,
@@ -169,6 +170,10 @@ def _receivers(held: Slots | None, companion: Companion, ending: Ending) -> Iter
     finally:
         for one, do in receivers.items():
             one.disconnect(do)
+
+
+def _leave_alone(**_: Any) -> None:
+    """Celery asks who sets up logging: whoever runs this has done it, for the processes of the pool too."""
 
 
 def _drain(worker: CeleryWorker, draining: bool) -> None:

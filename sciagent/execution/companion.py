@@ -15,13 +15,18 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import IO, Any
 
+from sciagent.domain.states import JobState
 from sciagent.execution.deaths import Deaths
 from sciagent.execution.presence import Presence
 from sciagent.execution.wakeups import Wakeups
+from sciagent.store import workers
+from sciagent.store.ledger import Ledger
+from sciagent.store.offers import Reaped
 from sciagent.store.workers import NewWorker
 from sciagent.verification.processes import die_with
 
@@ -105,15 +110,43 @@ def main(said: dict[str, Any], orders: IO[str]) -> None:
     new = NewWorker(**{**said["new"], "queues": tuple(said["new"]["queues"])})
     wakeups = Wakeups(said["broker_url"])
     deaths = Deaths(said["ledger_url"], wakeups)
-    presence = Presence(said["ledger_url"], new, wakeups, lambda on: print(DRAIN if on else RESUME, flush=True))  # noqa: T201
-    presence.start()
+    presence = Presence(new, _say, partial(_wake, new, wakeups))
+    stop = threading.Event()
+    thread = threading.Thread(target=_present, args=(presence, said["ledger_url"], stop), name="presence", daemon=True)
+    thread.start()
     for line in orders:
         if line.strip() == END:
             break
         owner, queue = json.loads(line)
         deaths.report(owner, queue)
-    presence.close()
+    stop.set()
+    thread.join(timeout=10)
     wakeups.close()
+
+
+def _say(draining: bool) -> None:
+    print(DRAIN if draining else RESUME, flush=True)  # noqa: T201
+
+
+def _present(presence: Presence, ledger_url: str, stop: threading.Event) -> None:
+    with contextlib.ExitStack() as closing:
+
+        def open_ledger() -> Ledger:
+            ledger = Ledger(ledger_url)
+            closing.callback(ledger.close)
+            return ledger
+
+        presence.serve(open_ledger, stop)
+
+
+def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Reaped]) -> None:
+    """Send tokens where jobs wait and none do: a broker may have lost them."""
+    freed = {one.queue for one in reaped if one.state is JobState.QUEUED}
+    with ledger.read() as connection:
+        depths = workers.depths(connection, [*{*new.queues, *freed}])
+    for name, depth in depths.items():
+        if depth and wakeups.waiting(name) == 0:
+            wakeups.wake(name, min(depth, new.slots))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,10 @@ class Executor(Protocol):
 
     name: str
 
+    @property
+    def fault(self) -> str | None:
+        """Why no job gets there any more until a person mends it; None where nothing is known."""
+
     def wake(self, jobs_by_queue: Mapping[str, int]) -> None:
         """So many jobs were offered."""
 
@@ -33,6 +37,7 @@ class LedgerExecutor:
     """`sciagent worker` looks into the ledger by itself, a few times a second."""
 
     name = "ledger"
+    fault = None
 
     def wake(self, jobs_by_queue: Mapping[str, int]) -> None:
         return None

@@ -1,4 +1,4 @@
-"""What a Celery worker says of itself in the ledger, and what it looks after there while it lives."""
+"""What a worker says of itself in the ledger, and what it looks after there while it lives."""
 
 from __future__ import annotations
 
@@ -6,90 +6,87 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-import sqlalchemy as sa
-
-from sciagent.domain.states import JobState
-from sciagent.execution.station import REAP_SECONDS, reap
-from sciagent.execution.wakeups import Wakeups
-from sciagent.store import workers
+from sciagent.store import offers, workers
+from sciagent.store.engine import AWAY
+from sciagent.store.leases import LEASE_SECONDS
 from sciagent.store.ledger import Ledger
+from sciagent.store.offers import Reaped
 from sciagent.store.workers import SEEN_SECONDS, NewWorker
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0  # until a word from the ledger is heard
+REAP_SECONDS = min(5.0, LEASE_SECONDS / 4)
 
 
 class Presence:
-    """A thread that keeps the worker's row fresh, hears that it is to be drained, takes back what dead workers held,
-    and sends tokens where jobs wait and none do: a broker may have lost them.
+    """Keeps the worker's row fresh, hears that it is to be drained, and takes back what dead workers held.
 
-    drain: called with True when the worker shall take nothing new, with False when it may again.
+    draining: whether it shall take nothing new. on_drain: called when that has changed. on_reap: called after each look
+    for what dead workers held, with what was taken back.
     """
 
-    def __init__(self, ledger_url: str, new: NewWorker, wakeups: Wakeups, drain: Callable[[bool], None]) -> None:
-        self._ledger_url, self._new, self._wakeups, self._drain = ledger_url, new, wakeups, drain
-        self._draining = False
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="presence", daemon=True)
+    def __init__(
+        self, new: NewWorker, on_drain: Callable[[bool], None] | None = None,
+        on_reap: Callable[[Ledger, Sequence[Reaped]], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.draining = False
+        self._new, self._on_drain, self._on_reap = new, on_drain, on_reap
+        self._registered = False
+        self._told = self._reaped = -SEEN_SECONDS
 
-    def start(self) -> None:
-        """After the pool has forked."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Say that it has ended, if the ledger hears."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=10)
-
-    def _serve(self) -> None:
+    def serve(self, open_ledger: Callable[[], Ledger], stop: threading.Event) -> None:
+        """Step until `stop` is set. A ledger that is away, or cannot be opened yet, is waited for."""
         ledger: Ledger | None = None
-        told, looked = -SEEN_SECONDS, -REAP_SECONDS
-        while not self._stop.wait(0 if ledger is None else LOOK_SECONDS):
-            now = time.monotonic()
+        while not stop.wait(0 if ledger is None else LOOK_SECONDS):
             try:
                 if ledger is None:
-                    ledger = self._open()
-                if now - told > SEEN_SECONDS / 5:
-                    self._tell(ledger)
-                    told = now
-                if now - looked > REAP_SECONDS * random.uniform(0.8, 1.2):
-                    self._look_after(ledger)
-                    looked = now
+                    ledger = open_ledger()
+                self.step(ledger)
             except Exception as error:  # noqa: BLE001  a fault of the ledger passes; the worker goes on
                 log.warning("the ledger is away: %s", str(error).split("\n", 1)[0][:200])
-                self._stop.wait(LOOK_SECONDS)
+                stop.wait(LOOK_SECONDS)
         if ledger is not None:
-            try:
-                with ledger.begin() as connection:
-                    workers.stopped(connection, self._new.name)
-            except sa.exc.DBAPIError:
-                log.warning("the ledger was not told that %s has ended", self._new.name)
-            ledger.close()
+            self.leave(ledger)
 
-    def _open(self) -> Ledger:
-        ledger = Ledger(self._ledger_url)
+    def step(self, ledger: Ledger) -> None:
+        """What is due."""
+        now = time.monotonic()
+        if now - self._told > SEEN_SECONDS / 5:
+            self._tell(ledger)
+            self._told = now
+        if now - self._reaped > REAP_SECONDS * random.uniform(0.8, 1.2):
+            found = reap(ledger)
+            if self._on_reap is not None:
+                self._on_reap(ledger, found)
+            self._reaped = now
+
+    def leave(self, ledger: Ledger) -> None:
+        """Say that it has ended, if the ledger hears."""
         try:
             with ledger.begin() as connection:
-                workers.register(connection, self._new)
-        except BaseException:
-            ledger.close()
-            raise
-        return ledger
+                workers.stopped(connection, self._new.name)
+        except AWAY:
+            log.warning("the ledger was not told that %s has ended", self._new.name)
 
     def _tell(self, ledger: Ledger) -> None:
         with ledger.begin() as connection:
+            if not self._registered:
+                workers.register(connection, self._new)
             draining = workers.seen(connection, self._new.name)
-        if draining != self._draining:
-            self._drain(draining)
-            self._draining = draining
+        self._registered = True
+        if draining != self.draining:
+            self.draining = draining
+            if self._on_drain is not None:
+                self._on_drain(draining)
 
-    def _look_after(self, ledger: Ledger) -> None:
-        freed = {one.queue for one in reap(ledger) if one.state is JobState.QUEUED}
-        with ledger.read() as connection:
-            depths = workers.depths(connection, [*{*self._new.queues, *freed}])
-        for name, depth in depths.items():
-            if depth and self._wakeups.waiting(name) == 0:
-                self._wakeups.wake(name, min(depth, self._new.slots))
+
+def reap(ledger: Ledger) -> list[Reaped]:
+    """Take back what workers that are gone have left."""
+    with ledger.begin() as connection:
+        found = offers.reap_expired(connection)
+    for one in found:
+        about = {"event": "lost", "campaign_id": one.campaign_id, "job": one.job_id, "state": str(one.state)}
+        log.warning("job %d was lost with its worker; it is %s", one.job_id, one.state, extra={"about": about})
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
 import threading
@@ -10,17 +9,14 @@ import time
 from pathlib import Path
 
 from sciagent.execution.keeper import Keeper
+from sciagent.execution.presence import Presence
 from sciagent.execution.runner import Runner, patiently
-from sciagent.store import offers, workers
 from sciagent.store.engine import AWAY
-from sciagent.store.leases import LEASE_SECONDS
 from sciagent.store.ledger import Ledger
-from sciagent.store.workers import SEEN_SECONDS, NewWorker
+from sciagent.store.workers import NewWorker
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = (0.05, 1.0)  # between looks of a slot that finds nothing, growing
-REAP_SECONDS = min(5.0, LEASE_SECONDS / 4)
-DRAIN_SECONDS = 2.0  # until a word from the ledger is heard
 
 
 class Station:
@@ -32,7 +28,7 @@ class Station:
     ) -> None:  # fmt: skip
         self._ledger, self._new, self._scratch = ledger, new, scratch
         self._idle_exit, self._left = idle_exit, max_jobs
-        self._stop, self._draining = threading.Event(), False
+        self._stop, self._presence = threading.Event(), Presence(new)
         self._runners: list[Runner] = []
         self._lock = threading.Lock()
         self.ran = 0
@@ -41,7 +37,7 @@ class Station:
     def serve(self) -> int:
         """Work; returns how many jobs were run."""
         new = self._new
-        patiently(lambda: self._tell(register=True), self._stop)
+        patiently(lambda: self._presence.step(self._ledger), self._stop)
         keeper = Keeper(self._ledger)
         each = None if new.memory_mb is None else new.memory_mb // new.slots
         self._runners = [
@@ -54,15 +50,15 @@ class Station:
         ]
         for one in threads:
             one.start()
-        beats = threading.Thread(target=self._beat, name="beat", daemon=True)
-        beats.start()
+        presence = threading.Thread(
+            target=self._presence.serve, args=(lambda: self._ledger, self._stop), name="presence", daemon=True
+        )
+        presence.start()
         for one in threads:
             one.join()
         self._stop.set()
-        beats.join(timeout=10)
+        presence.join(timeout=10)
         keeper.close()
-        with contextlib.suppress(*AWAY), self._ledger.begin() as connection:
-            workers.stopped(connection, new.name)
         return self.ran
 
     def request_stop(self) -> None:
@@ -74,27 +70,6 @@ class Station:
         self._stop.set()
         for one in self._runners:
             one.stop()
-
-    def _tell(self, register: bool = False) -> None:
-        with self._ledger.begin() as connection:
-            if register:
-                workers.register(connection, self._new)
-            else:
-                self._draining = workers.seen(connection, self._new.name)
-
-    def _beat(self) -> None:
-        told = reaped = time.monotonic()
-        while not self._stop.wait(DRAIN_SECONDS):
-            now = time.monotonic()
-            try:
-                if now - told > SEEN_SECONDS / 5:
-                    self._tell()
-                    told = now
-                if now - reaped > REAP_SECONDS * random.uniform(0.8, 1.2):
-                    reap(self._ledger)
-                    reaped = now
-            except AWAY as error:
-                log.warning("the ledger is away: %s", str(error).split("\n", 1)[0][:200])
 
     def _work(self, runner: Runner) -> None:
         pause = IDLE_SECONDS[0]
@@ -115,7 +90,7 @@ class Station:
     def _run(self, runner: Runner) -> int:
         """Jobs that were run. A slot outlives whatever it meets: what it held is lost with its lease."""
         try:
-            return 0 if self._draining else runner.run_next()
+            return 0 if self._presence.draining else runner.run_next()
         except AWAY:
             return 0  # told to stop while the ledger was away
         except Exception:
@@ -126,13 +101,3 @@ class Station:
         idle = time.monotonic() - self._last_work
         spent = self._left is not None and self._left <= 0
         return not spent and (self._idle_exit is None or idle < self._idle_exit)
-
-
-def reap(ledger: Ledger) -> list[offers.Reaped]:
-    """Take back what workers that are gone have left."""
-    with ledger.begin() as connection:
-        found = offers.reap_expired(connection)
-    for one in found:
-        about = {"event": "lost", "campaign_id": one.campaign_id, "job": one.job_id, "state": str(one.state)}
-        log.warning("job %d was lost with its worker; it is %s", one.job_id, one.state, extra={"about": about})
-    return found

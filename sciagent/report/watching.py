@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import JobState
-from sciagent.store import campaigns, job_lists, overview, queries, workers
+from sciagent.store import campaigns, job_lists, overview, queries, troubles, workers
 from sciagent.store.clock import db_now
 from sciagent.store.overview import Failure, Going, Queue
 from sciagent.store.workers import Running, WorkerRow
@@ -40,7 +40,8 @@ class Sparing:
 @dataclass(frozen=True)
 class Watched:
     """A campaign. jobs: how many in each state; used: the limit of the budget that is nearest, and its share that is
-    used, None where there is none or only rates; per_minute: jobs done lately."""
+    used, None where there is none or only rates; per_minute: jobs done lately; trouble: what keeps its jobs from where
+    they are to run."""
 
     name: str
     state: str
@@ -49,6 +50,7 @@ class Watched:
     jobs: dict[str, int]
     used: tuple[str, float] | None
     per_minute: float
+    trouble: str | None
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def _watched(connection: Connection, one: Going, per_minute: float, sparing: Spa
     driver = campaigns.driver_of(connection, one.id)
     who = "nobody" if driver is None else f"{driver.host}:{driver.pid}" if driver.alive else "dead"
     jobs = {str(state): counted.get(state, 0) for state in JobState if counted.get(state)}
-    return Watched(one.name, one.state, who, hits, jobs, used, per_minute)
+    return Watched(one.name, one.state, who, hits, jobs, used, per_minute, troubles.trouble(connection, one.id))
 
 
 def _used(connection: Connection, one: Going) -> tuple[str, float] | None:

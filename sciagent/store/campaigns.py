@@ -252,6 +252,11 @@ def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:
     return connection.execute(changed).rowcount == 1
 
 
+def is_hosted(connection: Connection, campaign_id: int) -> bool:
+    """Whether a dispatcher is to drive it to its end still."""
+    return bool(connection.execute(sa.select(t.campaign.c.hosted).where(t.campaign.c.id == campaign_id)).scalar_one())
+
+
 def hosted(connection: Connection) -> list[tuple[int, str]]:
     """(id, name) of the campaigns that a dispatcher is to drive and nobody drives now."""
     c, now = t.campaign.c, db_now(connection)

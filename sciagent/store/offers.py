@@ -190,6 +190,33 @@ def _take_back(connection: Connection, found: Sequence[Any], is_kill: bool) -> l
     return reaped
 
 
+def call_back(connection: Connection, campaign_id: int) -> int:
+    """Workers shall have nothing of the campaign any more: what they run is to be run again later, and counts for
+    nothing; they end it when they look next. The attempts are booked up to now. Returns how many ran."""
+    a, j, now = t.attempt.c, t.job.c, db_now(connection)
+    withdraw(connection, campaign_id)
+    mine = sa.select(t.job).where(j.campaign_id == campaign_id, j.state == JobState.RUNNING, j.queue.is_not(None))
+    found = {one.id: one for one in connection.execute(mine.order_by(j.id).with_for_update()).all()}
+    query = sa.select(a.id, a.job_id, a.fence, a.started_at, a.heartbeat_at).where(
+        among(connection, a.job_id, list(found)), a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING])
+    )
+    ends, booked = [], []
+    for one in connection.execute(query).all() if found else []:
+        job = found[one.job_id]
+        if one.fence == job.fence:
+            until = now if job.lease_until > now else one.heartbeat_at
+            cost = Cost(core_seconds=max(0.0, (until - one.started_at).total_seconds()))
+            ends.append(AttemptEnd(one.id, AttemptState.CANCELLED, cost, cost.get("core_seconds"), Outcome.LOST,
+                                   Reason.WORKER_DIED, "called back by who stopped the campaign"))  # fmt: skip
+            booked.append(bills.Bill(campaign_id, job.rung_id, one.id, cost))
+    attempts.end_many(connection, ends)
+    bills.book_many(connection, booked)
+    for one in found.values():
+        leases.take_back(connection, one.id, one.fence)
+    withdraw(connection, campaign_id)
+    return len(found)
+
+
 def request_cancel(connection: Connection, job_ids: Sequence[int]) -> tuple[list[int], list[int]]:
     """Cancel jobs: (those that no worker had taken, and that are over now; those that run, whose workers are told)."""
     j, now = t.job.c, db_now(connection)

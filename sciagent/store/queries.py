@@ -18,6 +18,7 @@ from sciagent.store import tables as t
 from sciagent.store.campaigns import CampaignRow, RungRow, driver_of, rungs
 from sciagent.store.clock import db_now
 from sciagent.store.evidence import measured_of
+from sciagent.store.troubles import trouble
 
 _CC = t.campaign_candidate.c
 IMPORT = "import"  # the verifier of what people bring from files
@@ -93,6 +94,7 @@ def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
         "campaign": row.name,
         "state": str(row.state),
         "stop_reason": row.stop_reason,
+        "trouble": trouble(connection, row.id),
         "spent": spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
         "budget": {k: v for k, v in row.spec.get("budget", {}).items() if k not in rates},
         "proposals": count(connection, t.proposal, t.proposal.c.campaign_id == row.id),

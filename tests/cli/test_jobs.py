@@ -82,7 +82,8 @@ def test_jobs_are_listed_in_pages_and_counted(ledger: Ledger, built: Built, type
     text = typed.told("jobs", "--rung", "remote")
     assert "crashed: signal" in text and "1 (2 killed)" in text and "queued at simulation" in text
     assert text.splitlines()[-1] == "1 running, 4 queued, 1 quarantined"
-    assert max(map(len, typed.told("jobs", width=80).splitlines())) <= 80
+    narrow = typed.told("jobs", width=80).splitlines()
+    assert max(map(len, narrow)) <= 80 and "…" not in " ".join(narrow)
     assert 'did you mean "queued"' in typed.refused("jobs", "--state", "queud")
     assert 'did you mean "remote"' in typed.refused("jobs", "--rung", "remot")
     assert "there is no such job" in typed.refused("jobs", "--after", "99")

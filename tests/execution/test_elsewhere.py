@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from sciagent.domain.directives import Verb
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.checkpoints import scratch_of
+from sciagent.execution.presence import reap
 from sciagent.execution.runner import Runner
-from sciagent.execution.station import reap
-from sciagent.store import jobs, offers, queries, workers
+from sciagent.store import directives, jobs, offers, queries, workers
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
 from tests.support.elsewhere import (
@@ -129,6 +130,30 @@ def test_cancelling_what_runs_takes_less_than_three_seconds_and_leaves_nothing(l
     with ledger.read() as connection:
         attempt = connection.execute(sa.select(t.attempt).where(t.attempt.c.job_id == job_id)).mappings().one()
         assert attempt["state"] == AttemptState.CANCELLED and attempt["cost"]["core_seconds"] > 0
+
+
+def test_who_stops_a_campaign_now_ends_what_runs_elsewhere_and_it_waits(ledger: Ledger, tmp_path: Path) -> None:
+    smiles = molecules(4)
+    built = written(ledger, tmp_path, smiles, settings=f"{{hang_at: {smiles[0]}, declared: 5}}")
+    with working(ledger, tmp_path, slots=1), driver(built) as one:
+        until(lambda: one.step() or processes("import time; time.sleep(1000)"))
+        with ledger.begin() as connection:
+            directives.write(connection, built.row.id, Verb.STOP, "ann", "", payload={"now": True})
+        began = time.monotonic()
+        until(lambda: one.step() is not None)
+        until(lambda: not processes("import time; time.sleep(1000)"), 10)
+        took = time.monotonic() - began
+    assert took < 3.0
+    states = counts(ledger, t.job.c.state)
+    assert states.pop("queued") >= 1 and not states.keys() - {"done"}
+    assert counts(ledger, t.job.c.queue, t.job.c.state == "queued") == {"None": counts(ledger, t.job.c.state)["queued"]}
+    with ledger.read() as connection:
+        query = sa.select(t.attempt.c.state, t.attempt.c.cost, t.job.c.kills, t.job.c.losses)
+        query = query.join(t.job, t.job.c.id == t.attempt.c.job_id).where(t.job.c.state == "queued")
+        (attempt,) = connection.execute(query).all()
+        spent = queries.spent(connection, built.row.id)["core_seconds"]
+    assert (attempt.state, attempt.kills, attempt.losses) == ("cancelled", 0, 0)
+    assert attempt.cost["core_seconds"] > 0 and spent >= attempt.cost["core_seconds"]
 
 
 def test_what_comes_back_too_late_is_refused_and_counted(ledger: Ledger, tmp_path: Path) -> None:

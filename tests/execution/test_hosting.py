@@ -22,17 +22,19 @@ pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("b
 
 
 def dispatcher(ledger: Ledger, folder: Path) -> subprocess.Popen[bytes]:
-    env = environment(SCIAGENT_LEDGER=str(ledger.url.database), SCIAGENT_ARTIFACTS=str(ledger.artifacts.root))
     command = [sys.executable, "-m", "sciagent", "dispatcher", "--reports", "reports"]
     with (folder / "dispatcher.log").open("ab") as log:
-        return subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True)
+        return subprocess.Popen(
+            command, cwd=folder, env=environment(**env(ledger)), stdout=log, stderr=log, start_new_session=True
+        )
+
+
+def env(ledger: Ledger) -> dict[str, str]:
+    return {"SCIAGENT_LEDGER": str(ledger.url.database), "SCIAGENT_ARTIFACTS": str(ledger.artifacts.root)}
 
 
 def submit(ledger: Ledger, folder: Path, campaign: str = "elsewhere") -> dict:
-    found = sciagent(
-        "submit", campaign, "--json", cwd=folder, SCIAGENT_LEDGER=str(ledger.url.database),
-        SCIAGENT_ARTIFACTS=str(ledger.artifacts.root),
-    )  # fmt: skip
+    found = sciagent("submit", campaign, "--json", cwd=folder, **env(ledger))
     assert isinstance(found, dict)
     return found
 
@@ -66,7 +68,8 @@ def test_a_submitted_campaign_goes_on_when_its_driver_and_its_dispatcher_are_kil
         until(lambda: driver_pid(ledger) is None, 10)  # it dies with whoever started it
         third = dispatcher(ledger, tmp_path)
         assert until(lambda: driver_pid(ledger)) != second
-        until(lambda: state(ledger) == ("finished", False))
+        found = sciagent("submit", "elsewhere", "--wait", "--json", cwd=tmp_path, **env(ledger))
+        assert (found["state"], found["rungs"][-1]["done"], state(ledger)) == ("finished", 8, ("finished", False))
         third.terminate()
         assert third.wait(timeout=60) == 0
     whole(ledger, 8)
@@ -90,8 +93,7 @@ def test_a_dispatcher_that_is_told_to_stop_goes_on_later_and_a_person_s_stop_las
     assert state(ledger) == ("interrupted", True) and driver_pid(ledger) is None
     second = dispatcher(ledger, tmp_path)
     until(lambda: driver_pid(ledger))
-    env = {"SCIAGENT_LEDGER": str(ledger.url.database), "SCIAGENT_ARTIFACTS": str(ledger.artifacts.root)}
-    sciagent("stop", "elsewhere", "--now", cwd=tmp_path, **env)
+    sciagent("stop", "elsewhere", "--now", cwd=tmp_path, **env(ledger))
     until(lambda: state(ledger) == ("interrupted", False))
     assert b"elsewhere" in (tmp_path / "dispatcher.log").read_bytes()
     submit(ledger, tmp_path)
@@ -106,7 +108,6 @@ def test_a_campaign_that_waits_for_a_dispatcher_can_be_stopped(ledger: Ledger, t
     written(ledger, tmp_path, molecules(1))
     submit(ledger, tmp_path)
     assert state(ledger) == ("created", True)
-    env = {"SCIAGENT_LEDGER": str(ledger.url.database)}
-    assert sciagent("stop", "elsewhere", "--json", cwd=tmp_path, **env)["driver"] is None
+    assert sciagent("stop", "elsewhere", "--json", cwd=tmp_path, **env(ledger))["driver"] is None
     assert state(ledger) == ("created", False)
-    sciagent("stop", "elsewhere", cwd=tmp_path, expect=2, **env)
+    sciagent("stop", "elsewhere", cwd=tmp_path, expect=2, **env(ledger))

@@ -50,10 +50,11 @@ def _name(token: str) -> str:
 
 
 class Slurm:
-    """The Slurm of a site. All methods raise SlurmError when it refuses, or does not answer."""
+    """The Slurm of a site. All methods raise SlurmError when it refuses, or does not answer. variables: that jobs get
+    beside those of the profile."""
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
+    def __init__(self, site: Site, variables: Mapping[str, str] | None = None) -> None:
+        self.site, self._variables = site, dict(variables or {})
         self.commands = Commands(site)
 
     def submit(
@@ -69,7 +70,7 @@ class Slurm:
             raise UsageError(f"{len(elements)} elements; an array of {self.site.site} has 1 to {self.site.max_array}")
         spool = Spool(self.site.spool, token or new_token())
         command = [self.site.python, *_checked(words), str(spool.elements)]
-        extra = self.commands.passed()
+        extra = self._variables | self.commands.passed()
         spool.write(elements, render(self.site))
         limit = f"%{self.site.max_running}" if self.site.max_running else ""
         try:
@@ -92,6 +93,10 @@ class Slurm:
         if done.returncode:
             raise SlurmError(f"sbatch: {said}")
         return said
+
+    def answer(self) -> None:
+        """Ask something that it cannot refuse; for who wonders whether it is there at all."""
+        self.commands.run("sinfo", "--noheader", "--format=%P")
 
     def states(self, arrays: Collection[Array]) -> dict[Array, list[Element]]:
         """Every element of each array, by its number: one look at the queue, and the marks in the spool folders."""

@@ -6,23 +6,24 @@ import logging
 import os
 import socket
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import NoPartitionError, SlurmError
+from sciagent.execution.presence import Presence
 from sciagent.execution.slurm.client import Array, Slurm
 from sciagent.execution.slurm.fit import Need, Request, fit
+from sciagent.execution.slurm.handing_on import variables
+from sciagent.execution.slurm.refusals import Refusals, Refused
 from sciagent.execution.slurm.site import Site
 from sciagent.execution.slurm.spool import new_token
 from sciagent.execution.slurm.states import ElementState
-from sciagent.execution.station import reap
-from sciagent.store import outside, workers
+from sciagent.store import outside
 from sciagent.store.engine import AWAY
 from sciagent.store.ledger import Ledger
 from sciagent.store.outside import Waiting
-from sciagent.store.workers import SEEN_SECONDS, NewWorker
+from sciagent.store.workers import NewWorker
 
 log = logging.getLogger(__name__)
 WORDS = ("-m", "sciagent", "worker", "--from")
@@ -48,20 +49,32 @@ class Follower:
 
     def __init__(self, ledger: Ledger, site: Site, queues: Sequence[str]) -> None:
         self._ledger, self._site, self._queues = ledger, site, tuple(queues)
-        self._slurm = Slurm(site)
+        self._slurm = Slurm(site, variables(ledger, site))
         self._slots = site.max_running or SLOTS
         self._stop, self._now = threading.Event(), threading.Event()
         host = socket.gethostname()
         name = f"slurm:{site.site}:{host}:{os.getpid()}"
-        self._me = NewWorker(name, host, os.getpid(), "slurm", self._queues, self._slots)
-        self._told = -SEEN_SECONDS
-        self._thread = threading.Thread(target=self._follow, name="slurm", daemon=True)
+        self._presence = Presence(NewWorker(name, host, os.getpid(), "slurm", self._queues, self._slots))
+        self._refusals = Refusals(ledger, site.site)
+        self._threads = [
+            threading.Thread(target=self._follow, name="slurm", daemon=True),
+            threading.Thread(
+                target=self._presence.serve, args=(lambda: ledger, self._stop), name="presence", daemon=True
+            ),
+        ]
+
+    @property
+    def fault(self) -> str | None:
+        """Why nothing gets to the cluster any more until a person mends it."""
+        return self._refusals.fault
 
     def start(self) -> None:
-        """Say that jobs may be offered, and begin."""
-        with self._ledger.begin() as connection:
-            workers.register(connection, self._me)
-        self._thread.start()
+        """Say that jobs may be offered, and begin. Raises SlurmError where nothing could be submitted from here."""
+        self._slurm.commands.find("sbatch")
+        self._slurm.commands.passed()
+        self._presence.step(self._ledger)
+        for one in self._threads:
+            one.start()
 
     def hurry(self) -> None:
         """Jobs were offered: look now."""
@@ -71,10 +84,9 @@ class Follower:
         """What waits and runs there goes on; whoever follows next hears of it."""
         self._stop.set()
         self._now.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=60)
-        with self._ledger.begin() as connection:
-            workers.stopped(connection, self._me.name)
+        for one in self._threads:
+            if one.is_alive():
+                one.join(timeout=60)
 
     def _follow(self) -> None:
         while not self._stop.is_set():
@@ -88,16 +100,13 @@ class Follower:
     def step(self) -> None:
         """Hear what became of elements, take back what they did not run, submit what waits."""
         arrays = self._slurm.arrays()
-        self._hear(arrays)
+        in_cluster = self._hear(arrays)
         self._take_back_forgotten({one.token for one in arrays})
-        reap(self._ledger)
-        self._submit()
-        if time.monotonic() - self._told > SEEN_SECONDS / 5:
-            self._told = time.monotonic()
-            with self._ledger.begin() as connection:
-                workers.seen(connection, self._me.name)
+        if not self._presence.draining:
+            self._submit(in_cluster)
 
-    def _hear(self, arrays: Sequence[Array]) -> None:
+    def _hear(self, arrays: Sequence[Array]) -> bool:
+        """Whether anything waits or runs there still."""
         states = self._slurm.states(arrays)
         with self._ledger.read() as connection:
             reserved = outside.reserved(connection, self._queues)
@@ -114,6 +123,7 @@ class Follower:
                         outside.free(connection, left, lost=one.state not in QUIET)
             if all(one.state.ended for one in elements):
                 self._slurm.discard(array)
+        return any(not one.state.ended for elements in states.values() for one in elements)
 
     def _take_back_forgotten(self, known: set[str]) -> None:
         """Reserved by who died before it came to submit."""
@@ -127,11 +137,11 @@ class Follower:
             with self._ledger.begin() as connection:
                 outside.free(connection, forgotten, lost=True)
 
-    def _submit(self) -> None:
-        """An array for all jobs that ask the same of the cluster."""
+    def _submit(self, in_cluster: bool) -> None:
+        """An array for all jobs that ask the same of the cluster; what is refused of one waits for the next look."""
         with self._ledger.begin() as connection:
-            bundles, refused = self._bundle(outside.waiting(connection, self._queues, self._site.max_array))
-            for job_id, why in refused.items():
+            bundles, unfit = self._bundle(outside.waiting(connection, self._queues, self._site.max_array))
+            for job_id, why in unfit.items():
                 outside.give_up(connection, job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, why)
             by_request: dict[Request, list[Bundle]] = {}
             for one in bundles:
@@ -140,18 +150,36 @@ class Follower:
             for token, mine in arrays.items():
                 names = {id_: element_name(token, n) for n, one in enumerate(mine) for id_ in one.job_ids}
                 outside.reserve_for(connection, names)
-        for token, mine in arrays.items():  # a crash from here on leaves reservations that are taken back
-            elements = [
-                {"name": element_name(token, n), "jobs": one.job_ids} for n, one in enumerate(mine)
-            ]  # fmt: skip
-            try:
-                array = self._slurm.submit(mine[0].request, elements, WORDS, token)
-            except SlurmError:
-                with self._ledger.begin() as connection:
-                    outside.free(connection, [id_ for one in mine for id_ in one.job_ids], lost=False)
-                raise
-            log.info("Slurm: array %d, %d elements, %d minutes each on %s", array.job_id, array.size,
-                     mine[0].request.minutes, mine[0].request.partition.name)  # fmt: skip
+        left = {token: tuple(id_ for one in mine for id_ in one.job_ids) for token, mine in arrays.items()}
+        taken, refused = list[int](), list[Refused]()
+        try:
+            for token, mine in arrays.items():  # a crash from here on leaves reservations that are taken back
+                said = self._submit_one(token, mine)
+                if said is None:
+                    taken += left.pop(token)
+                else:
+                    refused.append(Refused(mine[0].request, left[token], said))
+        finally:
+            self._free([id_ for ids in left.values() for id_ in ids])
+        self._refusals.note(refused, taken, in_cluster)
+
+    def _submit_one(self, token: str, mine: Sequence[Bundle]) -> str | None:
+        """Slurm's words, if it refuses. Raises SlurmError if it does not answer."""
+        elements = [{"name": element_name(token, n), "jobs": one.job_ids} for n, one in enumerate(mine)]
+        try:
+            array = self._slurm.submit(mine[0].request, elements, WORDS, token)
+        except SlurmError as error:
+            self._slurm.answer()
+            log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
+            return str(error)
+        log.info("Slurm: array %d, %d elements, %d minutes each on %s", array.job_id, array.size,
+                 mine[0].request.minutes, mine[0].request.partition.name)  # fmt: skip
+        return None
+
+    def _free(self, job_ids: Sequence[int]) -> None:
+        if job_ids:
+            with self._ledger.begin() as connection:
+                outside.free(connection, job_ids, lost=False)
 
     def _bundle(self, found: Sequence[Waiting]) -> tuple[list[Bundle], dict[int, str]]:
         """Elements of the arrays, and what no partition holds, with the reason."""
@@ -200,6 +228,10 @@ class SlurmExecutor:
         self._follower = Follower(ledger, site, queues)
         self._started = False
 
+    @property
+    def fault(self) -> str | None:
+        return self._follower.fault
+
     def wake(self, jobs_by_queue: Mapping[str, int]) -> None:
         self._start()
         if jobs_by_queue:
@@ -214,5 +246,5 @@ class SlurmExecutor:
 
     def _start(self) -> None:
         if not self._started:
-            self._started = True
             self._follower.start()
+            self._started = True

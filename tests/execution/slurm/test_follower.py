@@ -10,10 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.driver import Driver
+from sciagent.errors import CampaignError
 from sciagent.execution.slurm.client import Slurm
 from sciagent.execution.slurm.follower import Follower, SlurmExecutor, expected
 from sciagent.execution.slurm.site import Site
-from sciagent.store import offers, outside
+from sciagent.store import campaigns, offers, outside, queries, troubles
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
 from sciagent.store.outside import Waiting
@@ -66,6 +67,25 @@ def test_what_no_partition_holds_is_refused_with_its_limits(ledger: Ledger, site
         assert "short: 60 minutes, 4000 MB, 4 cores" in attempt["detail"]
         place = connection.execute(sa.select(t.campaign_candidate.c.reason)).scalar_one()
         assert place == "no_partition"
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_what_slurm_refuses_for_ever_ends_the_driver_with_its_words_and_goes_on_when_mended(
+    ledger: Ledger, site: Site, tmp_path: Path
+) -> None:
+    built = written(ledger, tmp_path, molecules(3), settings="{declared: 5}", limits=SMALL)
+    wrong = site.model_copy(update={"partitions": (site.partitions[0].model_copy(update={"name": "nosuch"}),)})
+    with pytest.raises(CampaignError, match=r"refused 5 times .* partition nosuch .*invalid partition"):
+        driven(ledger, wrong)
+    with ledger.read() as connection:
+        found = queries.status(connection, campaigns.get(connection, built.row.name))
+        job_states = connection.execute(sa.select(t.job.c.state, t.job.c.attempts, t.job.c.losses, t.job.c.queue)).all()
+    assert found["state"] == "failed" and "nosuch" in found["stop_reason"] and "nosuch" in found["trouble"]
+    assert {tuple(one) for one in job_states} == {("queued", 0, 0, None)}, "nobody judges a candidate by it"
+    assert driven(ledger, site) == "finished"
+    whole(ledger, 3)
+    with ledger.read() as connection:
+        assert troubles.trouble(connection, built.row.id) is None
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
