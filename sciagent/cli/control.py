@@ -34,7 +34,9 @@ def pause(
 def stop(
     name: NameArgument = None,
     reason: WhyOption = "",
-    now: Annotated[bool, typer.Option("--now", help="Kill what runs here; it is run again after a resume.")] = False,
+    now: Annotated[
+        bool, typer.Option("--now", help="Kill what runs, here and elsewhere; it is run again after a resume.")
+    ] = False,
     ledger: LedgerOption = None,
     as_who: WhoOption = None,
     json: JsonOption = False,
@@ -48,7 +50,7 @@ def _tell(
     payload: dict[str, bool],
 ) -> None:  # fmt: skip
     from sciagent.domain.directives import Verb
-    from sciagent.domain.states import AttemptState, CampaignState, JobState
+    from sciagent.domain.states import AttemptState, CampaignState
     from sciagent.errors import UsageError
     from sciagent.store import campaigns, directives, queries
     from sciagent.store import tables as t
@@ -75,15 +77,10 @@ def _tell(
         running = queries.count(
             connection, t.attempt, t.attempt.c.campaign_id == row.id, t.attempt.c.state == AttemptState.RUNNING
         )
-        out = t.job.c.campaign_id == row.id, t.job.c.state == JobState.RUNNING, t.job.c.queue.is_not(None)
-        elsewhere = queries.count(connection, t.job, *out)
     if json:
         put_json({"campaign": row.name, "told": verb, "driver": f"{driver.host}:{driver.pid}", "running": running})
         return
     jobs = f"{running} job{'' if running == 1 else 's'} that run{'s' if running == 1 else ''}"
-    kills = payload.get("now") and not elsewhere
-    rest = f"{'kills' if kills else 'finishes'} the {jobs}" if running else "has nothing running"
+    rest = f"{'kills' if payload.get('now') else 'finishes'} the {jobs}" if running else "has nothing running"
     put(f"told the driver at {driver.host} (process {driver.pid}) to {verb}; it {rest}")
-    if elsewhere and payload.get("now"):
-        put(f"{elsewhere} of them run on workers elsewhere, which finish them; to end them: sciagent cancel JOB")
     put(f"go on with: sciagent resume {row.name}")

@@ -82,6 +82,13 @@ def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[s
     return {int(id_): (name, (now - at).total_seconds()) for id_, name, at in connection.execute(query).all()}
 
 
+def at_work(connection: Connection, queues: Sequence[str]) -> bool:
+    """Whether any job of these queues runs."""
+    j = t.job.c
+    query = sa.select(j.id).where(j.queue.in_(queues), j.state == JobState.RUNNING).limit(1)
+    return connection.execute(query).first() is not None
+
+
 def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> None:
     """Their elements will not run them: they wait for anybody again. lost: it was no fault of ours that they did not;
     who is lost too often is given up."""

@@ -14,7 +14,7 @@ from sciagent.execution.slurm.commands import Commands
 from sciagent.execution.slurm.fit import Request
 from sciagent.execution.slurm.script import WARNING_SIGNAL, render
 from sciagent.execution.slurm.site import Site
-from sciagent.execution.slurm.spool import Spool, new_token, spools
+from sciagent.execution.slurm.spool import Spool, new_token, read_elements, spools
 from sciagent.execution.slurm.states import (
     QUEUE_FORMAT,
     Element,
@@ -102,6 +102,18 @@ class Slurm:
         """Every element of each array, by its number: one look at the queue, and the marks in the spool folders."""
         queue = self._queue(arrays)
         return {array: self._elements(array, queue.get(array.name, {})) for array in arrays}
+
+    def told(self, array: Array, number: int) -> list[int]:
+        """The jobs that an element was to run; empty where its folder does not say."""
+        try:
+            return list(read_elements(Spool(self.site.spool, array.token).elements)[number]["jobs"])
+        except (SlurmError, LookupError, TypeError):
+            return []
+
+    def last_words(self, array: Array, element: Element) -> str:
+        """How an element failed, by what it printed last."""
+        said = Spool(self.site.spool, array.token).last_line(element.number)
+        return said or f"exit code {element.code}, and it printed nothing"
 
     def cancel(self, array: Array, numbers: Collection[int] | None = None) -> None:
         """Cancel the array, or these elements. What has ended stays as it is; another's job is not touched.

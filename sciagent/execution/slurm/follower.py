@@ -18,7 +18,7 @@ from sciagent.execution.slurm.handing_on import variables
 from sciagent.execution.slurm.refusals import Refusals, Refused
 from sciagent.execution.slurm.site import Site
 from sciagent.execution.slurm.spool import new_token
-from sciagent.execution.slurm.states import ElementState
+from sciagent.execution.slurm.states import Element, ElementState
 from sciagent.store import outside
 from sciagent.store.engine import AWAY
 from sciagent.store.ledger import Ledger
@@ -55,7 +55,7 @@ class Follower:
         host = socket.gethostname()
         name = f"slurm:{site.site}:{host}:{os.getpid()}"
         self._presence = Presence(NewWorker(name, host, os.getpid(), "slurm", self._queues, self._slots))
-        self._refusals = Refusals(ledger, site.site)
+        self._refusals = Refusals(ledger, site.site, self._queues)
         self._threads = [
             threading.Thread(target=self._follow, name="slurm", daemon=True),
             threading.Thread(
@@ -116,14 +116,24 @@ class Follower:
         for array, elements in states.items():
             for one in elements:
                 left = by_name.get(element_name(array.token, one.number), [])
-                if one.state.ended and left:
-                    log.info("Slurm: element %d of %d: %s; %d jobs were not run", one.number, array.job_id, one.state,
-                             len(left))  # fmt: skip
-                    with self._ledger.begin() as connection:
-                        outside.free(connection, left, lost=one.state not in QUIET)
+                if one.state.ended:
+                    self._end(array, one, left)
             if all(one.state.ended for one in elements):
                 self._slurm.discard(array)
         return any(not one.state.ended for elements in states.values() for one in elements)
+
+    def _end(self, array: Array, one: Element, left: Sequence[int]) -> None:
+        """An element has ended. left: jobs that it has not taken."""
+        mine = self._slurm.told(array, one.number)
+        if not left:
+            self._refusals.worked(mine)
+            return
+        log.info("Slurm: element %d of %d: %s; %d jobs were not run", one.number, array.job_id, one.state, len(left))
+        stillborn = one.state is ElementState.FAILED and set(left) >= set(mine)
+        with self._ledger.begin() as connection:
+            outside.free(connection, left, lost=one.state not in QUIET and not stillborn)
+        if stillborn:
+            self._refusals.stillborn(left, self._slurm.last_words(array, one))
 
     def _take_back_forgotten(self, known: set[str]) -> None:
         """Reserved by who died before it came to submit."""

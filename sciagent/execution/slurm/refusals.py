@@ -1,17 +1,19 @@
-"""What sbatch refuses, and when a person has to mend it.
+"""What a cluster does not do for us, and when a person has to mend it.
 
-A refusal may pass: a limit on jobs that wait, a partition that is down for an hour. So it is tried again at each look,
-and said in the events of the campaigns it holds up. It is for a person once the same was refused several times in the
-same words while nothing of ours is in the cluster, for then nothing changes by waiting for our own jobs.
+sbatch may refuse an array, and an element may fail before it has taken any of its jobs: no such partition or account,
+no interpreter on the node, no way from there to the ledger. Neither says anything of the jobs, so they wait again and
+nothing counts against them. Both may pass: a limit on jobs that wait, a node that is broken. So it is tried again at
+each look, and said in the events of the campaigns that are held up. It is for a person once it has happened several
+times in a row while nothing of ours goes on there, for then waiting changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sciagent.execution.slurm.fit import Request
-from sciagent.store import offers, troubles
+from sciagent.store import offers, outside, troubles
 from sciagent.store.ledger import Ledger
 
 REFUSALS = 5
@@ -29,10 +31,23 @@ class Refused:
 class Refusals:
     """Of one follower. fault: what a person has to mend, in words; None while there is hope."""
 
-    def __init__(self, ledger: Ledger, site: str) -> None:
-        self._ledger, self._site = ledger, site
+    def __init__(self, ledger: Ledger, site: str, queues: Sequence[str]) -> None:
+        self._ledger, self._site, self._queues = ledger, site, tuple(queues)
         self._counts: dict[str, tuple[str, int]] = {}  # by partition: the words, and how often in a row
+        self._stillborn = 0  # elements in a row
+        self._last_words = ""
         self.fault: str | None = None
+
+    def stillborn(self, job_ids: Sequence[int], words: str) -> None:
+        """An element failed before it took any of its jobs. words: the last that it printed."""
+        self._stillborn, self._last_words = self._stillborn + 1, words
+        self._tell([(job_ids, f"Slurm: elements fail on their node before they take a job: {words}")])
+
+    def worked(self, job_ids: Sequence[int]) -> None:
+        """An element took the jobs that were meant for it, or some."""
+        if self._stillborn:
+            self._tell([(job_ids, None)])
+        self._stillborn = 0
 
     def note(self, refused: Sequence[Refused], taken: Sequence[int], in_cluster: bool) -> None:
         """What became of one look. taken: jobs that wait in the cluster now; in_cluster: whether anything of ours
@@ -44,8 +59,14 @@ class Refusals:
             self._counts[one.request.partition.name] = one.why, n
             if n >= REFUSALS and not taken and not in_cluster:
                 self.fault = self._in_words(one, n)
-        if refused or taken:
-            self._tell(refused, taken)
+        if self._stillborn >= REFUSALS and not self._at_work():
+            self.fault = (
+                f"{self._stillborn} elements in a row failed on their node before they took a job: {self._last_words}; "
+                f"mend the profile of {self._site}, or what it names: python, modules, environment"
+            )
+        told = [(one.job_ids, f"Slurm refuses jobs of partition {one.request.partition.name}: {one.why}")
+                for one in refused]  # fmt: skip
+        self._tell([*([] if self._stillborn else [(taken, None)]), *told])
 
     def _in_words(self, one: Refused, n: int) -> str:
         asked = f"{one.request.minutes} minutes, {one.request.memory_mb} MB, {one.request.cores} cores"
@@ -54,12 +75,17 @@ class Refusals:
             f"mend the profile of {self._site}, or ask whoever runs the cluster; sciagent slurm check says more"
         )
 
-    def _tell(self, refused: Sequence[Refused], taken: Sequence[int]) -> None:
-        """The campaigns whose jobs these are; of one, what was refused counts more than what was taken."""
+    def _at_work(self) -> bool:
+        with self._ledger.read() as connection:
+            return outside.at_work(connection, self._queues)
+
+    def _tell(self, news: Iterable[tuple[Sequence[int], str | None]]) -> None:
+        """Jobs, and what keeps them from where they are to run; of a campaign the last counts."""
+        if not (news := [one for one in news if one[0]]):
+            return
         with self._ledger.begin() as connection:
-            said = dict[int, str | None].fromkeys(offers.rungs_of(connection, taken).values())
-            for one in refused:
-                why = f"Slurm refuses jobs of partition {one.request.partition.name}: {one.why}"
-                said |= dict.fromkeys(offers.rungs_of(connection, one.job_ids).values(), why)
+            said = dict[int, str | None]()
+            for job_ids, trouble in news:
+                said |= dict.fromkeys(offers.rungs_of(connection, job_ids).values(), trouble)
             for campaign_id, trouble in said.items():
                 troubles.note(connection, campaign_id, trouble)

@@ -91,6 +91,11 @@ class Spool:
         """Whether Slurm said so at the end of what the element printed."""
         return bool(_MEMORY.search(self._read(f"out.{element}")))
 
+    def last_line(self, element: int) -> str:
+        """Of what the element printed, without what no terminal shows; or nothing."""
+        lines = [line for line in self._read(f"out.{element}").splitlines() if line.strip()]
+        return "".join(one for one in lines[-1].strip()[:300] if one.isprintable()) if lines else ""
+
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 

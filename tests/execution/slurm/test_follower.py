@@ -88,6 +88,21 @@ def test_what_slurm_refuses_for_ever_ends_the_driver_with_its_words_and_goes_on_
         assert troubles.trouble(connection, built.row.id) is None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_elements_that_fail_before_they_take_a_job_end_the_driver_and_cost_no_candidate(
+    ledger: Ledger, site: Site, tmp_path: Path
+) -> None:
+    written(ledger, tmp_path, molecules(3), settings="{declared: 5}", limits=SMALL)
+    wrong = site.model_copy(update={"environment": {**site.environment, "SCIAGENT_LEDGER": "nowhere.db"}})
+    with pytest.raises(CampaignError, match="before they took a job: no ledger at"):
+        driven(ledger, wrong)
+    assert counts(ledger, t.job.c.state) == {"queued": 3} and counts(ledger, t.job.c.losses) == {"0": 3}
+    unnamed = site.model_copy(update={"environment": {}})  # which ledger it is, who submits says by itself
+    assert driven(ledger, unnamed) == "finished"
+    whole(ledger, 3)
+
+
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_what_was_reserved_by_who_died_before_submitting_is_taken_back(
     ledger: Ledger, site: Site, tmp_path: Path
