@@ -66,9 +66,10 @@ class Runner:
         self._stop = threading.Event()
         self.campaigns: frozenset[int] = frozenset()  # whose jobs it ran last
 
-    def run_next(self) -> int:
-        """Claim and run the most urgent job of the queues, or a group of short ones; how many jobs that was."""
-        claims = patiently(self._claim_next, self._stop)
+    def run_next(self, seconds: float | None = None) -> int:
+        """Claim and run the most urgent job of the queues, or a group of short ones; how many jobs that was. seconds:
+        what a job may be expected to take at most."""
+        claims = patiently(lambda: self._claim_next(seconds), self._stop)
         return self._run(claims)
 
     def run_reserved(self, job_id: int, name: str) -> bool:
@@ -95,11 +96,13 @@ class Runner:
         if self._own_keeper:
             self._keeper.close()
 
-    def _claim_next(self) -> list[Claim]:
+    def _claim_next(self, seconds: float | None) -> list[Claim]:
         if self._stop.is_set():
             return []
         with self._ledger.begin() as connection:
-            return offers.claim_next(connection, self._queues, self.owner, self._memory_mb, skip=list(self._cannot))
+            return offers.claim_next(
+                connection, self._queues, self.owner, self._memory_mb, skip=list(self._cannot), seconds=seconds
+            )
 
     def _run(self, claims: list[Claim]) -> int:
         if not claims:

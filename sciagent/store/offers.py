@@ -61,17 +61,19 @@ def withdraw(connection: Connection, campaign_id: int) -> list[int]:
 
 def claim_next(
     connection: Connection, queues: Sequence[str], owner: str, memory_mb: int | None = None,
-    skip: Sequence[int] = (), lease_seconds: float = leases.LEASE_SECONDS,
+    skip: Sequence[int] = (), lease_seconds: float = leases.LEASE_SECONDS, seconds: float | None = None,
 ) -> list[Claim]:  # fmt: skip
     """The most urgent job of these queues, or it and others as short of the same rung; empty where there is none.
 
-    memory_mb: what a job may ask for at most. skip: rungs that the worker cannot run. On PostgreSQL a row that somebody
-    else is about to take is passed over.
+    memory_mb, seconds: what a job may ask for, or be expected to take, at most. skip: rungs that the worker cannot run.
+    On PostgreSQL a row that somebody else is about to take is passed over.
     """
     j = t.job.c
     open_ = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested)]
     if memory_mb is not None:
         open_.append(sa.or_(j.memory_mb.is_(None), j.memory_mb <= memory_mb))
+    if seconds is not None:
+        open_.append(j.seconds <= seconds)  # of which nobody knows it, is left to others
     if skip:
         open_.append(j.rung_id.not_in(skip))
     columns = sa.select(j.id, j.queue, j.rung_id, j.seconds, j.priority).where(*open_)

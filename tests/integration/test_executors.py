@@ -18,15 +18,15 @@ from tests.support.campaigns import environment, sciagent, write_campaign
 from tests.support.servers.valkey import own_valkey
 from tests.support.slurm_cluster import running_slurm
 
+CAMPAIGNS = Path(__file__).parents[2] / "campaigns"
 MOLECULES = ("C", "CO", "C=O", "CC#N", "C=C", "O=C=O")
 SITE = """
 site: tests
 partitions:
-  - {{name: short, max_minutes: 60, max_memory_mb: 4000, max_cores: 4}}
+  - {{name: short, max_minutes: 60, max_memory_mb: {memory_mb}, max_cores: 4}}
 python: {python}
 spool: {folder}/spool
 slurm_conf: {conf}
-environment: {{SCIAGENT_LEDGER: {folder}/ledger.db}}
 wall: {{minimum_minutes: 1, warning_seconds: 10}}
 memory: {{margin: 1, minimum_mb: 50}}
 max_running: 2
@@ -35,11 +35,11 @@ poll_seconds: 0.5
 
 
 @contextmanager
-def served(executor: str, folder: Path) -> Iterator[dict[str, str]]:
+def served(executor: str, folder: Path, memory_mb: int = 4000) -> Iterator[dict[str, str]]:
     """Whoever runs the jobs; what `run` finds in its environment."""
     if executor == "slurm":
-        with running_slurm() as cluster:
-            text = SITE.format(python=sys.executable, folder=folder, conf=cluster.conf)
+        with running_slurm(memory_mb) as cluster:
+            text = SITE.format(python=sys.executable, folder=folder, conf=cluster.conf, memory_mb=memory_mb)
             (folder / "site.yaml").write_text(text)
             yield {"SCIAGENT_SLURM_SITE": "site.yaml"}
         return
@@ -78,6 +78,11 @@ def run(executor: str, folder: Path, **more: str) -> dict[str, Any]:
         **more,
     )
     assert done.returncode in (0, 3), done.stderr
+    return found_in(folder)
+
+
+def found_in(folder: Path) -> dict[str, Any]:
+    """Evidence by key, and under "places" what the campaign says of its candidates."""
     ledger = Ledger(str(folder / "ledger.db"))
     e, q = t.evidence.c, t.quantity.c
     found: dict[str, Any] = {}
@@ -111,6 +116,44 @@ def test_a_screen_gives_the_same_evidence_on_every_executor(
         found = run(executor, tmp_path, **more)
     assert found.keys() == here.keys() and len(found) > 2 * len(MOLECULES)
     assert found["places"] == here["places"]
-    for key in here.keys() - {"places"}:
+    alike(found, here)
+
+
+def alike(found: dict[str, Any], here: dict[str, Any]) -> int:
+    """Evidence under the same key says the same; under how many."""
+    common = (here.keys() & found.keys()) - {"places"}
+    for key in common:
         assert found[key][:2] == here[key][:2]
         assert found[key][2] == pytest.approx(here[key][2], rel=1e-9, abs=1e-9)
+    return len(common)
+
+
+def quickstart(executor: str, folder: Path, **more: str) -> dict[str, Any]:
+    """The campaign as it is, to its end. Which candidates are bred and chosen depends on the order of the answers."""
+    arguments = ("run", str(CAMPAIGNS / "quickstart.yaml"), "--executor", executor, "--quiet")
+    done = sciagent(*arguments, cwd=folder, expect=None, timeout=1500, SCIAGENT_LEDGER="ledger.db", **more)
+    assert done.returncode in (0, 3), done.stderr
+    status = sciagent("status", "--json", cwd=folder, SCIAGENT_LEDGER="ledger.db")
+    assert status["state"] in ("finished", "budget_spent") and status["trouble"] is None
+    *_, xtb, dft = status["rungs"]
+    assert xtb["done"] >= 40 and dft["done"] >= 1 and (xtb["errors"], dft["errors"]) == (0, 0)
+    with Ledger(str(folder / "ledger.db")).read() as connection:
+        states = sa.select(t.job.c.state, t.job.c.kills, t.job.c.losses).distinct()
+        assert {tuple(one) for one in connection.execute(states)} <= {("done", 0, 0), ("queued", 0, 0)}
+    return found_in(folder)
+
+
+@pytest.fixture(scope="module")
+def at_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the quickstart finds in the local pool."""
+    return quickstart("local", tmp_path_factory.mktemp("quickstart"))
+
+
+@pytest.mark.slow  # nine minutes each
+@pytest.mark.parametrize("executor", ["celery", "slurm"])
+def test_the_quickstart_runs_unchanged_on_every_executor(
+    executor: str, at_home: dict[str, Any], tmp_path: Path
+) -> None:
+    with served(executor, tmp_path, memory_mb=24000) as more:
+        found = quickstart(executor, tmp_path, **more)
+    assert alike(found, at_home) >= 100

@@ -120,13 +120,14 @@ def _pipe(one: IO[str] | None) -> IO[str]:
 
 
 @contextlib.contextmanager
-def running_slurm() -> Iterator[SlurmCluster]:
-    """A cluster that is idle; gone at the end, with all its jobs. Raises NoSlurmError."""
+def running_slurm(memory_mb: int = MEMORY_MB) -> Iterator[SlurmCluster]:
+    """A cluster that is idle; gone at the end, with all its jobs. memory_mb: what its node claims. Raises
+    NoSlurmError."""
     if missing := [name for name in BINARIES if shutil.which(name, path=_environment()["PATH"]) is None]:
         raise NoSlurmError(MISSING.format(", ".join(missing)))
     for last in range(_TRIES - 1, -1, -1):
         try:
-            cluster = SlurmCluster(_make_folder())
+            cluster = SlurmCluster(_make_folder(memory_mb))
             break
         except NoSlurmError:  # somebody took a port between its choice and its use
             if not last:
@@ -141,7 +142,7 @@ def _host() -> str:
     return socket.gethostname().partition(".")[0]
 
 
-def _make_folder() -> Path:
+def _make_folder(memory_mb: int) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="sci-slurm-", dir="/tmp"))  # short: socket paths end at 107 bytes
     folder.chmod(0o711)  # munged wants its socket to be reached by all
     key = folder / "munge.key"
@@ -156,7 +157,7 @@ def _make_folder() -> Path:
             controller=controller,
             node=node,
             cores=CORES,
-            memory=MEMORY_MB,
+            memory=memory_mb,
         )
     )
     return folder

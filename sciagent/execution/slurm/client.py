@@ -103,11 +103,11 @@ class Slurm:
         queue = self._queue(arrays)
         return {array: self._elements(array, queue.get(array.name, {})) for array in arrays}
 
-    def told(self, array: Array, number: int) -> list[int]:
-        """The jobs that an element was to run; empty where its folder does not say."""
+    def told(self, array: Array) -> list[Any]:
+        """What its elements were given to do; empty where its folder does not say."""
         try:
-            return list(read_elements(Spool(self.site.spool, array.token).elements)[number]["jobs"])
-        except (SlurmError, LookupError, TypeError):
+            return read_elements(Spool(self.site.spool, array.token).elements)
+        except SlurmError:
             return []
 
     def last_words(self, array: Array, element: Element) -> str:

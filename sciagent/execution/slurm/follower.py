@@ -8,11 +8,17 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import NoPartitionError, SlurmError
 from sciagent.execution.presence import Presence
 from sciagent.execution.slurm.client import Array, Slurm
+from sciagent.execution.slurm.element import LINGER_SECONDS
+from sciagent.execution.slurm.element import Element as OwnElement
 from sciagent.execution.slurm.fit import Need, Request, fit
 from sciagent.execution.slurm.handing_on import variables
 from sciagent.execution.slurm.refusals import Refusals, Refused
@@ -55,6 +61,8 @@ class Follower:
         host = socket.gethostname()
         name = f"slurm:{site.site}:{host}:{os.getpid()}"
         self._presence = Presence(NewWorker(name, host, os.getpid(), "slurm", self._queues, self._slots))
+        self._heard: set[tuple[str, int]] = set()  # elements of arrays that are not over, which have ended
+        self._trusting = False  # whether jobs were left to elements that are there
         self._refusals = Refusals(ledger, site.site, self._queues)
         self._threads = [
             threading.Thread(target=self._follow, name="slurm", daemon=True),
@@ -95,36 +103,43 @@ class Follower:
                 self.step()
             except (SlurmError, *AWAY) as error:
                 log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
-            self._now.wait(self._site.poll_seconds)
+            most = self._site.poll_seconds
+            self._now.wait(min(most, 2 * LINGER_SECONDS) if self._trusting else most)
 
     def step(self) -> None:
         """Hear what became of elements, take back what they did not run, submit what waits."""
         arrays = self._slurm.arrays()
-        in_cluster = self._hear(arrays)
+        alive = self._hear(arrays)
         self._take_back_forgotten({one.token for one in arrays})
         if not self._presence.draining:
-            self._submit(in_cluster)
+            self._submit(alive)
 
-    def _hear(self, arrays: Sequence[Array]) -> bool:
-        """Whether anything waits or runs there still."""
+    def _hear(self, arrays: Sequence[Array]) -> list[OwnElement]:
+        """What waits or runs there still."""
         states = self._slurm.states(arrays)
         with self._ledger.read() as connection:
             reserved = outside.reserved(connection, self._queues)
         by_name: dict[str, list[int]] = {}
         for job_id, (name, _) in reserved.items():
             by_name.setdefault(name, []).append(job_id)
+        alive = list[OwnElement]()
         for array, elements in states.items():
+            told = self._slurm.told(array)
             for one in elements:
-                left = by_name.get(element_name(array.token, one.number), [])
-                if one.state.ended:
-                    self._end(array, one, left)
+                mine = parsed(told, one.number)
+                if not one.state.ended:
+                    alive += [mine] if mine is not None else []
+                elif (array.token, one.number) not in self._heard:
+                    self._heard.add((array.token, one.number))
+                    left = by_name.get(element_name(array.token, one.number), [])
+                    self._end(array, one, [] if mine is None else mine.jobs, left)
             if all(one.state.ended for one in elements):
                 self._slurm.discard(array)
-        return any(not one.state.ended for elements in states.values() for one in elements)
+                self._heard -= {(array.token, one.number) for one in elements}
+        return alive
 
-    def _end(self, array: Array, one: Element, left: Sequence[int]) -> None:
-        """An element has ended. left: jobs that it has not taken."""
-        mine = self._slurm.told(array, one.number)
+    def _end(self, array: Array, one: Element, mine: Sequence[int], left: Sequence[int]) -> None:
+        """An element has ended. mine: jobs that it was made for; left: those that it has not taken."""
         if not left:
             self._refusals.worked(mine)
             return
@@ -147,10 +162,14 @@ class Follower:
             with self._ledger.begin() as connection:
                 outside.free(connection, forgotten, lost=True)
 
-    def _submit(self, in_cluster: bool) -> None:
-        """An array for all jobs that ask the same of the cluster; what is refused of one waits for the next look."""
+    def _submit(self, alive: Sequence[OwnElement]) -> None:
+        """An array for all jobs that ask the same of the cluster; what is refused of one waits for the next look.
+        alive: elements that wait or run there: as long as these are as many as slots, they take what fits into them."""
         with self._ledger.begin() as connection:
-            bundles, unfit = self._bundle(outside.waiting(connection, self._queues, self._site.max_array))
+            found = outside.waiting(connection, self._queues, self._site.max_array)
+            alone = [one for one in found if sum(map(partial(takes, one), alive)) < self._slots]
+            self._trusting = len(alone) < len(found)
+            bundles, unfit = self._bundle(alone)
             for job_id, why in unfit.items():
                 outside.give_up(connection, job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, why)
             by_request: dict[Request, list[Bundle]] = {}
@@ -171,19 +190,26 @@ class Follower:
                     refused.append(Refused(mine[0].request, left[token], said))
         finally:
             self._free([id_ for ids in left.values() for id_ in ids])
-        self._refusals.note(refused, taken, in_cluster)
+        self._refusals.note(refused, taken, in_cluster=bool(alive))
 
     def _submit_one(self, token: str, mine: Sequence[Bundle]) -> str | None:
         """Slurm's words, if it refuses. Raises SlurmError if it does not answer."""
-        elements = [{"name": element_name(token, n), "jobs": one.job_ids} for n, one in enumerate(mine)]
+        request, wall = mine[0].request, self._site.wall
+        memory_mb = int(request.memory_mb / self._site.memory.margin + 1e-6)
+        elements = [
+            OwnElement(
+                name=element_name(token, n), jobs=one.job_ids, queues=list(self._queues), margin=wall.margin,
+                seconds=60.0 * request.minutes - wall.warning_seconds, memory_mb=memory_mb,
+            ) for n, one in enumerate(mine)
+        ]  # fmt: skip
         try:
-            array = self._slurm.submit(mine[0].request, elements, WORDS, token)
+            array = self._slurm.submit(request, [one.model_dump() for one in elements], WORDS, token)
         except SlurmError as error:
             self._slurm.answer()
             log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
             return str(error)
         log.info("Slurm: array %d, %d elements, %d minutes each on %s", array.job_id, array.size,
-                 mine[0].request.minutes, mine[0].request.partition.name)  # fmt: skip
+                 request.minutes, request.partition.name)  # fmt: skip
         return None
 
     def _free(self, job_ids: Sequence[int]) -> None:
@@ -219,6 +245,20 @@ class Follower:
 def expected(one: Waiting) -> float:
     """Seconds to ask for: twice as many after each try that did not come to an end, never more than its limit."""
     return min((one.seconds or min(UNKNOWN_SECONDS, one.limit)) * 2.0**one.tries, one.limit)
+
+
+def takes(one: Waiting, element: OwnElement) -> bool:
+    """Whether the job fits into an element that is there, as it was when it began."""
+    fits = one.seconds is not None and one.seconds * element.margin <= element.seconds
+    return fits and (one.memory_mb or 0) <= element.memory_mb
+
+
+def parsed(told: Sequence[Any], number: int) -> OwnElement | None:
+    """What the folder of an array says of an element; None where it is not whole, or older than we are."""
+    try:
+        return OwnElement.model_validate(told[number])
+    except (LookupError, ValidationError):
+        return None
 
 
 def element_name(token: str, number: int) -> str:

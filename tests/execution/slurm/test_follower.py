@@ -97,7 +97,7 @@ def test_elements_that_fail_before_they_take_a_job_end_the_driver_and_cost_no_ca
     wrong = site.model_copy(update={"environment": {**site.environment, "SCIAGENT_LEDGER": "nowhere.db"}})
     with pytest.raises(CampaignError, match="before they took a job: no ledger at"):
         driven(ledger, wrong)
-    assert counts(ledger, t.job.c.state) == {"queued": 3} and counts(ledger, t.job.c.losses) == {"0": 3}
+    assert counts(ledger, t.job.c.state).keys() == {"queued"} and counts(ledger, t.job.c.losses).keys() == {"0"}
     unnamed = site.model_copy(update={"environment": {}})  # which ledger it is, who submits says by itself
     assert driven(ledger, unnamed) == "finished"
     whole(ledger, 3)
