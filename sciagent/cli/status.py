@@ -41,7 +41,7 @@ def status(
     for one in found["opinions"]:
         console.print(one["words"], highlight=False, markup=False)
     if found["trouble"]:
-        console.print(found["trouble"], style="bold red", highlight=False, markup=False)
+        console.print(found["trouble"], style="bold red", highlight=False, markup=False, soft_wrap=True)
     if found["stop_reason"]:
         console.print(found["stop_reason"], highlight=False, markup=False)
     console.print(_driver(found), highlight=False, markup=False, soft_wrap=True)

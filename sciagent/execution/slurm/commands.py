@@ -45,7 +45,7 @@ class Commands:
         """What the command prints. extra: more variables for it. Raises SlurmError with Slurm's words."""
         done = self.attempt(name, *words, extra=extra)
         if done.returncode:
-            raise SlurmError(f"{name}: {_said(done)}")
+            raise SlurmError(f"{name}: {_said(name, done)}")
         return done.stdout
 
     def attempt(
@@ -63,6 +63,8 @@ class Commands:
             raise SlurmError(f"{name} cannot be run: {error.strerror or error}") from None
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
-    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+def _said(name: str, done: subprocess.CompletedProcess[str]) -> str:
+    """Each line without who says it, for that stands before all of them."""
+    said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    lines = [line.removeprefix(f"{name}: ").removeprefix("error: ") for line in said]
     return "; ".join(lines)[:1000] or f"exit code {done.returncode}"
