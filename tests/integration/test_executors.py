@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,8 @@ def served(executor: str, folder: Path, memory_mb: int = 4000) -> Iterator[dict[
     if executor == "slurm":
         with running_slurm(memory_mb) as cluster:
             text = SITE.format(python=sys.executable, folder=folder, conf=cluster.conf, memory_mb=memory_mb)
+            if "PYTHONPATH" in os.environ:  # where these tests have sciagent from
+                text += "pass_environment: [PYTHONPATH]\n"
             (folder / "site.yaml").write_text(text)
             yield {"SCIAGENT_SLURM_SITE": "site.yaml"}
         return
@@ -57,6 +60,7 @@ def served(executor: str, folder: Path, memory_mb: int = 4000) -> Iterator[dict[
         finally:
             worker.terminate()
             worker.wait(timeout=60)
+        assert '"event": "ended"' in (folder / "worker.log").read_text()
 
 
 def run(executor: str, folder: Path, **more: str) -> dict[str, Any]:
