@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -13,8 +13,7 @@ from sciagent.store.bulk import by_resource, execute_many
 from sciagent.store.clock import db_now
 
 
-@dataclass(frozen=True)
-class Bill:
+class Bill(NamedTuple):
     """What an attempt cost."""
 
     campaign_id: int
@@ -31,20 +30,18 @@ def book(
 
 
 def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
-    now = db_now(connection)
     rows = [
         row
         for one in bills
         for row in by_resource(
-            one.cost, campaign_id=one.campaign_id, rung_id=one.rung_id, attempt_id=one.attempt_id, at=now
+            one.cost, campaign_id=one.campaign_id, rung_id=one.rung_id, attempt_id=one.attempt_id
         )
         if row["amount"]
-    ]
-    execute_many(connection, t.spend, rows)
+    ]  # fmt: skip
+    execute_many(connection, t.spend, rows, {"at": db_now(connection)})
 
 
-@dataclass(frozen=True)
-class CostSeen:
+class CostSeen(NamedTuple):
     """What a verification cost against what its verifier declared."""
 
     verifier: str
@@ -57,16 +54,16 @@ class CostSeen:
 
 
 def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
-    now = db_now(connection)
     rows = [
-        {**row, "declared": one.declared.get(row["resource"], 0.0)}
+        {
+            "verifier": one.verifier, "verifier_version": one.version, "settings_hash": one.settings_hash,
+            "candidate_id": one.candidate_id, "attempt_id": one.attempt_id, "resource": resource, "amount": amount,
+            "declared": one.declared.get(resource, 0.0),
+        }
         for one in seen
-        for row in by_resource(
-            one.actual, verifier=one.verifier, verifier_version=one.version, settings_hash=one.settings_hash,
-            candidate_id=one.candidate_id, attempt_id=one.attempt_id, at=now,
-        )
+        for resource, amount in one.actual.items()
     ]  # fmt: skip
-    execute_many(connection, t.cost_observation, rows)
+    execute_many(connection, t.cost_observation, rows, {"at": db_now(connection)})
 
 
 def cost_ratios(

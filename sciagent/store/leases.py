@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -134,8 +134,7 @@ def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: fl
     return lost
 
 
-@dataclass(frozen=True)
-class JobEnd:
+class JobEnd(NamedTuple):
     """What became of a job under a claim. kills: how many workers this attempt has killed, 0 or 1."""
 
     claim: Claim

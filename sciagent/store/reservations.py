@@ -18,13 +18,8 @@ def reserve(connection: Connection, campaign_id: int, job_id: int, amounts: Mapp
 
 def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, Mapping[str, float]]) -> None:
     """Hold what each job is expected to cost at most, until it ends."""
-    now = db_now(connection)
-    rows = [
-        row
-        for job_id, amounts in by_job.items()
-        for row in by_resource(amounts, campaign_id=campaign_id, job_id=job_id, at=now)
-    ]
-    execute_many(connection, t.reservation, rows)
+    rows = [row for job_id, amounts in by_job.items() for row in by_resource(amounts, job_id=job_id)]
+    execute_many(connection, t.reservation, rows, {"campaign_id": campaign_id, "at": db_now(connection)})
 
 
 def release(connection: Connection, job_id: int) -> None:
