@@ -63,6 +63,7 @@ def run(
     spec = load_spec(file)
     source = file.read_text(encoding="utf-8")
     opened = open_ledger(ledger, create=True)
+    _try_out(executor, opened, site)
     built, amended = create_or_open(opened, spec, source, who())
     for line in amended:
         say(f"amended: {line}")
@@ -89,6 +90,14 @@ def resume(
     if _wake(opened, row):
         return
     _drive(open_stored(opened, row.name, who()), workers, executor, site, report, json, quiet)
+
+
+def _try_out(executor: str, ledger: Any, site: Path | None) -> None:
+    """A mistake in what was typed, or is not set, leaves no campaign behind."""
+    from sciagent.execution.executors import executor_of
+
+    if (told := executor_of(executor, ledger, site)) is not None:
+        told.close()
 
 
 def _wake(ledger: Any, row: Any) -> bool:

@@ -53,7 +53,8 @@ def broker_url(given: str | None = None) -> str:
     """Where the broker is: as given, else SCIAGENT_BROKER. Raises UsageError."""
     if (found := settings.load(broker=given).broker) is None:
         raise UsageError(
-            "no broker is named: --broker URL, SCIAGENT_BROKER, or SCIAGENT_BROKER_FILE with a file's path"
+            "no broker is named: set SCIAGENT_BROKER to its URL, or SCIAGENT_BROKER_FILE to a file that holds it; "
+            "sciagent worker takes --broker URL, too"
         )
     return found
 

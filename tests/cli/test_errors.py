@@ -52,3 +52,11 @@ def test_a_table_with_semicolons_is_named(tmp_path: Path) -> None:
     (tmp_path / "molecules.csv").write_text("name;smiles\nmethane;C\n")
     done = sciagent("run", str(file), cwd=tmp_path, expect=2)
     assert "semicolons" in done.stderr
+
+
+def test_an_executor_that_lacks_something_leaves_no_campaign_behind(tmp_path: Path) -> None:
+    path = write_campaign(tmp_path)
+    for executor, missing in (("celery", "SCIAGENT_BROKER"), ("slurm", "SCIAGENT_SLURM_SITE")):
+        done = sciagent("run", str(path), "--executor", executor, cwd=tmp_path, expect=2)
+        assert missing in done.stderr
+    assert "this ledger has: none" in sciagent("status", cwd=tmp_path, expect=2).stderr
