@@ -19,7 +19,7 @@ from tests.support import rows
 from tests.support.rows import Measured, gap, new_evidence
 
 STATUS = {
-    "campaign", "state", "stop_reason", "spent", "budget", "proposals", "unreadable", "candidates", "hits",
+    "campaign", "state", "stop_reason", "trouble", "spent", "budget", "proposals", "unreadable", "candidates", "hits",
     "hits_by_tier", "reused", "rungs", "held", "vetoed", "driver",
 }  # fmt: skip
 RUNG = {"rung", "tier", "done", "passed", "failed", "inconclusive", "errors", "core_seconds", "jobs", "running"}
