@@ -43,9 +43,9 @@ from sciagent.campaign.offering import request_for_workers
 from sciagent.execution.executors import Executor, executor_of
 from sciagent.store import campaigns, candidates, jobs, offers
 from sciagent.store import tables as t
-from sciagent.store.jobs import NewJob
+from sciagent.store.jobs import NewJob, Offer
 from sciagent.store.ledger import Ledger
-from sciagent.store.offers import Offer, Out
+from sciagent.store.offers import Out
 from tests.support.elsewhere import molecules, until, written
 from tests.support.plugins import MISBEHAVING, forget_registry, install
 from tests.support.servers.postgres import own_postgres
@@ -120,9 +120,9 @@ def round_trips(ledger: Ledger, built: Built, executor: Executor, n: int) -> lis
         key = rung.verifier.evidence_key(loaded[id_], 1 + number // len(rows))
         began = time.perf_counter()
         with ledger.begin() as connection:
-            new = NewJob(built.row.id, rung.id, id_, key.replicate, key.hash, 0.0)
+            offer = Offer("simulation", 0.001, None)
+            new = NewJob(built.row.id, rung.id, id_, key.replicate, key.hash, 0.0, offer)
             (job_id,) = jobs.create_many(connection, [new])
-            offers.offer_many(connection, {job_id: Offer("simulation", 0.001, None)})
         executor.wake({"simulation": 1})
         out = {job_id: Out(job_id, id_, rung.id)}
         while True:
@@ -190,12 +190,21 @@ workers: 2
 """
 
 
-def busy(env: Environment, kind: str, executor: str, n: int = 200) -> dict[str, Any]:
-    """Of the time from the first start to the last end, how much of it two slots were verifying."""
+def small_molecules() -> list[str]:
+    """200 of 8 to 15 heavy atoms: two chains of carbon with something between."""
+    chains = [(a, size - a) for size in range(7, 14) for a in range(size // 2 + 1, size + 1)]
+    found = [f"{'C' * a}{middle}{'C' * b}" for a, b in chains for middle in ("O", "N", "S", "C(=O)", "C(F)", "C#C")]
+    return found[:200]
+
+
+def busy(env: Environment, kind: str, executor: str) -> dict[str, Any]:
+    """200 GFN1 jobs. busy: of the time from the first start to the last end, the share in which two slots were
+    verifying, by the attempts' own times: those that share a process follow each other in it. held: in which they had
+    a job in hand, with what is read and written of it."""
     name = f"gfn1_{kind[:2]}"
     ledger, folder = env.ledger(kind, name), env.folder / name
     folder.mkdir()
-    (folder / "molecules.smi").write_text("\n".join(molecules(400)[-n:]) + "\n")
+    (folder / "molecules.smi").write_text("\n".join(small_molecules()) + "\n")
     built = create_or_open(ledger, parse_spec(GFN1, base=folder), GFN1, "benchmark")[0]
     with worker(ledger, folder, executor):
         until(lambda: _alive(ledger), 60)
@@ -203,12 +212,17 @@ def busy(env: Environment, kind: str, executor: str, n: int = 200) -> dict[str, 
     with ledger.read() as connection:
         a = t.attempt.c
         rows = connection.execute(
-            sa.select(a.started_at, a.ended_at, a.wall_seconds).where(a.job_id.is_not(None))
+            sa.select(a.owner, a.started_at, a.ended_at, a.wall_seconds).where(a.job_id.is_not(None))
         ).all()
     ledger.close()
     took = (max(row.ended_at for row in rows) - min(row.started_at for row in rows)).total_seconds()
     worked = sum(row.wall_seconds for row in rows)
-    return {"jobs": len(rows), "seconds": round(took, 1), "busy": round(worked / (2 * took), 3)}
+    groups = {(row.owner, row.started_at, row.ended_at) for row in rows}  # who share a process have these in common
+    held = sum((ended_at - started_at).total_seconds() for _, started_at, ended_at in groups)
+    return {
+        "jobs": len(rows), "seconds": round(took, 1), "seconds_a_job": round(worked / len(rows), 3),
+        "busy": round(worked / (2 * took), 3), "held": round(held / (2 * took), 3),
+    }  # fmt: skip
 
 
 def _executor(name: str, ledger: Ledger) -> Executor:
@@ -306,8 +320,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 found["ours"][f"{kind}, {executor}"] = one = ours(env, kind, executor, given.jobs, given.singles)
                 tell(f"{kind}, {executor}: {one}")
         if not given.no_busy:
-            found["busy"] = busy(env, given.ledgers[-1], given.executors[-1])
-            tell(f"200 GFN1 jobs: {found['busy']}")
+            found["busy"] = {}
+            for kind in given.ledgers:
+                found["busy"][f"{kind}, {given.executors[-1]}"] = one = busy(env, kind, given.executors[-1])
+                tell(f"200 GFN1 jobs, {kind}: {one}")
         for kind in given.ledgers:
             for rows in given.growth:
                 one = ours(env, kind, given.executors[-1], given.jobs, given.singles // 2, rows)

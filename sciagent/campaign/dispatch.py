@@ -193,15 +193,13 @@ def _offer(connection: Connection, built: Built, started: Sequence[_Started], ro
     """Jobs that workers elsewhere may take, reservations, and the candidates' new standing."""
     if not started:
         return
-    new = [
-        NewJob(built.row.id, built.rungs[one.choice.position].id, one.choice.id, 0, one.key.hash, one.choice.index)
-        for one in started
-    ]
+    new = []
+    for one in started:
+        choice, rung = one.choice, built.rungs[one.choice.position]
+        offer = offer_of(rung, one.declared)
+        new.append(NewJob(built.row.id, rung.id, choice.id, 0, one.key.hash, choice.index, offer))
     ids = jobs.create_many(connection, new)
     made = dict(zip(ids, started, strict=True))
-    offers.offer_many(
-        connection, {id_: offer_of(built.rungs[one.choice.position], one.declared) for id_, one in made.items()}
-    )
     reservations.reserve_many(connection, built.row.id, {id_: one.reservation for id_, one in made.items()})
     for position in sorted({one.choice.position for one in started}):
         waiting = [one.choice.id for one in started if one.choice.position == position]

@@ -391,9 +391,9 @@ class Driver:
             seconds = min(seconds, BEGUN_SECONDS)
         if self._outside.running:
             seconds = min(seconds, LOOK_SECONDS)
-        self._bell.clear()  # before the look: what comes after it rings again
         if self._pool.completed.empty() and not (self._source.is_busy and self._source.is_ready):
-            self._bell.wait(seconds)
+            self._bell.wait(seconds)  # or not at all, if it has rung since the last look
+        self._bell.clear()  # before the look: what comes after it rings again
 
     def _collect(self) -> None:
         """Write all that has come back, in one transaction, and which jobs that were claimed ahead run by now."""

@@ -13,15 +13,19 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.judge import Judgement
 from sciagent.campaign.money import Purse
-from sciagent.campaign.pace import Group, Pace
+from sciagent.campaign.pace import MAX_GROUP, Group, Pace
 from sciagent.campaign.record import Settling, error, settle
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import JobState, Standing
 from sciagent.store import offers, reservations, standings, workers
-from sciagent.store.offers import Ended, Offer, Out
+from sciagent.store.jobs import Offer
+from sciagent.store.offers import Ended, Out
 
+# a job this long is not offered before a slot is free. The word that one is free and the next job need a tenth of a
+# second to go round, which would be a tenth of the time of jobs of a second
+LONG_SECONDS = 10.0
 ROOM_SECONDS = 2.0  # between looks for who works
 NOBODY = 1  # slots that are reckoned with while nobody serves a queue: something waits when somebody comes
 
@@ -98,11 +102,11 @@ class Outside:
         self._out.clear()
 
     def calls(self, offered: Sequence[Offered], pace: Pace) -> dict[str, int]:
-        """How many slots are to be woken, by queue: one for as many short jobs as share a process."""
+        """How many slots are to be woken, by queue: one for as many short jobs as a slot claims together."""
         slots: dict[str, float] = {}
         for one in offered:
-            queue = queue_of(self._built.rungs[one.position])
-            slots[queue] = slots.get(queue, 0.0) + 1 / pace.group(one.position)
+            queue, group = queue_of(self._built.rungs[one.position]), pace.group(one.position)
+            slots[queue] = slots.get(queue, 0.0) + (1 / offers.MAX_GROUP if group == MAX_GROUP else 1 / group)
         return {queue: math.ceil(n - 1e-9) for queue, n in slots.items()}
 
     def forget(self, job_ids: Sequence[int]) -> None:
@@ -124,7 +128,7 @@ class Outside:
 
     def rooms(self, connection: Connection, pace: Pace) -> Rooms:
         """How many more jobs of each rung may be out: long ones as many as there are slots, so that the choice is made
-        when one is free; short ones twice as many, in groups where they are shorter still."""
+        when one is free; shorter ones twice as many, in groups where they are shorter still."""
         if time.monotonic() - self._looked > ROOM_SECONDS:
             self._slots, self._looked = workers.slots_by_queue(connection), time.monotonic()
         out: dict[str, float] = {}
@@ -198,7 +202,7 @@ def _share(pace: Pace, position: int) -> int:
     group = pace.group(position)
     if group > 1:
         return 4 * group
-    return 2 if pace.ahead(position) else 1
+    return 2 if pace.ahead(position, LONG_SECONDS) else 1
 
 
 def _settling(one: Ended, offered: Offered) -> Settling:

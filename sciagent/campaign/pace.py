@@ -45,9 +45,9 @@ class Pace:
             return 1
         return max(1, min(MAX_GROUP, int(AHEAD_SECONDS / max(seconds, 1e-4))))
 
-    def ahead(self, position: int) -> bool:
-        """Whether a job may be claimed before a worker is free."""
-        return self._seconds.get(position, LONG_SECONDS) < LONG_SECONDS
+    def ahead(self, position: int, below: float = LONG_SECONDS) -> bool:
+        """Whether a job may be claimed before a worker is free. below: seconds a job."""
+        return self._seconds.get(position, below) < below
 
     def wanted(self, positions: Sequence[int], free: int, waiting: int) -> int:
         """The most jobs that `free` workers and `waiting` places beside them could take."""

@@ -83,25 +83,18 @@ class Written:
 def complete(connection: Connection, done: Sequence[Done]) -> Written:
     """Write all of it, once. Called again after a commit that nobody knows the end of, it writes nothing anew."""
     by_id = {one.order.claim.job_id: one for one in done}
-    j = t.job.c
-    asked = connection.execute(
-        sa.select(j.id).where(among(connection, j.id, list(by_id)), j.cancel_requested).with_for_update()
-    ).scalars()
-    cancel = {int(one) for one in asked}
-    states = {id_: one.states(id_ in cancel) for id_, one in by_id.items()}
-    mine = leases.finish_many(
+    mine = leases.hold(connection, [one.order.claim for one in done])
+    states = {id_: by_id[id_].states(cancel) for id_, cancel in mine.items()}
+    ours = [by_id[id_] for id_ in mine]
+    leases.end_held(
         connection,
         [
             JobEnd(one.order.claim, states[id_][0], one.outcome, int(one.outcome in TRIED_AGAIN and not one.ended))
-            for id_, one in by_id.items()
+            for id_, one in zip(mine, ours, strict=True)
         ],
     )  # fmt: skip
-    ours = [one for id_, one in by_id.items() if id_ in mine]
     attempts.end_many(connection, [_end(one, states[one.order.claim.job_id][1]) for one in ours])
     bills.book_many(connection, [_bill(one, one.cost) for one in ours])
-    if cancel & mine:
-        over_now = among(connection, j.id, sorted(cancel & mine))
-        connection.execute(sa.update(t.job).where(over_now).values(cancel_requested=False))
     over = {id_ for id_ in mine if states[id_][0] is not JobState.QUEUED}
     _record(connection, [one for id_, one in by_id.items() if id_ in over and one.is_evidence])
     stale = _refuse(connection, [one for id_, one in by_id.items() if id_ not in mine])

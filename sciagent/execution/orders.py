@@ -47,6 +47,37 @@ class Order:
     kills: int
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Jobs of one rung as they stand in the ledger, with their claims, and their candidates by id."""
+
+    jobs: list[tuple[Claim, Any]]
+    candidates: dict[int, Candidate]
+
+    @property
+    def claims(self) -> list[Claim]:
+        return [claim for claim, _ in self.jobs]
+
+
+def ask(connection: Connection, claims: Sequence[Claim]) -> Asked:
+    """What the ledger says of jobs of one rung; in the transaction that claims them, and so nothing is made of it yet:
+    a verifier may take its time."""
+    if not claims:
+        return Asked([], {})
+    j, r, c = t.job.c, t.rung.c, t.campaign.c
+    query = (
+        sa.select(
+            j.id, j.candidate_id, j.replicate, j.kills, j.evidence_key, j.campaign_id, j.rung_id, r.verifier,
+            r.verifier_version, r.settings_hash, r.request, c.name,
+        )
+        .select_from(t.job.join(t.rung, r.id == j.rung_id).join(t.campaign, c.id == j.campaign_id))
+        .where(among(connection, j.id, [one.job_id for one in claims]))
+    )  # fmt: skip
+    rows = {row.id: row for row in connection.execute(query).all()}
+    loaded = candidates.load(connection, [row.candidate_id for row in rows.values()])
+    return Asked([(claim, rows[claim.job_id]) for claim in claims], loaded)
+
+
 class CannotError(SciagentError):
     """This worker cannot run a rung: it lacks the verifier, or has another version of it. Another one may."""
 
@@ -57,23 +88,11 @@ class Tasks:
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, Task]] = {}
 
-    def orders(self, connection: Connection, claims: Sequence[Claim]) -> list[Order]:
-        """Of jobs of one rung, in order. Raises CannotError."""
-        j, r, c = t.job.c, t.rung.c, t.campaign.c
-        query = (
-            sa.select(
-                j.id, j.candidate_id, j.replicate, j.kills, j.evidence_key, j.campaign_id, j.rung_id, r.verifier,
-                r.verifier_version, r.settings_hash, r.request, c.name,
-            )
-            .select_from(t.job.join(t.rung, r.id == j.rung_id).join(t.campaign, c.id == j.campaign_id))
-            .where(among(connection, j.id, [one.job_id for one in claims]))
-        )  # fmt: skip
-        rows = {row.id: row for row in connection.execute(query).all()}
-        loaded = candidates.load(connection, [row.candidate_id for row in rows.values()])
+    def orders(self, asked: Asked) -> list[Order]:
+        """In order. Raises CannotError."""
         found = []
-        for claim in claims:
-            row = rows[claim.job_id]
-            task, candidate = self._task(row), loaded[row.candidate_id]
+        for claim, row in asked.jobs:
+            task, candidate = self._task(row), asked.candidates[row.candidate_id]
             key = task.verifier.evidence_key(candidate, row.replicate)
             if key.hash != row.evidence_key:
                 raise CannotError(f"{row.verifier} gives candidate {row.candidate_id} another evidence key here")

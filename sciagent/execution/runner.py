@@ -16,7 +16,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.execution.checkpoints import folders_of, home_of, scratch_of
 from sciagent.execution.completing import Done, Written, complete, store_files
 from sciagent.execution.keeper import Held, Keeper
-from sciagent.execution.orders import CannotError, Order, Tasks
+from sciagent.execution.orders import Asked, CannotError, Order, Tasks, ask
 from sciagent.store import campaigns, leases, offers, outside
 from sciagent.store.engine import AWAY
 from sciagent.store.leases import Claim
@@ -25,6 +25,7 @@ from sciagent.verification.host import HostResult, Request, Worker
 from sciagent.verification.scratch import remove_folder
 
 log = logging.getLogger(__name__)
+NOTHING = Asked([], {})
 MAX_PAUSE = 5.0  # seconds between tries while the database is away
 
 T = TypeVar("T")
@@ -69,18 +70,17 @@ class Runner:
     def run_next(self, seconds: float | None = None) -> int:
         """Claim and run the most urgent job of the queues, or a group of short ones; how many jobs that was. seconds:
         what a job may be expected to take at most."""
-        claims = patiently(lambda: self._claim_next(seconds), self._stop)
-        return self._run(claims)
+        return self._run(patiently(lambda: self._claim_next(seconds), self._stop))
 
     def run_reserved(self, job_id: int, name: str) -> bool:
         """Run this job, if it is reserved still for the element of that name in the queue of a cluster."""
 
-        def claim() -> list[Claim]:
+        def claim() -> Asked:
             if self._stop.is_set():
-                return []
+                return NOTHING
             with self._ledger.begin() as connection:
                 one = outside.claim_reserved(connection, job_id, name, self.owner)
-            return [] if one is None else [one]
+                return ask(connection, [] if one is None else [one])
 
         return bool(self._run(patiently(claim, self._stop)))
 
@@ -96,20 +96,23 @@ class Runner:
         if self._own_keeper:
             self._keeper.close()
 
-    def _claim_next(self, seconds: float | None) -> list[Claim]:
+    def _claim_next(self, seconds: float | None) -> Asked:
         if self._stop.is_set():
-            return []
+            return NOTHING
+        skip = list(self._cannot)
         with self._ledger.begin() as connection:
-            return offers.claim_next(
-                connection, self._queues, self.owner, self._memory_mb, skip=list(self._cannot), seconds=seconds
+            claims = offers.claim_next(
+                connection, self._queues, self.owner, self._memory_mb, skip=skip, seconds=seconds
             )
+            return ask(connection, claims)
 
-    def _run(self, claims: list[Claim]) -> int:
+    def _run(self, asked: Asked) -> int:
+        claims = asked.claims
         if not claims:
             return 0
         with self._keeper.holding(claims, self._end) as held:
             try:
-                orders = patiently(lambda: self._orders(claims), self._stop)
+                orders = self._tasks.orders(asked)
             except CannotError as error:
                 self._refuse(claims, str(error))
                 return 0
@@ -130,10 +133,6 @@ class Runner:
         if len(orders) == 1:  # of short ones it is enough to hear how they ended
             one, about = orders[0], self._about(orders[0], "started")
             log.info("job %d: %s starts", one.claim.job_id, one.task.verifier.name, extra={"about": about})
-
-    def _orders(self, claims: list[Claim]) -> list[Order]:
-        with self._ledger.read() as connection:
-            return self._tasks.orders(connection, claims)
 
     def _verify(self, orders: list[Order]) -> list[HostResult]:
         assert self._worker is not None

@@ -14,7 +14,13 @@ from sciagent.store import tables as t
 from sciagent.store.bulk import among, execute_many
 from sciagent.store.clock import db_now
 
-_END = sa.update(t.attempt).where(t.attempt.c.id == sa.bindparam("of"))
+_BEFORE = {end: [one for one, after in ATTEMPT_TRANSITIONS.items() if end in after] for end in AttemptState}
+_END_AS = {
+    end: sa.update(t.attempt).where(
+        t.attempt.c.id == sa.bindparam("of"), sa.or_(sa.false(), *(t.attempt.c.state == one for one in before))
+    )
+    for end, before in _BEFORE.items()
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,18 +65,25 @@ def end(
 
 def end_many(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     """Raises ValueError for an end that the state of the attempt does not allow."""
-    a = t.attempt.c
-    query = sa.select(a.id, a.state).where(among(connection, a.id, [one.attempt_id for one in ends]))
-    states = {str(state): state for state in AttemptState}
-    old = {int(id_): states[state] for id_, state in connection.execute(query).all()}
-    for before, after in {(old[one.attempt_id], one.state) for one in ends}:
-        check_transition(ATTEMPT_TRANSITIONS, before, after)
-    now = db_now(connection)
     rows = [
         {
             "of": one.attempt_id, "state": one.state, "cost": dict(one.cost), "wall_seconds": one.wall_seconds,
-            "outcome": one.outcome, "reason": one.reason, "detail": one.detail[:4000], "ended_at": now,
+            "outcome": one.outcome, "reason": one.reason, "detail": one.detail[:4000],
         }
         for one in ends
     ]  # fmt: skip
-    execute_many(connection, _END, rows)
+    ended = {"ended_at": db_now(connection)}
+    for state in {one.state for one in ends}:
+        mine = [row for row in rows if row["state"] is state]
+        if execute_many(connection, _END_AS[state], mine, ended) != len(mine):
+            _refuse(connection, [one for one in ends if one.state is state])
+
+
+def _refuse(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
+    """Say what was wrong with one of them."""
+    a = t.attempt.c
+    query = sa.select(a.state).where(among(connection, a.id, [one.attempt_id for one in ends])).distinct()
+    for before in connection.execute(query).scalars():
+        if before != ends[0].state:  # those are the ones that have just been ended
+            check_transition(ATTEMPT_TRANSITIONS, AttemptState(before), ends[0].state)
+    raise ValueError(f"an attempt cannot become {ends[0].state}: it has ended so before, or is not in the ledger")

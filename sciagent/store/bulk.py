@@ -4,8 +4,7 @@ as long for 512 rows."""
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -14,6 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.store import recordset
+
 CHUNK = 5000  # rows or values a statement
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -21,50 +22,25 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 def execute_many(
     connection: Connection, what: sa.Table | sa.Update, rows: Sequence[Mapping[str, Any]],
     alike: Mapping[str, Any] = NOTHING,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Insert rows into a table, or update one by rows. rows: each with the same names, those of columns or of
-    `bindparam`s. alike: what is the same in all of them, and not in the rows. A column that is left out gets the
-    database's default, not one of Python's. An update that is asked for again and again is kept by who asks: how it is
-    written is remembered by the object."""
+    `bindparam`s; no two of an update may be about the same. alike: what is the same in all of them, and not in the
+    rows. A column that is left out gets the database's default, not one of Python's. An update that is asked for again
+    and again is kept by who asks: how it is written is remembered by the object. Returns how many rows of the table
+    were written."""
     if not rows:
-        return
+        return 0
+    if connection.dialect.name == "postgresql":
+        return sum(recordset.write(connection, what, part) for part in _parts(rows, alike))
     plan = _plan(what, connection.dialect, (*rows[0], *alike))
     columns = [_column(parameter, rows, alike) for parameter in plan.parameters]
-    if plan.named and isinstance(what, sa.Table):
-        _insert_in_blocks(connection, plan, list(zip(*columns, strict=True)))
-    elif plan.named:
-        named = [dict(zip(plan.named, row, strict=True)) for row in zip(*columns, strict=True)]
-        connection.exec_driver_sql(plan.sql, named)
-    else:
-        connection.exec_driver_sql(plan.sql, list(zip(*columns, strict=True)))
+    return connection.exec_driver_sql(plan.sql, list(zip(*columns, strict=True))).rowcount
 
 
-BLOCKS = (128, 32, 8, 1)  # rows of one INSERT; few sizes, so that PostgreSQL has seen each before
-
-
-def _insert_in_blocks(connection: Connection, plan: _Plan, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Many rows by one statement: psycopg sends a message for each row of an `executemany`."""
-    start = 0
-    for size in BLOCKS:
-        while len(rows) - start >= size:
-            some = rows[start : start + size]
-            given = {
-                f"{name}_{i}": value for i, row in enumerate(some) for name, value in zip(plan.named, row, strict=True)
-            }
-            connection.exec_driver_sql(_block(plan, size), given)
-            start += size
-
-
-@lru_cache(maxsize=256)
-def _block(plan: _Plan, rows: int) -> str:
-    """The statement with its list of values so many times over."""
-    head, _, values = plan.sql.partition(" VALUES ")
-    one = [_placeholders(values, i) for i in range(rows)]
-    return f"{head} VALUES {', '.join(one)}"
-
-
-def _placeholders(values: str, number: int) -> str:
-    return re.sub(r"%\((\w+)\)s", rf"%(\g<1>_{number})s", values)
+def _parts(rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    for start in range(0, len(rows), CHUNK):
+        some = rows[start : start + CHUNK]
+        yield [{**row, **alike} for row in some] if alike else some
 
 
 @dataclass(frozen=True)
@@ -78,29 +54,24 @@ class _Parameter:
 
 @dataclass(frozen=True)
 class _Plan:
-    """named: what the driver calls the parameters, where it does not go by their order."""
-
     sql: str
     parameters: tuple[_Parameter, ...]
-    named: tuple[str, ...]
 
 
 @lru_cache(maxsize=64)
 def _plan(what: sa.Table | sa.Update, dialect: sa.Dialect, names: tuple[str, ...]) -> _Plan:
-    # inline: else PostgreSQL is asked for the ids
     statement: Any = sa.insert(what).inline() if isinstance(what, sa.Table) else what
     compiled = statement.compile(dialect=dialect, column_keys=list(names))
     binds = {name: bind for bind, name in compiled.bind_names.items()}
-    order = tuple(compiled.positiontup or ()) if dialect.positional else tuple(binds)
     parameters = []
-    for name in order:
+    for name in compiled.positiontup or ():
         convert = binds[name].type.dialect_impl(dialect).bind_processor(dialect)
         if (key := binds[name].key) in names:
             parameters.append(_Parameter(key, convert, None))
         else:
             constant = compiled.params[name]
             parameters.append(_Parameter(None, None, convert(constant) if convert else constant))
-    return _Plan(str(compiled), tuple(parameters), () if dialect.positional else order)
+    return _Plan(str(compiled), tuple(parameters))
 
 
 def _column(parameter: _Parameter, rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any]) -> list[Any]:
@@ -121,14 +92,18 @@ def _column(parameter: _Parameter, rows: Sequence[Mapping[str, Any]], alike: Map
     return found
 
 
-def take_ids(connection: Connection, table: sa.Table, n: int) -> list[int]:
-    """Ids for n rows that will be inserted with them in this transaction: so nobody has to ask for them afterwards. In
-    SQLite a transaction that writes is the only one."""
+def insert_many(
+    connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any] = NOTHING
+) -> list[int]:
+    """Insert rows; their ids, which rise, in order. In SQLite a transaction that writes is the only one."""
+    if not rows:
+        return []
     if connection.dialect.name == "postgresql":
-        each = sa.select(sa.func.nextval(sa.func.pg_get_serial_sequence(table.name, "id")))
-        return [int(id_) for id_ in connection.execute(each.select_from(sa.func.generate_series(1, n))).scalars()]
+        return [id_ for part in _parts(rows, alike) for id_ in recordset.insert(connection, table, part)]
     last = int(connection.execute(sa.select(sa.func.max(table.c.id))).scalar() or 0)
-    return list(range(last + 1, last + n + 1))
+    ids = list(range(last + 1, last + len(rows) + 1))
+    execute_many(connection, table, [{"id": id_, **row} for id_, row in zip(ids, rows, strict=True)], alike)
+    return ids
 
 
 def among(connection: Connection, column: sa.ColumnElement[Any], values: Sequence[int] | Sequence[str]) -> Any:

@@ -17,6 +17,7 @@ BUSY_SECONDS = 15
 
 # what is raised while the database is away, busy for too long, or has dropped the connection
 AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError)
+IDLE_SECONDS = 1.0  # a connection of PostgreSQL that was used a moment ago is taken to stand
 CACHE_KIB = 65536  # of pages a connection; the default, 2 MB, does not hold the inner pages of a large ledger
 
 # of 4 KiB in the log before they are written into the file; after the default, 1000, each page of an index is written
@@ -48,9 +49,13 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
     """
     if url.get_backend_name() == "postgresql":
         try:
-            return sa.create_engine(url, pool_pre_ping=True, connect_args=_reachable(idle_seconds) | dict(url.query))
+            made = sa.create_engine(
+                url, pool_use_lifo=True, connect_args=_reachable(idle_seconds) | dict(url.query)
+            )  # fmt: skip
         except ModuleNotFoundError as error:
             raise LedgerError("PostgreSQL needs an extra: pip install 'sciagent[postgres]'") from error
+        _look_at_idle(made)
+        return made
     # the connection used last is used next: a write through another one empties the page cache of all the rest
     engine = sa.create_engine(url, pool_use_lifo=True)
 
@@ -76,6 +81,25 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def _look_at_idle(engine: Engine) -> None:
+    """A connection that nobody has used for a while is asked whether it stands, before it is used again: a server that
+    was started anew has dropped it. To ask each time is a message there and back for every transaction."""
+
+    @event.listens_for(engine, "checkout")
+    def _on_checkout(connection: Any, record: Any, proxy: Any) -> None:
+        used = record.info.get("used")
+        if used is None or time.monotonic() - used < IDLE_SECONDS:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise sa.exc.DisconnectionError from error  # the pool makes another
+
+    @event.listens_for(engine, "checkin")
+    def _on_checkin(connection: Any, record: Any) -> None:
+        record.info["used"] = time.monotonic()
 
 
 def _reachable(idle_seconds: float | None) -> dict[str, Any]:

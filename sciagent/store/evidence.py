@@ -18,7 +18,7 @@ from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store import tables as t
-from sciagent.store.bulk import CHUNK, among, execute_many, take_ids
+from sciagent.store.bulk import CHUNK, among, execute_many, insert_many
 from sciagent.store.candidates import insert_or_ignore
 from sciagent.store.clock import db_now
 
@@ -58,6 +58,7 @@ class Recorded:
     measured: tuple[Measured, ...] = ()
 
 
+UNKNOWN = "the evidence names a candidate, attempt, proposal or revision that is not in the ledger"
 _CENSORED = {str(one): one for one in Censoring}
 _MEASURED = tuple(
     t.quantity.c[name]
@@ -91,14 +92,12 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
 
 def _all_or_nothing(connection: Connection, new: Sequence[NewEvidence]) -> list[Recorded]:
     said = [_checked(one) for one in new]
-    found: list[Recorded] = []
     try:
         with connection.begin_nested():
-            for start in range(0, len(new), CHUNK):
-                found += _record(connection, new[start : start + CHUNK], said[start : start + CHUNK])
+            last = next_watermark(connection, len(new)) if new else 0
+            return _record(connection, new, said, last)
     except sa.exc.IntegrityError as error:
         raise _conflict(connection, new) from error
-    return found
 
 
 def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
@@ -110,14 +109,22 @@ def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[Reco
     """The same; of what was recorded, how it will be read. Of what stood, the id.
 
     On PostgreSQL a look before the write is not enough: the other's row may become visible in between. So the watermark
-    is taken first; from then on nobody else can record.
+    is taken first; from then on nobody else can record, and no savepoint is needed. What is superseded is not
+    written so. After a LedgerError the transaction cannot go on.
     """
     if not new:
         return []
-    next_watermark(connection, 0)
+    said = {one.key.hash: _checked(one) for one in new}
+    last = next_watermark(connection, len(new))
     there = ids_by_key(connection, [one.key.hash for one in new])
     fresh = {one.key.hash: one for one in new if one.key.hash not in there}
-    made = dict(zip(fresh, _all_or_nothing(connection, list(fresh.values())), strict=True))
+    if surplus := len(new) - len(fresh):
+        last = next_watermark(connection, -surplus)
+    try:
+        recorded = _record(connection, list(fresh.values()), [said[key] for key in fresh], last)
+    except sa.exc.IntegrityError as error:
+        raise LedgerError(UNKNOWN) from error
+    made = dict(zip(fresh, recorded, strict=True))
     return [made[key] if (key := one.key.hash) in made else there[key] for one in new]
 
 
@@ -155,17 +162,12 @@ def _as_read(measured: Measured) -> Measured:
 
 
 def _record(
-    connection: Connection, new: Sequence[NewEvidence], said: Sequence[tuple[Measured, ...]]
+    connection: Connection, new: Sequence[NewEvidence], said: Sequence[tuple[Measured, ...]], last: int
 ) -> list[Recorded]:  # fmt: skip
-    """One statement a table."""
-    first = next_watermark(connection, len(new)) - len(new) + 1
-    ids = take_ids(connection, t.evidence, len(new))
-    rows = [_row(id_, one, first + i) for i, (id_, one) in enumerate(zip(ids, new, strict=True))]
-    execute_many(connection, t.evidence, rows, {"at": db_now(connection)})
-    named = {m.property for mine in said for m in mine}
-    at = {m.level for mine in said for m in mine}
-    property_ids = {name: property_id(connection, name) for name in sorted(named)}
-    level_ids = {level: level_id(connection, level) for level in sorted(at, key=lambda level: level.hash)}
+    """One statement a table. last: the watermark of the last of them."""
+    rows = [_row(one, last - len(new) + 1 + i) for i, one in enumerate(new)]
+    ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
+    property_ids, level_ids = _places(connection, [m for mine in said for m in mine])
     quantities = [
         _quantity_row(id_, property_ids[m.property], level_ids[m.level], m.quantity)
         for id_, mine in zip(ids, said, strict=True)
@@ -180,17 +182,16 @@ def _record(
     execute_many(connection, t.artifact, artifacts)
     return [
         Recorded(
-            row["id"], row["key"], one.candidate_id, one.finding.outcome, one.finding.reason, t.storable(row["detail"]),
+            id_, row["key"], one.candidate_id, one.finding.outcome, one.finding.reason, t.storable(row["detail"]),
             row["watermark"], mine,
         )
-        for row, one, mine in zip(rows, new, said, strict=True)
+        for id_, row, one, mine in zip(ids, rows, new, said, strict=True)
     ]  # fmt: skip
 
 
-def _row(id_: int, one: NewEvidence, watermark: int) -> dict[str, Any]:
+def _row(one: NewEvidence, watermark: int) -> dict[str, Any]:
     finding, key = one.finding, one.key
     return {
-        "id": id_,
         "key": key.hash,
         "candidate_id": one.candidate_id,
         "proposal_id": one.proposal_id,
@@ -226,7 +227,22 @@ def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError
         query = sa.select(t.evidence.c.id).where(t.evidence.c.supersedes_id == one.supersedes)
         if one.supersedes is not None and connection.execute(query).scalar() is not None:
             return EvidenceConflictError(f"evidence {one.supersedes} has been superseded; revise its latest revision")
-    return LedgerError("the evidence names a candidate, attempt, proposal or revision that is not in the ledger")
+    return LedgerError(UNKNOWN)
+
+
+def _places(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[str, int], dict[Level, int]]:
+    """Ids of their properties and levels, by one statement where they are known."""
+    named, at = sorted({m.property for m in measured}), {level.hash: level for level in {m.level for m in measured}}
+    if not named:
+        return {}, {}
+    p, level = t.property_.c, t.level.c
+    query = sa.union_all(
+        sa.select(sa.literal(True), p.name, p.id).where(among(connection, p.name, named)),
+        sa.select(sa.literal(False), level.hash, level.id).where(among(connection, level.hash, sorted(at))),
+    )
+    known = {(bool(is_name), key): int(id_) for is_name, key, id_ in connection.execute(query).all()}
+    property_ids = {name: known.get((True, name)) or property_id(connection, name) for name in named}
+    return property_ids, {at[key]: known.get((False, key)) or level_id(connection, at[key]) for key in sorted(at)}
 
 
 def _quantity_row(evidence_id: int, property_id: int, level_id: int, q: Quantity) -> dict[str, Any]:

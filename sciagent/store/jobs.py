@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,7 +14,7 @@ from sciagent.domain.states import JobState
 from sciagent.errors import LedgerError
 from sciagent.store import reservations
 from sciagent.store import tables as t
-from sciagent.store.bulk import CHUNK, among, execute_many, take_ids
+from sciagent.store.bulk import CHUNK, among, execute_many, insert_many
 from sciagent.store.clock import db_now
 
 PREFERRED = 1e6  # priority of what a person promoted: before all that a rule chose
@@ -36,8 +37,17 @@ def create(
 
 
 @dataclass(frozen=True)
+class Offer:
+    """Where workers find a job. seconds: on the clock, as expected; None where nobody knows. memory_mb: its limit."""
+
+    queue: str
+    seconds: float | None
+    memory_mb: int | None
+
+
+@dataclass(frozen=True)
 class NewJob:
-    """A rung to be run on a candidate."""
+    """A rung to be run on a candidate. offer: None where its own driver runs it."""
 
     campaign_id: int
     rung_id: int
@@ -45,6 +55,7 @@ class NewJob:
     replicate: int
     evidence_key: str
     priority: float
+    offer: Offer | None = None
 
     @property
     def place(self) -> tuple[int, ...]:
@@ -61,7 +72,8 @@ def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
     j, now = t.job.c, db_now(connection)
     again = [
         {"of": there[one.place][0], "state": JobState.QUEUED, "priority": one.priority, "outcome": None,
-         "queue": None, "cancel_requested": False, "updated_at": now} for one in new if one.place in there
+         "external": None, "cancel_requested": False, "updated_at": now, **offered(one.offer)}
+        for one in new if one.place in there
     ]  # fmt: skip
     execute_many(connection, sa.update(t.job).where(j.id == sa.bindparam("of")), again)
     fresh = [one for one in new if one.place not in there]
@@ -73,9 +85,18 @@ def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
 def insert(connection: Connection, new: Sequence[NewJob], alike: Mapping[str, Any]) -> list[int]:
     """Rows for jobs that are not in the ledger yet; returns their ids. alike: columns that all of them share."""
     same = {**alike, "updated_at": alike["created_at"], "kills": 0, "cancel_requested": False}
-    ids = take_ids(connection, t.job, len(new)) if new else []
-    execute_many(connection, t.job, [{"id": id_, **vars(one)} for id_, one in zip(ids, new, strict=True)], same)
-    return ids
+    some = any(one.offer for one in new)
+    rows = [dict(zip(_NEW, _of(one), strict=True)) | (offered(one.offer) if some else {}) for one in new]
+    return insert_many(connection, t.job, rows, same)
+
+
+_NEW = ("campaign_id", "rung_id", "candidate_id", "replicate", "evidence_key", "priority")
+_of = attrgetter(*_NEW)
+
+
+def offered(offer: Offer | None) -> dict[str, Any]:
+    """Columns that say where workers find a job."""
+    return {"queue": None, "seconds": None, "memory_mb": None} if offer is None else vars(offer)
 
 
 def present(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, JobState]]:

@@ -15,7 +15,7 @@ from sciagent.domain.states import AttemptState, JobState
 from sciagent.store import attempts, jobs, reservations
 from sciagent.store import tables as t
 from sciagent.store.attempts import AttemptEnd
-from sciagent.store.bulk import CHUNK, among, execute_many, take_ids
+from sciagent.store.bulk import CHUNK, among, insert_many
 from sciagent.store.clock import db_now
 from sciagent.store.jobs import NewJob
 
@@ -93,16 +93,14 @@ def _attempt(
     connection: Connection, taken: Sequence[tuple[int, ...]], owner: str, state: AttemptState, now: datetime
 ) -> dict[int, Claim]:  # fmt: skip
     """A live attempt of each job. taken: (job id, fence, campaign id, rung id)."""
-    nothing = dict[str, float]()
-    ids = take_ids(connection, t.attempt, len(taken)) if taken else []
+    alike = {
+        "owner": owner, "state": state, "n_candidates": 1, "cost": {}, "started_at": now, "heartbeat_at": now
+    }  # fmt: skip
     rows = [
-        {
-            "id": id_, "campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence, "owner": owner,
-            "state": state, "n_candidates": 1, "cost": nothing, "started_at": now, "heartbeat_at": now,
-        }
-        for id_, (job_id, fence, campaign_id, rung_id) in zip(ids, taken, strict=True)
-    ]  # fmt: skip
-    execute_many(connection, t.attempt, rows)
+        {"campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence}
+        for job_id, fence, campaign_id, rung_id in taken
+    ]
+    ids = insert_many(connection, t.attempt, rows, alike)
     return {job_id: Claim(job_id, id_, fence) for id_, (job_id, fence, *_) in zip(ids, taken, strict=True)}
 
 
@@ -150,15 +148,27 @@ def finish(connection: Connection, one: Claim, state: JobState, outcome: str, *,
 
 def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
     """End jobs under their fences; returns the ids of those that were still the caller's."""
+    mine = hold(connection, [one.claim for one in ends])
+    end_held(connection, [one for one in ends if one.claim.job_id in mine])
+    return set(mine)
+
+
+def hold(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]:
+    """The jobs that are still under these claims, and stay so until the end of the transaction: {job id: whether it is
+    to be cancelled}."""
     j = t.job.c
-    query = sa.select(j.id, j.fence).where(
-        among(connection, j.id, [one.claim.job_id for one in ends]), j.state.in_(_LIVE)
+    query = sa.select(j.id, j.fence, j.cancel_requested).where(
+        among(connection, j.id, [one.job_id for one in claims]), j.state.in_(_LIVE)
     )
-    live = {int(id_): fence for id_, fence in connection.execute(query.with_for_update()).all()}
-    mine = [one for one in ends if live.get(one.claim.job_id) == one.claim.fence]
-    now = db_now(connection)
+    live = {int(id_): (fence, cancel) for id_, fence, cancel in connection.execute(query.with_for_update()).all()}
+    return {one.job_id: live[one.job_id][1] for one in claims if live.get(one.job_id, (0,))[0] == one.fence}
+
+
+def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
+    """End jobs that `hold` has found to be the caller's."""
+    j, now = t.job.c, db_now(connection)
     alike: dict[tuple[JobState, str, int], list[int]] = {}
-    for one in mine:
+    for one in ends:
         alike.setdefault((one.state, one.outcome, one.kills), []).append(one.claim.job_id)
     for (state, outcome, kills), ids in alike.items():
         values = {"state": state, "outcome": outcome, "kills": j.kills + kills, "updated_at": now}
@@ -166,8 +176,7 @@ def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
         changed = sa.update(t.job).values(**values, **nobody)
         for start in range(0, len(ids), CHUNK):
             connection.execute(changed.where(among(connection, j.id, ids[start : start + CHUNK])))
-    reservations.release_many(connection, [one.claim.job_id for one in mine if one.state is not JobState.QUEUED])
-    return {one.claim.job_id for one in mine}
+    reservations.release_many(connection, [one.claim.job_id for one in ends if one.state is not JobState.QUEUED])
 
 
 def give_back(connection: Connection, claims: Sequence[Claim]) -> set[int]:

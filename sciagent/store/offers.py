@@ -18,6 +18,7 @@ from sciagent.store import tables as t
 from sciagent.store.attempts import AttemptEnd
 from sciagent.store.bulk import among, execute_many
 from sciagent.store.clock import db_now
+from sciagent.store.jobs import Offer
 from sciagent.store.leases import Claim
 
 MAX_LOSSES = 5  # a job that vanishes so often with its worker, for whatever reason, is quarantined
@@ -29,21 +30,9 @@ _OFFER = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"), t.job.c.state 
 _TAKE_BACK = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
 
-@dataclass(frozen=True)
-class Offer:
-    """Where workers find a job. seconds: on the clock, as expected; None where nobody knows. memory_mb: its limit."""
-
-    queue: str
-    seconds: float | None
-    memory_mb: int | None
-
-
 def offer_many(connection: Connection, offers: Mapping[int, Offer]) -> None:
     """From now on workers of the queue may take these queued jobs."""
-    rows = [
-        {"of": job_id, "queue": one.queue, "seconds": one.seconds, "memory_mb": one.memory_mb, "external": None}
-        for job_id, one in offers.items()
-    ]
+    rows = [{"of": job_id, "external": None, **jobs.offered(one)} for job_id, one in offers.items()]
     execute_many(connection, _OFFER, rows)
 
 

@@ -55,16 +55,16 @@ def storable(text: str) -> str:
     return text if text.isprintable() else _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _storable_json(value: Any) -> Any:
+def storable_json(value: Any) -> Any:
     """The same value with storable texts; NaN and infinity, which JSON does not have, by name."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
-        return {storable(str(k)): _storable_json(v) for k, v in value.items()}
+        return {storable(str(k)): storable_json(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_storable_json(v) for v in value]
+        return [storable_json(v) for v in value]
     return value
 
 
@@ -105,7 +105,7 @@ class Json(sa.types.TypeDecorator[Any]):
         return process
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        return _storable_json(value)
+        return storable_json(value)
 
 
 def _id() -> Column[int]:

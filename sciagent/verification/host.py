@@ -193,7 +193,7 @@ class Worker:
         self._versions = {}
         folders = request.checkpoints[-len(candidates) :] or (None,) * len(candidates)
         sent = tuple(
-            Sent(one.key, one.kind, record_of(one), str(folder.resolve()) if folder else None)
+            Sent(one.key, one.kind, record_of(one), str(folder.absolute()) if folder else None)
             for one, folder in zip(candidates, folders, strict=True)
         )
         limits, apart = request.limits, request.apart

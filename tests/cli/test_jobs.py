@@ -18,10 +18,9 @@ from sciagent.store import attempts, candidates, jobs, leases, offers, reservati
 from sciagent.store import tables as t
 from sciagent.store.attempts import AttemptEnd
 from sciagent.store.clock import db_now
-from sciagent.store.jobs import NewJob
+from sciagent.store.jobs import NewJob, Offer
 from sciagent.store.leases import Claim, JobEnd
 from sciagent.store.ledger import Ledger
-from sciagent.store.offers import Offer
 from sciagent.store.workers import NewWorker
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.elsewhere import counts, molecules, written

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
+from sciagent.domain.cost import Cost
+from sciagent.store import bills
 from sciagent.store import tables as t
-from sciagent.store.bulk import among, execute_many, take_ids
+from sciagent.store.bulk import among, execute_many, insert_many
 from sciagent.store.ledger import Ledger
+from tests.support import rows
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
 
@@ -82,14 +87,39 @@ def test_among_asks_for_numbers_and_texts_and_for_nothing(ledger: Ledger) -> Non
         assert keys(among(connection, c.id, [])) == []
 
 
-def test_ids_that_were_taken_are_those_of_the_rows_and_nobody_gets_them_again(ledger: Ledger) -> None:
+def test_ids_are_those_of_the_rows_and_nobody_gets_them_again(ledger: Ledger) -> None:
     with ledger.begin() as connection:
         execute_many(connection, t.candidate, [laid_up(key="a")])
         before = connection.execute(sa.select(t.candidate.c.id)).scalar_one()
-        ids = take_ids(connection, t.candidate, 3)
-        execute_many(connection, t.candidate, [{"id": i, **laid_up(key=f"taken {i}")} for i in ids])
+        ids = insert_many(connection, t.candidate, [laid_up(key=f"{i:04}") for i in reversed(range(300))])
         execute_many(connection, t.candidate, [laid_up(key="z")])
-        rows = {int(i): key for i, key in connection.execute(sa.select(t.candidate.c.id, t.candidate.c.key))}
-    assert len(rows) == 5 and ids == sorted(ids) and min(ids) > before
-    assert [rows[i] for i in ids] == [f"taken {i}" for i in ids]
-    assert rows[max(rows)] == "z"
+        found = {int(i): key for i, key in connection.execute(sa.select(t.candidate.c.id, t.candidate.c.key))}
+        assert insert_many(connection, t.candidate, []) == []
+    assert len(found) == 302 and ids == sorted(ids) and min(ids) > before
+    assert [found[i] for i in ids] == [f"{i:04}" for i in reversed(range(300))]
+    assert found[max(found)] == "z"
+
+
+def test_what_a_database_has_no_word_for_is_written_as_sqlalchemy_would(ledger: Ledger) -> None:
+    odd = [
+        laid_up(key="nan", payload={"x": math.nan, "y": [-math.inf]}), laid_up(key="none", payload=None),
+        laid_up(key="\U0001f9ea", text="\ud800 \0 \\u0000 \u00e9", payload={"\ud800": "\U0001f9ea"}),
+        laid_up(key="cost", payload=Cost(core_seconds=np.float64(1.5))),
+    ]  # fmt: skip
+    with ledger.begin() as connection:
+        execute_many(connection, t.candidate, odd)
+    mine = everything(ledger)
+    with ledger.begin() as connection:
+        connection.execute(sa.delete(t.candidate))
+        connection.execute(sa.insert(t.candidate), odd)
+    assert mine == everything(ledger)
+
+
+def test_numbers_come_back_to_the_last_digit(ledger: Ledger) -> None:
+    values = [0.1 + 0.2, 1e-310, -0.0, 2.0**53 + 1, 1.7976931348623157e308]
+    with ledger.begin() as connection:
+        rows.campaign(connection)
+        for one in values:
+            bills.book(connection, 1, None, None, {"core_seconds": one})
+        found = connection.execute(sa.select(t.spend.c.amount).order_by(t.spend.c.id)).scalars().all()
+    assert found == [one for one in values if one]

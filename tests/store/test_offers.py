@@ -15,10 +15,10 @@ from sciagent.store import attempts, campaigns, jobs, leases, offers, queries, r
 from sciagent.store import tables as t
 from sciagent.store.attempts import AttemptEnd
 from sciagent.store.campaigns import CampaignRow
-from sciagent.store.jobs import NewJob
+from sciagent.store.jobs import NewJob, Offer
 from sciagent.store.leases import Claim, JobEnd
 from sciagent.store.ledger import Ledger
-from sciagent.store.offers import Offer, Out
+from sciagent.store.offers import Out
 from tests.support import rows
 
 GONE = -1.0  # seconds of a lease that has run out

@@ -14,10 +14,9 @@ from sciagent.store import tables as t
 from sciagent.store.attempts import AttemptEnd
 from sciagent.store.bills import Bill
 from sciagent.store.clock import db_now
-from sciagent.store.jobs import NewJob
+from sciagent.store.jobs import NewJob, Offer
 from sciagent.store.leases import Claim, JobEnd
 from sciagent.store.ledger import Ledger
-from sciagent.store.offers import Offer
 from sciagent.store.workers import NewWorker
 from tests.support import rows
 
