@@ -115,8 +115,8 @@ def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[C
         lines = "\n  ".join(spec.diff(row.spec, identity_only=True)) or "the versions of its verifiers"
         raise UsageError(
             f'this would be another campaign than "{row.name}":\n  {lines}\n'
-            "Budget, goal.count, limits, workers and description may be amended; for anything else start a campaign "
-            "of a new name (evidence is reused)."
+            "Budget, goal.count, limits, resources, workers and description may be amended; for anything else start a "
+            "campaign of a new name (evidence is reused)."
         )
     return spec, spec.diff(row.spec)
 

@@ -20,6 +20,7 @@ from sciagent.campaign.spec_sources import BestRungSpec, HalvingSpec, OnePropose
 from sciagent.chemistry.edits import EditLimits
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
+from sciagent.domain.needs import CORES
 from sciagent.domain.objectives import Objective
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import Proposer
@@ -55,6 +56,11 @@ class BuiltRung:
         """What the verifier expects to spend; None where it cannot say it."""
         return cost_or_none(self.verifier, candidate)
 
+    @property
+    def holds(self) -> dict[str, int]:
+        """What a job holds while it runs."""
+        return self.spec.holds
+
     def reserves(self, declared: Cost | None) -> Cost:
         """What must be left in the budget before a job is started. Nothing where the verifier cannot say it: then the
         job is started for the error to be recorded."""
@@ -80,6 +86,7 @@ class Built:
         self.rule = make_rule(spec.scheduler.kind, _setup(spec))
         self.terminal = spec.terminal_position
         self.guard = safety.guard(spec)
+        self.wide = {r.rules.position: r.limits.threads for r in self.paid if r.limits.threads > 1}
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
 
     def make_script(self, chosen: OneProposerSpec) -> Proposer:
@@ -167,7 +174,7 @@ def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list
             position == terminal,
             forgives(spec, position),
         )
-        limits = Limits(wall_seconds=rung.limits.wall_seconds, memory_mb=int(rung.limits.memory_mb))
+        limits = Limits(rung.limits.wall_seconds, int(rung.limits.memory_mb), threads=rung.holds[CORES])
         model = CostModel(reversed(ratios.get(rung.rung, [])))
         built.append(BuiltRung(ids.get(rung.rung, 0), rung, verifier, rules, limits, model))
     return tuple(built)
@@ -211,7 +218,7 @@ def create_or_open(
             where = ledger.url.render_as_string(hide_password=True)
             raise UsageError(
                 f'campaign "{spec.campaign}" is in {where} already, with another spec:\n  {lines}\n'
-                "Budget, goal.count, limits and workers may change; for anything else give it a new name "
+                "Budget, goal.count, limits, resources and workers may change; for anything else give it a new name "
                 "(evidence is reused)."
             )
         elif row.spec_hash != spec.hash:

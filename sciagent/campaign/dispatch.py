@@ -249,16 +249,19 @@ def take_queued(
 ) -> list[Ticket]:
     """Jobs that were decided before (by a person, or an attempt was lost or interrupted): claimed again, most urgent
     first. What a person holds or has vetoed since is cancelled instead; what gave up and is tried again waits until the
-    budget holds it. preferred_only: what a person promoted."""
+    budget holds it. slots: that are free; a job takes one for each core. preferred_only: what a person promoted."""
     tickets: list[Ticket] = []
     for one in _ready(connection, built, purse, preferred_only) if slots else ():
+        if one.rung.limits.threads > slots:
+            break  # its turn comes when so many are free
         if (claim := leases.claim(connection, one.job_id, owner)) is not None:
             if not one.held:  # it gave up, and is to be tried again
                 reservations.reserve(connection, built.row.id, one.job_id, one.reservation)
                 purse.hold(one.reservation)
             key = one.rung.verifier.evidence_key(one.candidate)
             tickets.append(Ticket(claim, one.rung, one.candidate_id, one.candidate, key, one.declared, one.reservation))
-            if len(tickets) == slots:
+            slots -= one.rung.limits.threads
+            if not slots:
                 break
     return tickets
 

@@ -29,10 +29,11 @@ from sciagent.campaign.heartbeat import Heartbeat
 from sciagent.campaign.money import Purse
 from sciagent.campaign.offering import Outside, Rooms, request_for_workers
 from sciagent.campaign.pace import Pace, Places
-from sciagent.campaign.prepare import prepare
+from sciagent.campaign.prepare import check_here, prepare
 from sciagent.campaign.proposing import source_of
 from sciagent.campaign.safety import note
 from sciagent.domain.directives import Verb
+from sciagent.domain.needs import text_of
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState, JobState
@@ -91,6 +92,8 @@ class Driver:
 
     def __enter__(self) -> Driver:
         built = self.built
+        if self._executor is None:
+            check_here(built.paid, self._workers)
         with built.ledger.begin() as connection:
             self._lease = campaigns.take_driver(connection, built.row.id, self.owner)
             self._heard = directives.last(connection, built.row.id)  # what came before was said to an earlier driver
@@ -133,6 +136,7 @@ class Driver:
             offers.withdraw(connection, built.row.id)
         else:
             campaigns.write_requests(connection, {one.id: request_for_workers(one) for one in built.paid})
+            offers.restate_needs(connection, {one.id: text_of(one.holds) for one in built.paid})
         return Outside(built, connection)
 
     def release(self) -> None:
@@ -474,7 +478,7 @@ class Driver:
         positions = [rung.rules.position for rung in built.paid]
         self._blocked = False
         while wanted := self._pace.wanted(positions, self._pool.free, 0 if preferred_only else self._pool.waiting_room):
-            places = Places[Ticket](self._pace, self._pool.free, self._pool.waiting_room)
+            places = Places[Ticket](self._pace, self._pool.free, self._pool.waiting_room, built.wide)
             with built.ledger.begin() as connection:
                 campaigns.check_driver(connection, self._lease)
                 self._listen(connection)  # under the lock: what was said before this is known when we choose

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -17,11 +18,15 @@ from sciagent.campaign.pace import MAX_GROUP, Group, Pace
 from sciagent.campaign.record import Settling, error, settle
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
+from sciagent.domain.needs import text_of
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import JobState, Standing
-from sciagent.store import offers, reservations, standings, workers
+from sciagent.store import campaigns, licences, offers, reservations, standings, workers
+from sciagent.store.capacity import cannot, capacity
 from sciagent.store.jobs import Offer
 from sciagent.store.offers import Ended, Out
+
+log = logging.getLogger(__name__)
 
 # a job this long is not offered before a slot is free. The word that one is free and the next job need a tenth of a
 # second to go round, which would be a tenth of the time of jobs of a second
@@ -82,6 +87,8 @@ class Outside:
         self._positions = {r.id: r.rules.position for r in built.rungs}
         self._out: dict[int, Offered] = {}
         self._slots: dict[str, int] = {}
+        self._most: dict[int, int] = {}  # jobs of each rung that could run at once
+        self.unheld: dict[str, str] = {}
         self._looked = -ROOM_SECONDS
         found = offers.outstanding(connection, built.row.id)
         held = reservations.held(connection, built.row.id) if found else {}
@@ -130,17 +137,41 @@ class Outside:
         """How many more jobs of each rung may be out: long ones as many as there are slots, so that the choice is made
         when one is free; shorter ones twice as many, in groups where they are shorter still."""
         if time.monotonic() - self._looked > ROOM_SECONDS:
-            self._slots, self._looked = workers.slots_by_queue(connection), time.monotonic()
+            self._look(connection)
         out: dict[str, float] = {}
+        of_rung: dict[int, float] = {}
         for one in self._out.values():
-            rung = self._built.rungs[one.position]
-            out[queue_of(rung)] = out.get(queue_of(rung), 0.0) + 1 / _share(pace, one.position)
+            queue, slot = queue_of(self._built.rungs[one.position]), 1 / _share(pace, one.position)
+            if self._most.get(one.position) != 0:  # else it takes no slot from those that can be run
+                out[queue] = out.get(queue, 0.0) + slot
+            of_rung[one.position] = of_rung.get(one.position, 0.0) + slot
         rooms = {}
         for rung in self._built.paid:
             position, queue = rung.rules.position, queue_of(rung)
-            slots = max(self._slots.get(queue, 0), NOBODY)
-            rooms[position] = max(0, round((slots - out.get(queue, 0.0)) * _share(pace, position)))
+            left = max(self._slots.get(queue, 0), NOBODY) - out.get(queue, 0.0)
+            if position in self._most:
+                left = min(left, max(self._most[position], NOBODY) - of_rung.get(position, 0.0))
+            rooms[position] = max(0, round(left * _share(pace, position)))
         return Rooms(rooms)
+
+    def _look(self, connection: Connection) -> None:
+        """Who works now; of each rung how many jobs could run at once, and what is missing where that is none, which is
+        said once."""
+        alive, self._looked = workers.alive(connection), time.monotonic()
+        before, self.unheld = self.unheld, {}
+        self._slots, self._most = workers.slots_of(alive), {}
+        needy = any(text_of(rung.holds) for rung in self._built.paid)
+        shared = licences.totals(connection) if needy else {}
+        for rung in self._built.paid:
+            can = capacity(alive, queue_of(rung), rung.holds, shared, rung.limits.memory_mb)
+            self._most[rung.rules.position] = can.most
+            if can.missing:
+                why = cannot(queue_of(rung), rung.holds, can)
+                self.unheld[rung.spec.label] = f'rung "{rung.spec.label}": {why}'
+        for label, why in self.unheld.items():
+            if before.get(label) != why:
+                log.warning("%s", why, extra={"about": {"event": "no_worker_can_hold", "rung": label}})
+                campaigns.log_event(connection, self._built.row.id, "no_worker_can_hold", {"rung": label, "why": why})
 
     @property
     def queues(self) -> dict[str, int]:
@@ -187,13 +218,12 @@ def queue_of(rung: BuiltRung) -> str:
 def offer_of(rung: BuiltRung, declared: Cost | None) -> Offer:
     """seconds: on one core, as learnt so far."""
     expected = None if declared is None else rung.cost_model.expected(declared).get("core_seconds")
-    return Offer(queue_of(rung), expected, rung.limits.memory_mb)
+    return Offer(queue_of(rung), expected, rung.limits.memory_mb, text_of(rung.holds))
 
 
 def request_for_workers(rung: BuiltRung) -> dict[str, object]:
     """What the row of a rung tells workers elsewhere."""
-    limits = {"wall_seconds": rung.limits.wall_seconds, "memory_mb": rung.limits.memory_mb}
-    return {"settings": rung.verifier.request_settings, "limits": limits}
+    return {"settings": rung.verifier.request_settings, "limits": asdict(rung.limits), "resources": rung.holds}
 
 
 def _share(pace: Pace, position: int) -> int:

@@ -7,7 +7,7 @@ handed over in groups that share a process. No group or queue holds more than `A
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -70,15 +70,16 @@ class Group(Generic[T]):
 
 
 class Places(Generic[T]):
-    """Hands out the places of one dispatch: first the free workers, then what may wait beside them."""
+    """Hands out the places of one dispatch: first the free workers, then what may wait beside them. wide: how many
+    workers a job takes, by position, where that is more than one; such a job never waits here."""
 
-    def __init__(self, pace: Pace, free: int, waiting: int) -> None:
-        self._pace, self._free, self._waiting, self._workers = pace, free, waiting, free
+    def __init__(self, pace: Pace, free: int, waiting: int, wide: Mapping[int, int] | None = None) -> None:
+        self._pace, self._free, self._waiting, self._wide = pace, free, waiting, wide or {}
         self.groups: list[Group[T]] = []
 
     def alone(self, position: int, job: T) -> None:
-        """A job that takes a free worker whatever else there is."""
-        self._free -= 1
+        """A job that takes its workers whatever else there is."""
+        self._free -= self._wide.get(position, 1)
         self.groups.append(Group(position, 0, False, [job]))
 
     @property
@@ -89,7 +90,7 @@ class Places(Generic[T]):
     @property
     def has_free(self) -> bool:
         """Whether a worker still has nothing to do."""
-        return len(self.groups) < self._workers
+        return self._free > 0
 
     @property
     def is_full(self) -> bool:
@@ -101,9 +102,15 @@ class Places(Generic[T]):
         for group in self.groups:
             if ample and group.position == position and group.room > 0:
                 return group
-        waits = not self._free
-        if waits and not (self._waiting and ample and self._pace.ahead(position)):
+        takes = self._wide.get(position, 1)
+        waits = self._free < takes
+        if waits and not (self._waiting and takes == 1 and ample and self._pace.ahead(position)):
             return None
-        self._free, self._waiting = self._free - (not waits), self._waiting - waits
+        if waits:
+            self._waiting -= 1
+        else:
+            self._free -= takes
+        if takes > 1:
+            self._waiting = 0  # a worker that has nothing to do would begin with it at once
         self.groups.append(Group(position, self._pace.group(position) if ample else 1, waits))
         return self.groups[-1]

@@ -30,6 +30,7 @@ from sciagent.campaign.spec_sources import (
     file_hash,
 )
 from sciagent.domain.evidence import content_hash
+from sciagent.domain.needs import text_of
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
 from sciagent.yaml.faults import Faults, fault
@@ -73,7 +74,9 @@ class CampaignSpec(Part):
     scheduler: SchedulerSpec = Field(
         default_factory=lambda: PricedSpec(kind="priced", law=None), description="What routes them up the ladder."
     )
-    workers: Count = Field(default_factory=cores, description="Jobs at one time; default: the number of cores.")
+    workers: Count = Field(
+        default_factory=cores, description="Jobs of one core at one time; default: the number of cores."
+    )
 
     _base: Path | None = PrivateAttr(None)
     _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
@@ -232,10 +235,11 @@ def _objective(objective: Objective) -> dict[str, Any]:
 
 def _rung(rung: RungSpec) -> dict[str, Any]:
     verifier = rung.make()
-    return rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal"}) | {
+    more = {"resources": rung.holds} if text_of(rung.holds) else {}
+    return rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal"}) | more | {
         "settings": verifier.settings.model_dump(mode="json"),
         "gate": {name: _window(window) for name, window in rung.window_gates().items()},
-    }
+    }  # fmt: skip
 
 
 def _window(window: Window | None) -> list[float | None] | None:

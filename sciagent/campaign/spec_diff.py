@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-AMENDABLE = ("budget", "goal.count", "workers", "description", "ladder.limits")
+AMENDABLE = ("budget", "goal.count", "workers", "description", "ladder.limits", "ladder.resources")
 ABSENT = object()
 _NAMED_BY = ("rung", "property")
 _LONGEST = 120
@@ -15,7 +15,8 @@ _LONGEST = 120
 def without_amendable(canonical: Mapping[str, Any]) -> dict[str, Any]:
     """The canonical form less everything that may be amended."""
     rest = dict(canonical)
-    rest["ladder"] = [{k: v for k, v in rung.items() if k != "limits"} for rung in canonical.get("ladder", ())]
+    of_rungs = [path.removeprefix("ladder.") for path in AMENDABLE if path.startswith("ladder.")]
+    rest["ladder"] = [{k: v for k, v in rung.items() if k not in of_rungs} for rung in canonical.get("ladder", ())]
     for path in AMENDABLE:
         head, _, tail = path.partition(".")
         if tail and isinstance(rest.get(head), Mapping):

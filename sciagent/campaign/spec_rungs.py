@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -19,6 +19,7 @@ from sciagent.campaign.spec_goals import (
     check_window,
     registered_property,
 )
+from sciagent.domain import needs
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.objectives import Window
 from sciagent.domain.tiers import Tier
@@ -68,6 +69,9 @@ class LimitsSpec(Part):
     )
 
 
+Amount = Annotated[int, Field(strict=True, ge=1, le=needs.MOST_OTHERS)]
+
+
 class RungSpec(Part):
     """One step of the ladder."""
 
@@ -80,6 +84,10 @@ class RungSpec(Part):
     settings: dict[str, Any] = Field(default_factory=dict, description="Settings of the verifier.")
     gate: dict[str, GateSpec] = Field(default_factory=dict, description="Limits by property the verifier measures.")
     limits: LimitsSpec = Field(default_factory=LimitsSpec, description="Wall time and memory of one verification.")
+    resources: dict[str, Amount] = Field(
+        default_factory=dict,
+        description="What one verification holds while it runs, by name: cores, gpu, a licence; default: one core.",
+    )
     on_refusal: Literal["drop", "skip"] = Field(
         default_factory=lambda: "skip",
         description="A candidate the verifier refuses: drop it, or skip the rung; default: drop if fast, else skip.",
@@ -130,6 +138,18 @@ class RungSpec(Part):
             raise fault(f'verifier "{found.name}" does not take these settings: {error}') from None
         return value
 
+    @field_validator("resources")
+    @classmethod
+    def _can_be_held(cls, value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
+        try:
+            needs.check(value)
+        except ValueError as error:
+            raise fault(str(error)) from None
+        found = find_verifier(info.data.get("verifier"))
+        if found is not None and found.tier is Tier.FAST and needs.text_of(value) is not None:
+            raise fault(f'verifier "{found.name}" is of the fast tier, which has one core and nothing else')
+        return value
+
     @field_validator("gate")
     @classmethod
     def _measured(cls, value: dict[str, GateSpec], info: ValidationInfo) -> dict[str, GateSpec]:
@@ -166,6 +186,11 @@ class RungSpec(Part):
     @property
     def tier(self) -> Tier:
         return verifier_class(self.verifier).tier
+
+    @property
+    def holds(self) -> dict[str, int]:
+        """What one verification holds, its cores among it."""
+        return {needs.CORES: 1} | self.resources
 
     def belong(self, campaign: str) -> None:
         """Say whose rung it is: evidence that is not reusable is found by that campaign alone."""

@@ -62,6 +62,7 @@ def _head(found: Frame) -> Text:
     parts = [f"{_many(len(found.campaigns), 'campaign')} running", _many(len(found.workers), "worker")]
     if slots or busy:
         parts.append(f"{busy} of {_many(slots, 'slot')} busy")
+    parts += [f"{one.name} {one.used} of {one.total}" for one in found.resources]
     names = {one.name for one in found.workers}
     here = sum(n for name, n in found.busy.items() if name not in names)
     if here:

@@ -22,6 +22,7 @@ def check(
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="Expected wall time of an example job.")] = 3600.0,
     memory: Annotated[int, typer.Option("--memory", min=0, metavar="MB", help="Its expected memory.")] = 2000,
     cores: Annotated[int, typer.Option("--cores", min=1, help="Its cores.")] = 1,
+    gpus: Annotated[int, typer.Option("--gpus", min=0, help="Its GPUs.")] = 0,
     json: JsonOption = False,
 ) -> None:
     """Read a site profile, compare it with the cluster, and say what would be asked for an example job.
@@ -33,7 +34,7 @@ def check(
     from sciagent.execution.slurm.load import load_site
 
     site = load_site(profile)
-    found = checking.check(site, Need(seconds, memory, cores))
+    found = checking.check(site, Need(seconds, memory, cores, gpus))
     asked = found.request
     if json:
         request = asked and {**asdict(asked), "partition": asked.partition.name}
@@ -44,9 +45,10 @@ def check(
     else:
         for one in found.offers:
             limit = "no limit of time" if one.minutes is None else f"{one.minutes} minutes"
-            put(f"{one.name}: {'up' if one.up else 'not up'}, {limit}, {one.memory_mb} MB, {one.cores} cores")
+            holds = f"{one.memory_mb} MB, {one.cores} cores{_gpus(one.gpus)}"
+            put(f"{one.name}: {'up' if one.up else 'not up'}, {limit}, {holds}")
         if asked is not None:
-            wanted = f"{asked.minutes} minutes, {asked.memory_mb} MB, {asked.cores} cores"
+            wanted = f"{asked.minutes} minutes, {asked.memory_mb} MB, {asked.cores} cores{_gpus(asked.gpus)}"
             put(f"a job of {seconds:g} s and {memory} MB: {asked.partition.name}, {wanted}")
         if found.rehearsal:
             put(f"Slurm: {found.rehearsal}")
@@ -54,3 +56,7 @@ def check(
             say(f"{site.site}: {fault}")
     if found.faults:
         raise typer.Exit(Exit.FAILED)
+
+
+def _gpus(n: int) -> str:
+    return f", {n} GPU{'' if n == 1 else 's'}" if n else ""

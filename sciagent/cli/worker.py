@@ -27,6 +27,13 @@ def worker(
         typer.Option("--tier", "-t", help=f"Of which jobs; may be repeated; default: {', '.join(TIERS)}."),
     ] = None,
     slots: Annotated[int, typer.Option("--slots", "-s", min=1, max=1024, help="Jobs at once.")] = 1,
+    cores: Annotated[
+        int | None, typer.Option("--cores", min=1, max=1024, help="Of all slots together; default: one for each slot.")
+    ] = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option("--resource", "-r", metavar="NAME=N", help="What else it has, as gpu=2; may be repeated."),
+    ] = None,
     memory_mb: Annotated[
         int | None, typer.Option("--memory-mb", min=100, help="Of all slots together; default: that of the machine.")
     ] = None,
@@ -99,7 +106,7 @@ def worker(
     if elements is not None:
         _as_element(opened, elements, scratch)
         return
-    host = socket.gethostname()
+    has, host = _resources(resource or []), socket.gethostname()
     unique = name or f"{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
     say(f"{unique} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
     where = scratch or scratch_of(opened.artifacts)
@@ -115,12 +122,12 @@ def worker(
         serve(
             url, broker_url(broker), unique, queues, slots, cast("Pool", pool), scratch=where,
             memory_mb=memory_mb or _memory_mb(), max_jobs=recycle_jobs, max_memory_mb=recycle_mb,
-            autoscale=_two(autoscale),
+            autoscale=_two(autoscale), cores=cores, resources=has,
         )  # fmt: skip
         return
     if executor != "ledger":
         raise UsageError(f'--executor "{executor}": one of ledger, celery')
-    new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory_mb or _memory_mb())
+    new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory_mb or _memory_mb(), cores, has)
     station = Station(opened, new, where, idle_exit=idle_exit, max_jobs=max_jobs)
 
     def finish() -> None:
@@ -156,6 +163,28 @@ def _two(text: str | None) -> tuple[int, int] | None:
     if not (fewest.isdecimal() and most.isdecimal() and 0 < int(fewest) <= int(most)):
         raise UsageError(f'--autoscale "{text}": MIN,MAX, such as 1,8')
     return int(fewest), int(most)
+
+
+def _resources(said: list[str]) -> dict[str, int]:
+    """Of NAME=N, each."""
+    from sciagent.domain import needs
+    from sciagent.errors import UsageError
+    from sciagent.execution import devices
+
+    found = dict[str, int]()
+    for one in said:
+        name, _, n = one.partition("=")
+        if name == needs.CORES:
+            raise UsageError(f"--resource {one}: say --cores {n}")
+        if not (n.isdecimal() and len(n) < 9) or name in found:
+            raise UsageError(f'--resource "{one[:60]}": NAME=N, such as gpu=2, each name once')
+        found[name] = int(n)
+    try:
+        needs.check(found)
+    except ValueError as error:
+        raise UsageError(f"--resource {error}") from None
+    devices.check(found.get(needs.GPU, 0))
+    return found
 
 
 def _memory_mb() -> int:

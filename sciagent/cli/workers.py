@@ -24,7 +24,7 @@ def workers(
     json: JsonOption = False,
 ) -> None:
     """Who works (sciagent worker), what each runs and since when, and what waits in each queue. Reads only."""
-    from sciagent.store import overview
+    from sciagent.store import capacity, overview
     from sciagent.store import workers as store
     from sciagent.store.clock import db_now
 
@@ -33,6 +33,7 @@ def workers(
         found = overview.workers_of_late(connection) if every else store.alive(connection)
         running = store.running(connection)
         queues = overview.queues(connection)
+        lacking = [why for each in queues if each.slots for why in capacity.never(connection, each.queue)]
     alive = {one.name for one in found if one.until is not None and one.until > now}
     jobs = {one.name: [r for r in running if r.worker == one.name] for one in found}
     if json:
@@ -53,6 +54,8 @@ def workers(
         slots = f"{each.slots} slot{'' if each.slots == 1 else 's'}"
         oldest = f", the oldest for {ago(now, each.oldest)}" if each.oldest else ""
         put(f"queue {each.queue}: {each.depth} wait{'s' if each.depth == 1 else ''}{oldest}; {slots} serve it")
+    for why in lacking:
+        put(why)
     for each in queues:
         if each.depth and not each.slots:
             put(f"nobody serves queue {each.queue}: sciagent worker --tier {each.queue}")
@@ -94,12 +97,25 @@ def _headline(one: WorkerRow, alive: bool, now: Any) -> str:
         state = ", stopped" if one.stopped_at else f", lost: last seen {ago(now, seen)} ago"
     slots = f"{one.slots} slot{'' if one.slots == 1 else 's'}"
     since = f"up {ago(now, one.started_at)}, seen {ago(now, one.seen_at)} ago"
+    from sciagent.domain.needs import CORES, in_words
+
+    more = {} if one.cores in (None, one.slots) else {CORES: one.cores}
+    has = f", {in_words({**more, **one.resources})}" if more or one.resources else ""
     queues = f" for {', '.join(one.queues)}" if one.queues else ""
-    return f"{one.name} on {one.host} ({one.executor}): {slots}{memory}{queues}; {since}{state}"
+    return f"{one.name} on {one.host} ({one.executor}): {slots}{memory}{has}{queues}; {since}{state}"
 
 
 def _job(one: Running) -> str:
-    return f"{one.owner}: job {one.job_id}, {one.campaign} {one.rung}, {one.candidate}"
+    holds = f", holds {_held(one.holds)}" if one.holds else ""
+    return f"{one.owner}: job {one.job_id}, {one.campaign} {one.rung}, {one.candidate}{holds}"
+
+
+def _held(holds: dict[str, Any]) -> str:
+    from sciagent.domain.needs import GPU, in_words
+
+    gpus = f"GPU {', '.join(map(str, holds[GPU]))}" if GPU in holds else ""
+    rest = in_words({name: n for name, n in holds.items() if name != GPU})
+    return ", ".join(one for one in (rest, gpus) if one)
 
 
 def ago(now: Any, then: Any) -> str:

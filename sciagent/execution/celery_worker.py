@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,7 @@ from sciagent.execution.brokers import Broker
 from sciagent.execution.celery_app import make_app
 from sciagent.execution.companion import Companion
 from sciagent.execution.slots import MakeRunner, Place, Slots, owner_of, runner_of
+from sciagent.store.having import has_of
 from sciagent.store.workers import NewWorker
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def serve(
     *,
     scratch: Path,
     memory_mb: int | None = None,
+    cores: int | None = None,
+    resources: Mapping[str, int] | None = None,
     max_jobs: int | None = None,
     max_memory_mb: int | None = None,
     autoscale: tuple[int, int] | None = None,
@@ -55,7 +58,7 @@ def serve(
 
     name: unique among the ledger's workers. slots: jobs at once; with autoscale (fewest, most) so many processes.
     pool: prefork for engines in processes of their own; threads for what shares a GPU; solo: one, in this thread.
-    memory_mb: what jobs may ask for, all slots together.
+    memory_mb, cores, resources: what jobs may hold, all slots together; cores: by default as many as slots.
     max_jobs, max_memory_mb: a process of prefork is replaced after so many, or when it has grown to that.
     A process of prefork that dies with a job in hand is reported to the ledger, which counts a kill.
     Raises UsageError: the broker's URL, no queue, no slot, a limit that the pool cannot keep, no extra `celery`.
@@ -63,15 +66,17 @@ def serve(
     broker = Broker.parse(broker_url)
     _check(queues, slots, pool, max_jobs, max_memory_mb, autoscale)
     place = Place(ledger_url, broker_url, name, tuple(queues), scratch)
-    each = None if memory_mb is None else memory_mb // slots
-    held = Slots(place, make_runner or runner_of(queues, scratch, each), threads=pool != "prefork")
+    most = autoscale[1] if autoscale else slots
+    each = None if memory_mb is None else memory_mb // most
+    new = NewWorker(
+        name, socket.gethostname(), os.getpid(), "celery", tuple(queues), most, memory_mb, cores, dict(resources or {})
+    )
+    held = Slots(place, make_runner or runner_of(queues, scratch, each, has_of(new)), threads=pool != "prefork")
     app = make_app(
         broker, queues, held, worker_max_tasks_per_child=max_jobs,
         worker_max_memory_per_child=max_memory_mb * 1024 if max_memory_mb else None,
     )  # fmt: skip
     ending = Ending(held, soft_seconds, processes=pool == "prefork")
-    most = autoscale[1] if autoscale else slots
-    new = NewWorker(name, socket.gethostname(), os.getpid(), "celery", tuple(queues), most, memory_mb)
     worker = _worker(app, name, slots, pool, autoscale, ending)
     companion = Companion(ledger_url, broker_url, new, partial(_drain, worker))
     _hear_of_deaths(app, name, companion, ending)

@@ -60,9 +60,10 @@ class Done:
 
     @property
     def cost(self) -> Cost:
-        """As measured; of one that was killed, the time that went by, for nobody measured it."""
+        """As measured; of one that was killed, the time that went by on the cores it held, for nobody measured it."""
         if self.outcome is Outcome.LOST:
-            return self.result.cost or Cost(core_seconds=max(0.0, self.result.wall_seconds))
+            cores = self.order.task.limits.threads
+            return self.result.cost or Cost(core_seconds=max(0.0, cores * self.result.wall_seconds))
         return self.result.cost + unmeasured(self.order.declared or {}, self.result.finding.spent)
 
     def states(self, cancel: bool) -> tuple[JobState, AttemptState]:

@@ -1,4 +1,5 @@
-"""The local pool: one warm worker process a slot, fed from the driver's process."""
+"""The local pool: one warm worker process a slot, fed from the driver's process. A job of several cores takes as many
+slots."""
 
 from __future__ import annotations
 
@@ -22,16 +23,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Completed(Generic[T]):
-    """`results` is empty only if the pool itself failed; then `fault` says how."""
+    """`results` is empty only if the pool itself failed; then `fault` says how. slots: that it took."""
 
     token: T
     results: list[HostResult]
     fault: str = ""
+    slots: int = 1
 
 
 class LocalPool(Generic[T]):
-    """`slots` jobs at once. submit() never blocks; what is submitted while none is free waits for a worker here, where
-    `recall` finds it. bell: set whenever a job has finished."""
+    """`slots` jobs of one core at once. submit() never blocks; what is submitted while none is free waits for a worker
+    here, where `recall` finds it; what takes several is submitted when so many are free. bell: set whenever a job has
+    finished."""
 
     def __init__(
         self, slots: int, scratch_root: Path, preload: Sequence[str] = (), bell: threading.Event | None = None
@@ -43,6 +46,7 @@ class LocalPool(Generic[T]):
         self._bell = bell or threading.Event()
         self._inbox: queue.Queue[tuple[T, Request] | None] = queue.Queue()
         self._running = 0
+        self._taken = 0  # slots, by what runs and what waits
         self._begun: dict[int, tuple[T, float]] = {}  # by thread
         self._hand = threading.Lock()  # while it is held, nobody puts down what he has in hand
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -52,13 +56,14 @@ class LocalPool(Generic[T]):
 
     @property
     def free(self) -> int:
-        return max(0, self.slots - self._running)
+        return max(0, self.slots - self._taken)
 
     @property
     def waiting_room(self) -> int:
-        """How many more may wait beside the workers: one for each; 0 while there are more workers than slots."""
+        """How many more may wait beside the workers: one for each; 0 while there are more workers than slots, or while
+        a job takes several: a worker that has nothing to do would begin at once."""
         room = min(self.slots, 2 * self.slots - self._running)
-        return max(0, room) if len(self._threads) <= self.slots else 0
+        return max(0, room) if len(self._threads) <= self.slots and self._taken == self._running else 0
 
     @property
     def running(self) -> int:
@@ -69,7 +74,7 @@ class LocalPool(Generic[T]):
         self.slots = max(1, slots)
 
     def submit(self, token: T, request: Request) -> None:
-        self._running += 1
+        self._count(request.limits.threads, 1)
         if len(self._threads) < min(self._running, self.slots):  # processes are started when there is work for them
             self._threads.append(threading.Thread(target=self._serve, name=f"slot-{len(self._threads)}", daemon=True))
             self._threads[-1].start()
@@ -81,7 +86,7 @@ class LocalPool(Generic[T]):
         with contextlib.suppress(queue.Empty):
             while (item := self._inbox.get_nowait()) is not None:
                 found.append(item[0])
-                self._running -= 1
+                self._count(item[1].limits.threads, -1)
         return found
 
     def end(self, wanted: Callable[[T], bool]) -> tuple[list[T], list[T]]:
@@ -92,9 +97,9 @@ class LocalPool(Generic[T]):
             while (item := self._inbox.get_nowait()) is not None:
                 if wanted(item[0]):
                     found.append(item[0])
+                    self._count(item[1].limits.threads, -1)
                 else:
                     kept.append(item)
-        self._running -= len(found)
         for one in kept:
             self._inbox.put(one)
         with self._hand:
@@ -114,8 +119,11 @@ class LocalPool(Generic[T]):
             done = self.completed.get_nowait()
         except queue.Empty:
             return None
-        self._running -= 1
+        self._count(done.slots, -1)
         return done
+
+    def _count(self, slots: int, change: int) -> None:
+        self._running, self._taken = self._running + change, self._taken + change * slots
 
     def cancel(self) -> None:
         """Kill what runs; the jobs come back as lost."""
@@ -143,9 +151,9 @@ class LocalPool(Generic[T]):
                 if worker is None:
                     worker = self._make_worker()
                     self._workers[threading.get_ident()] = worker
-                done = Completed(token, worker.run(request))
+                done = Completed(token, worker.run(request), slots=request.limits.threads)
             except Exception as error:  # noqa: BLE001 - the driver must hear of it, whatever it is
-                done = Completed(token, [], f"{type(error).__name__}: {error}")
+                done = Completed(token, [], f"{type(error).__name__}: {error}", request.limits.threads)
             with self._hand:
                 del self._begun[threading.get_ident()]
             self.completed.put(done)

@@ -25,13 +25,14 @@ from sciagent.verification.registry import verifier_class
 
 @dataclass(frozen=True)
 class Task:
-    """The rung of an order, as this process can run it."""
+    """The rung of an order, as this process can run it. needs: what a job of it holds."""
 
     campaign_id: int
     rung_id: int
     verifier: Verifier[Any]
     settings: dict[str, Any]
     limits: Limits
+    needs: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Tasks:
                 f"{row.verifier} is version {here[0]} here, the campaign {row.name} goes by version "
                 f"{row.verifier_version} or other defaults; install the same sciagent and plug-ins everywhere"
             )
-        task = Task(row.campaign_id, row.rung_id, verifier, settings, limits)
+        needs = dict(row.request.get("resources", {}))
+        task = Task(row.campaign_id, row.rung_id, verifier, settings, limits, needs)
         self._made[row.rung_id] = asked, task
         return task

@@ -12,13 +12,16 @@ from typing import TypeVar
 
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
+from sciagent.domain.needs import GPU
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.execution.checkpoints import folders_of, home_of, scratch_of
 from sciagent.execution.completing import Done, Written, complete, store_files
+from sciagent.execution.devices import visible
 from sciagent.execution.keeper import Held, Keeper
 from sciagent.execution.orders import Asked, CannotError, Order, Tasks, ask
 from sciagent.store import campaigns, leases, offers, outside
 from sciagent.store.engine import AWAY
+from sciagent.store.having import Has
 from sciagent.store.leases import Claim
 from sciagent.store.ledger import Ledger
 from sciagent.verification.host import HostResult, Request, Worker
@@ -51,14 +54,15 @@ def patiently(
 
 class Runner:
     """Used by one thread; `stop` from any. owner: of its leases. scratch: where jobs work, on a disk of this machine.
-    memory_mb: what a job may ask for at most. keeper: shared by the slots of a process; else one of its own."""
+    memory_mb: what a job may ask for at most. has: what its worker has; None: cores alone, as many as slots. keeper:
+    shared by the slots of a process; else one of its own."""
 
     def __init__(
         self, ledger: Ledger, owner: str, queues: Sequence[str], scratch: Path, *, memory_mb: int | None = None,
-        keeper: Keeper | None = None,
+        has: Has | None = None, keeper: Keeper | None = None,
     ) -> None:  # fmt: skip
         self.owner, self._ledger, self._queues = owner, ledger, tuple(queues)
-        self._scratch, self._memory_mb = scratch, memory_mb
+        self._scratch, self._memory_mb, self._has = scratch, memory_mb, has
         self._own_keeper = keeper is None
         self._keeper = keeper or Keeper(ledger)
         self._tasks = Tasks()
@@ -102,7 +106,7 @@ class Runner:
         skip = list(self._cannot)
         with self._ledger.begin() as connection:
             claims = offers.claim_next(
-                connection, self._queues, self.owner, self._memory_mb, skip=skip, seconds=seconds
+                connection, self._queues, self.owner, self._memory_mb, skip=skip, has=self._has, seconds=seconds
             )
             return ask(connection, claims)
 
@@ -140,7 +144,7 @@ class Runner:
         folders = folders_of(scratch, ((one.key.hash, one.claim.fence) for one in orders))
         request = Request(
             task.verifier.name, task.settings, tuple(one.candidate for one in orders), task.limits,
-            replicate=orders[0].key.replicate, checkpoints=folders, apart=len(orders) > 1,
+            replicate=orders[0].key.replicate, checkpoints=folders, apart=len(orders) > 1, cuda=self._cuda(orders),
         )  # fmt: skip
         try:
             return self._worker.run(request)
@@ -151,6 +155,13 @@ class Runner:
                 Finding(o.candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=detail) for o in orders
             ]
             return [HostResult(one, Cost(), 0.0) for one in findings]
+
+    def _cuda(self, orders: list[Order]) -> str | None:
+        """The GPUs that jobs of one process hold. In a cluster they are those that this process was given."""
+        if self._has is None:
+            given = orders[0].task.needs.get(GPU, 0)
+            return visible(given, range(given))
+        return visible(self._has.resources.get(GPU, 0), [i for one in orders for i in one.claim.gpus])
 
     def _write(self, orders: list[Order], results: list[HostResult], held: Held) -> None:
         # a disk that is full or away is waited for, as the ledger is: what was computed is not thrown away

@@ -14,6 +14,7 @@ from typing import Protocol
 from sciagent.execution.runner import Runner
 from sciagent.execution.wakeups import Wakeups
 from sciagent.store import jobs
+from sciagent.store.having import Has
 from sciagent.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -149,10 +150,10 @@ def owner_of(name: str, process: int, thread: int | None = None) -> str:
     return f"{name}/{process}" if thread is None else f"{name}/{process}.{thread}"
 
 
-def runner_of(queues: Sequence[str], scratch: Path, memory_mb: int | None) -> MakeRunner:
-    """Slots that run jobs for real. memory_mb: what a job may ask for at most."""
+def runner_of(queues: Sequence[str], scratch: Path, memory_mb: int | None, has: Has | None = None) -> MakeRunner:
+    """Slots that run jobs for real. memory_mb: what a job may ask for at most. has: what their worker has."""
 
     def make(ledger: Ledger, owner: str) -> Runs:
-        return Runner(ledger, owner, queues, scratch, memory_mb=memory_mb)
+        return Runner(ledger, owner, queues, scratch, memory_mb=memory_mb, has=has)
 
     return make

@@ -12,6 +12,7 @@ from sciagent.execution.keeper import Keeper
 from sciagent.execution.presence import Presence
 from sciagent.execution.runner import Runner, patiently
 from sciagent.store.engine import AWAY
+from sciagent.store.having import has_of
 from sciagent.store.ledger import Ledger
 from sciagent.store.workers import NewWorker
 
@@ -42,7 +43,8 @@ class Station:
         each = None if new.memory_mb is None else new.memory_mb // new.slots
         self._runners = [
             Runner(
-                self._ledger, f"{new.name}/{i}", new.queues, self._scratch, memory_mb=each, keeper=keeper
+                self._ledger, f"{new.name}/{i}", new.queues, self._scratch, memory_mb=each,
+                has=has_of(new), keeper=keeper,
             ) for i in range(new.slots)
         ]  # fmt: skip
         threads = [

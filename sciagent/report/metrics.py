@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import Metric
 from sqlalchemy.engine import Connection
 
 from sciagent.report.watching import Sparing
-from sciagent.store import job_lists, overview, queries, workers
+from sciagent.store import job_lists, overview, queries, usage, workers
 from sciagent.store.clock import db_now
 from sciagent.store.ledger import Ledger
 
@@ -38,7 +38,8 @@ class LedgerCollector:
         with self._one_at_a_time:
             try:
                 with self._ledger.read() as connection:
-                    found = [*_queues(connection), *_workers(connection), *self._campaigns(connection)]
+                    found = [*_queues(connection), *_workers(connection), *_licences(connection)]
+                    found += self._campaigns(connection)
             except sa.exc.SQLAlchemyError:
                 up = 0
         yield GaugeMetricFamily("sciagent_ledger_up", "Whether the ledger answered.", up)
@@ -95,19 +96,36 @@ def _workers(connection: Connection) -> list[Metric]:
     draining = _gauge("worker_draining", "1 if it takes nothing new.", *labels)
     seen = _gauge("worker_seen_seconds", "Since it was last heard of.", *labels)
     alive = _gauge("workers", "Workers that are alive.", "executor")
+    has = _gauge("worker_resource", "What it has: cores, gpu and others.", *labels, "resource")
+    used = _gauge("worker_resource_used", "What its jobs hold of that.", *labels, "resource")
     now, busy, executors = db_now(connection), dict[str, int](), dict[str, int]()
-    for job in workers.running(connection):
+    all_running = workers.running(connection)
+    for job in all_running:
         busy[job.worker] = busy.get(job.worker, 0) + 1
-    for one in workers.alive(connection):
+    all_alive = workers.alive(connection)
+    in_use = usage.by_worker(all_alive, all_running)
+    for one in all_alive:
         who = [one.name, one.host, one.executor]
         executors[one.executor] = executors.get(one.executor, 0) + 1
         slots.add_metric(who, one.slots)
         running.add_metric(who, busy.get(one.name, 0))
         draining.add_metric(who, int(one.draining))
         seen.add_metric(who, _seconds(now, one.seen_at))
+        for each in in_use[one.name]:
+            has.add_metric([*who, each.name], each.total)
+            used.add_metric([*who, each.name], each.used)
     for executor, n in executors.items():
         alive.add_metric([executor], n)
-    return [slots, running, draining, seen, alive]
+    return [slots, running, draining, seen, has, used, alive]
+
+
+def _licences(connection: Connection) -> list[Metric]:
+    total = _gauge("licences", "Licences that may be in use at once.", "licence")
+    used = _gauge("licences_used", "Licences that jobs hold.", "licence")
+    for one in usage.shared(connection):
+        total.add_metric([one.name], one.total)
+        used.add_metric([one.name], one.used)
+    return [total, used]
 
 
 class WorkerCollector:

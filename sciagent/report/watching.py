@@ -12,9 +12,10 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import JobState
-from sciagent.store import campaigns, job_lists, overview, queries, troubles, workers
+from sciagent.store import campaigns, job_lists, overview, queries, troubles, usage, workers
 from sciagent.store.clock import db_now
 from sciagent.store.overview import Failure, Going, Queue
+from sciagent.store.usage import Used
 from sciagent.store.workers import Running, WorkerRow
 
 SHARE = 0.02  # of the time may go by with asking what takes longer the larger a ledger is
@@ -55,7 +56,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Frame:
-    """One look. busy: jobs that run, by queue; drivers run theirs in none."""
+    """One look. resources: beside cores, of all workers together, and licences."""
 
     at: datetime
     campaigns: list[Watched]
@@ -63,6 +64,7 @@ class Frame:
     workers: list[WorkerRow]
     running: list[Running]
     failures: list[Failure]
+    resources: list[Used]
 
     @property
     def busy(self) -> Counter[str]:
@@ -75,10 +77,10 @@ def look(connection: Connection, sparing: Sparing) -> Frame:
     watched = [
         _watched(connection, one, lately.per_minute.get(one.id, 0.0), sparing) for one in overview.going(connection)
     ]
-    return Frame(
-        db_now(connection), watched, overview.queues(connection), workers.alive(connection),
-        workers.running(connection, 200), lately.failures,
-    )  # fmt: skip
+    alive, running = workers.alive(connection), workers.running(connection, 200)
+    resources = usage.together(connection, usage.by_worker(alive, running))
+    queues = overview.queues(connection)
+    return Frame(db_now(connection), watched, queues, alive, running, lately.failures, resources)
 
 
 def _watched(connection: Connection, one: Going, per_minute: float, sparing: Sparing) -> Watched:

@@ -38,11 +38,13 @@ def create(
 
 @dataclass(frozen=True)
 class Offer:
-    """Where workers find a job. seconds: on the clock, as expected; None where nobody knows. memory_mb: its limit."""
+    """Where workers find a job. seconds: on the clock, as expected; None where nobody knows. memory_mb: its limit.
+    needs: what it holds while it runs, as `domain.needs.text_of` writes it; None: one core."""
 
     queue: str
     seconds: float | None
     memory_mb: int | None
+    needs: str | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ _of = attrgetter(*_NEW)
 
 def offered(offer: Offer | None) -> dict[str, Any]:
     """Columns that say where workers find a job."""
-    return {"queue": None, "seconds": None, "memory_mb": None} if offer is None else vars(offer)
+    return {"queue": None, "seconds": None, "memory_mb": None, "needs": None} if offer is None else vars(offer)
 
 
 def present(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, JobState]]:

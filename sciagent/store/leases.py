@@ -26,11 +26,12 @@ _LIVE = (JobState.RUNNING,)
 
 @dataclass(frozen=True)
 class Claim:
-    """A job under lease; `fence` must be shown by whoever writes its result."""
+    """A job under lease; `fence` must be shown by whoever writes its result. gpus: of its worker, that it holds."""
 
     job_id: int
     attempt_id: int
     fence: int
+    gpus: tuple[int, ...] = ()
 
 
 def claim(connection: Connection, job_id: int, owner: str, lease_seconds: float = LEASE_SECONDS) -> Claim | None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
+from sciagent.domain.needs import CORES
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState, Standing
-from sciagent.store import attempts, bills, jobs, leases, reservations
+from sciagent.store import attempts, bills, fitting, jobs, leases, reservations
 from sciagent.store import tables as t
 from sciagent.store.attempts import AttemptEnd
 from sciagent.store.bulk import among, execute_many
 from sciagent.store.clock import db_now
+from sciagent.store.having import Has
 from sciagent.store.jobs import Offer
 from sciagent.store.leases import Claim
 
@@ -36,6 +39,15 @@ def offer_many(connection: Connection, offers: Mapping[int, Offer]) -> None:
     execute_many(connection, _OFFER, rows)
 
 
+def restate_needs(connection: Connection, by_rung: Mapping[int, str | None]) -> None:
+    """What jobs of these rungs need, has changed since they were offered."""
+    j = t.job.c
+    for rung_id, needs in by_rung.items():
+        changed = j.needs.is_not(None) if needs is None else sa.func.coalesce(j.needs, "") != needs
+        waiting = (j.rung_id == rung_id, j.state == JobState.QUEUED, j.queue.is_not(None), changed)
+        connection.execute(sa.update(t.job).where(*waiting).values(needs=needs))
+
+
 def withdraw(connection: Connection, campaign_id: int) -> list[int]:
     """No worker shall start what it has not taken yet; returns these jobs, which stay queued for a driver."""
     j = t.job.c
@@ -48,37 +60,71 @@ def withdraw(connection: Connection, campaign_id: int) -> list[int]:
     return [int(one) for one in changed.scalars()]
 
 
+@dataclass(frozen=True)
+class _Questions:
+    """waiting: jobs that may be taken, most urgent first. urgent: the same, locked, of those that may fit; first: of
+    each queue the first."""
+
+    waiting: sa.Select[Any]
+    urgent: sa.Select[Any]
+    first: tuple[sa.Select[Any], ...]
+
+    def shorter(self, seconds: float) -> _Questions:
+        """Of jobs that are expected to take no longer; one of which nobody knows it is left to others."""
+        short = t.job.c.seconds <= seconds
+        first = tuple(one.where(short) for one in self.first)
+        return _Questions(self.waiting.where(short), self.urgent.where(short), first)
+
+
+@lru_cache(maxsize=64)
+def _questions(queues: tuple[str, ...], memory_mb: int | None, skip: tuple[int, ...], bare: bool) -> _Questions:
+    """Of a worker, who asks them again and again: putting them together takes as long as asking. bare: it never said
+    what it has."""
+    j = t.job.c
+    open_ = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested)]
+    if skip:
+        open_.append(j.rung_id.not_in(skip))
+    columns = (j.id, j.queue, j.rung_id, j.seconds, j.priority, j.needs, j.memory_mb)
+    waiting = sa.select(*columns, fitting.some_are_needy(queues)).where(*open_).order_by(j.priority.desc(), j.id)
+    urgent = waiting.where(fitting.may_fit(bare, memory_mb)).with_for_update(skip_locked=True)
+    return _Questions(waiting, urgent, tuple(urgent.where(j.queue == queue).limit(1) for queue in queues))
+
+
 def claim_next(
     connection: Connection, queues: Sequence[str], owner: str, memory_mb: int | None = None,
-    skip: Sequence[int] = (), lease_seconds: float = leases.LEASE_SECONDS, seconds: float | None = None,
+    skip: Sequence[int] = (), lease_seconds: float = leases.LEASE_SECONDS, has: Has | None = None,
+    seconds: float | None = None,
 ) -> list[Claim]:  # fmt: skip
     """The most urgent job of these queues, or it and others as short of the same rung; empty where there is none.
 
-    memory_mb, seconds: what a job may ask for, or be expected to take, at most. skip: rungs that the worker cannot run.
-    On PostgreSQL a row that somebody else is about to take is passed over.
+    memory_mb: what a job on one core may ask for at most. seconds: what it may be expected to take at most. skip: rungs
+    that the worker cannot run. has: what the worker has, with whose name that of the owner begins; None: cores, as many
+    as it has slots. On PostgreSQL a row that somebody else is about to take is passed over.
     """
-    j = t.job.c
-    open_ = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested)]
-    if memory_mb is not None:
-        open_.append(sa.or_(j.memory_mb.is_(None), j.memory_mb <= memory_mb))
+    j, asked = t.job.c, _questions(tuple(queues), memory_mb, tuple(skip), has is None)
     if seconds is not None:
-        open_.append(j.seconds <= seconds)  # of which nobody knows it, is left to others
-    if skip:
-        open_.append(j.rung_id.not_in(skip))
-    columns = sa.select(j.id, j.queue, j.rung_id, j.seconds, j.priority).where(*open_)
-    urgent = columns.order_by(j.priority.desc(), j.id).with_for_update(skip_locked=True)
-    found = [one for queue in queues for one in connection.execute(urgent.where(j.queue == queue).limit(1)).all()]
+        asked = asked.shorter(seconds)
+    found = [one for first in asked.first for one in connection.execute(first).all()]
     if not found:
         return []
-    first = max(found, key=lambda one: one.priority)
+    first, holds = max(found, key=lambda one: one.priority), None
+    if has is not None and (first.needy or has.cores < has.slots):
+        picked = fitting.pick(connection, asked.waiting, queues, owner.rpartition("/")[0], has, memory_mb)
+        if picked is None:
+            return []
+        first, holds = picked.row, picked.holds
     some = [first.id]
     if _is_short(first.seconds):
-        alike = urgent.where(j.queue == first.queue, j.id != first.id).limit(MAX_GROUP - 1)
-        some += [
-            one.id for one in connection.execute(alike).all() if one.rung_id == first.rung_id and _is_short(one.seconds)
-        ]
+        alike = asked.urgent.where(j.queue == first.queue, j.id != first.id).limit(MAX_GROUP - 1)
+        some += [one.id for one in connection.execute(alike).all() if _goes_with(one, first)]
     claims = leases.claim_many(connection, some, owner, lease_seconds=lease_seconds)
+    if holds is not None and first.id in claims:  # of a group the first holds it for all: they run one after the other
+        claims[first.id] = fitting.hold(connection, claims[first.id], holds)
     return [claims[job_id] for job_id in some if job_id in claims]
+
+
+def _goes_with(one: Any, first: Any) -> bool:
+    return one.rung_id == first.rung_id and one.needs == first.needs and _is_short(one.seconds)
 
 
 def _is_short(seconds: float | None) -> bool:
@@ -147,18 +193,21 @@ def _take_back(connection: Connection, found: Sequence[Any], is_kill: bool) -> l
     if not found:
         return []
     a, fences = t.attempt.c, {one.id: one.fence for one in found}
-    query = sa.select(a.id, a.job_id, a.fence, a.started_at, a.heartbeat_at).where(
+    query = sa.select(a.id, a.job_id, a.fence, a.started_at, a.heartbeat_at, a.holds).where(
         among(connection, a.job_id, list(fences)), a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING])
     )
     live = [one for one in connection.execute(query).all() if one.fence == fences[one.job_id]]
-    costs = {one.id: Cost(core_seconds=max(0.0, (one.heartbeat_at - one.started_at).total_seconds())) for one in live}
+    walls = {one.id: max(0.0, (one.heartbeat_at - one.started_at).total_seconds()) for one in live}
+    costs = {one.id: Cost(core_seconds=walls[one.id] * (one.holds or {}).get(CORES, 1)) for one in live}
     reason = Reason.WORKER_DIED if is_kill else Reason.LEASE_EXPIRED
     detail = "the process that ran it died" if is_kill else "its worker was not heard of for as long as a lease"
     attempts.end_many(
         connection,
-        [AttemptEnd(one.id, AttemptState.LOST, costs[one.id], costs[one.id].get("core_seconds"), Outcome.LOST, reason,
-                    detail) for one in live],
-    )  # fmt: skip
+        [
+            AttemptEnd(one.id, AttemptState.LOST, costs[one.id], walls[one.id], Outcome.LOST, reason, detail)
+            for one in live
+        ],
+    )
     by_id = {one.id: one for one in found}
     bills.book_many(
         connection,

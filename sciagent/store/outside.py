@@ -24,7 +24,8 @@ _RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
 @dataclass(frozen=True)
 class Waiting:
-    """A job that nobody has taken. seconds: on the clock, as expected. limit: of its rung, in seconds. tries: of it."""
+    """A job that nobody has taken. seconds: on the clock, as expected. limit: of its rung, in seconds. tries: of it.
+    needs: what it holds while it runs, as `domain.needs.text_of` writes it."""
 
     job_id: int
     rung_id: int
@@ -32,12 +33,13 @@ class Waiting:
     limit: float
     memory_mb: int | None
     tries: int
+    needs: str | None = None
 
 
 def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[Waiting]:
     """The most urgent jobs of these queues that wait for anybody; on PostgreSQL they are locked."""
     j, found = t.job.c, list[Any]()
-    columns = sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.priority)
+    columns = sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.priority, j.needs)
     for queue in queues:
         query = (
             columns.select_from(t.job.join(t.rung, t.rung.c.id == j.rung_id))
@@ -50,7 +52,8 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
     found.sort(key=lambda one: (-one.priority, one.id))
     return [
         Waiting(
-            one.id, one.rung_id, one.seconds, float(one.request["limits"]["wall_seconds"]), one.memory_mb, one.attempts
+            one.id, one.rung_id, one.seconds, float(one.request["limits"]["wall_seconds"]), one.memory_mb, one.attempts,
+            one.needs,
         ) for one in found[:limit]
     ]  # fmt: skip
 

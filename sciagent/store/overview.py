@@ -65,8 +65,7 @@ def workers_of_late(connection: Connection, limit: int = 200) -> list[WorkerRow]
     w = t.worker.c
     columns = [w[name] for name in WorkerRow.__dataclass_fields__]
     query = sa.select(*columns, w.id).where(w.until > db_now(connection) - LATELY).order_by(w.until.desc()).limit(limit)
-    rows = sorted((dict(row) for row in connection.execute(query).mappings()), key=lambda row: row.pop("id"))
-    return [WorkerRow(**row | {"queues": tuple(row["queues"])}) for row in rows]
+    return workers.in_order(connection.execute(query).mappings())
 
 
 @dataclass(frozen=True)

@@ -250,12 +250,15 @@ job = Table(
     Column("queue", String(60)), Column("external", String(100)),
     Column("seconds", sa.Float), Column("memory_mb", Integer),  # on the clock, as expected; the limit
     Column("losses", Integer, nullable=False, server_default="0"),  # attempts that vanished with their worker
+    Column("needs", String(400)),  # what it holds while it runs, as "cores=4 gpu=1"; none: one core and nothing else
     Index("ix_job_campaign_state", "campaign_id", "state", "priority"), Index("ix_job_rung_state", "rung_id", "state"),
     Index("ix_job_lease", "state", "lease_until"), Index("ix_job_external", "external"),
 )  # fmt: skip
 
 _job = job.c
 Index("ix_job_queue", _job.queue, _job.state, _job.priority.desc(), _job.id)
+_needy = _job.needs.is_not(None)
+Index("ix_job_needs", _job.state, _job.queue, _job.needs, sqlite_where=_needy, postgresql_where=_needy)
 
 # who works on queues; its name begins the owner of its leases
 worker = Table(
@@ -264,7 +267,8 @@ worker = Table(
     Column("executor", String(20), nullable=False), Column("queues", Json, nullable=False),
     Column("slots", Integer, nullable=False), Column("memory_mb", Integer), _when("started_at"), _when("seen_at"),
     _when("until"), Column("draining", sa.Boolean, nullable=False, default=False), _when("stopped_at", nullable=True),
-    Index("ix_worker_until", "until"),
+    # of all its slots together; cores: none where they are its slots; resources: {name: how many}, GPUs among them
+    Column("cores", Integer), Column("resources", Json), Index("ix_worker_until", "until"),
 )  # fmt: skip
 
 attempt = Table(
@@ -276,6 +280,18 @@ attempt = Table(
     Column("cost", Json, nullable=False), Column("wall_seconds", sa.Float), _when("started_at"),
     _when("heartbeat_at"), _when("ended_at", nullable=True), Index("ix_attempt_campaign_state", "campaign_id", "state"),
     Index("ix_attempt_rung_outcome", "rung_id", "outcome"),
+    # what it holds until it ends, where its job needs more than a core: {name: how many}, of GPUs which
+    Column("holds", Json),
+)  # fmt: skip
+
+_attempt = attempt.c
+_holding = sa.and_(_attempt.holds.is_not(None), _attempt.ended_at.is_(None))
+Index("ix_attempt_holds", _attempt.owner, sqlite_where=_holding, postgresql_where=_holding)
+
+# how many may be in use at once by all workers together; how many are is counted among the attempts that run
+licence = Table(
+    "licence", metadata, Column("name", String(31), primary_key=True), Column("total", Integer, nullable=False),
+    Column("who", String(200), nullable=False), _when("at"),
 )  # fmt: skip
 
 evidence = Table(

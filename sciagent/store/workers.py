@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -20,7 +21,7 @@ SEEN_SECONDS = 0.75 * LEASE_SECONDS  # without a word for so long it is taken fo
 @dataclass(frozen=True)
 class NewWorker:
     """name: unique; the owners of its leases begin with it. slots: jobs at once. memory_mb: of all of them; None where
-    nobody said."""
+    nobody said. cores: None for as many as slots. resources: {name: how many}, GPUs among them."""
 
     name: str
     host: str
@@ -29,6 +30,8 @@ class NewWorker:
     queues: tuple[str, ...]
     slots: int
     memory_mb: int | None = None
+    cores: int | None = None
+    resources: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class WorkerRow(NewWorker):
 
 @dataclass(frozen=True)
 class Running:
-    """A job that a worker holds. owner: of its lease."""
+    """A job that a worker holds. owner: of its lease. holds: what of its worker and of the licences is in use by it,
+    where that is more than a core: {name: how many}, of GPUs which."""
 
     owner: str
     job_id: int
@@ -50,6 +54,7 @@ class Running:
     rung: str
     candidate: str
     since: datetime
+    holds: dict[str, Any] | None = None
 
     @property
     def worker(self) -> str:
@@ -93,14 +98,25 @@ def alive(connection: Connection) -> list[WorkerRow]:
     w = t.worker.c
     columns = [w[name] for name in WorkerRow.__dataclass_fields__]
     query = sa.select(*columns, w.id).where(w.until > db_now(connection))  # unsorted, else SQLite reads the whole table
-    rows = sorted((dict(row) for row in connection.execute(query).mappings()), key=lambda row: row.pop("id"))
-    return [WorkerRow(**row | {"queues": tuple(row["queues"])}) for row in rows]
+    return in_order(connection.execute(query).mappings())
+
+
+def in_order(found: Iterable[Any]) -> list[WorkerRow]:
+    """Workers of rows that have an `id` too, oldest first."""
+    rows = sorted((dict(row) for row in found), key=lambda row: row.pop("id"))
+    as_typed = ({"queues": tuple(row["queues"]), "resources": dict(row["resources"] or {})} for row in rows)
+    return [WorkerRow(**row | typed) for row, typed in zip(rows, as_typed, strict=True)]
 
 
 def slots_by_queue(connection: Connection) -> dict[str, int]:
     """How many jobs of each queue could run at once now."""
+    return slots_of(alive(connection))
+
+
+def slots_of(several: Sequence[WorkerRow]) -> dict[str, int]:
+    """The same of workers that were read before."""
     found = dict[str, int]()
-    for one in alive(connection):
+    for one in several:
         for queue in () if one.draining else one.queues:
             found[queue] = found.get(queue, 0) + one.slots
     return found
@@ -110,7 +126,7 @@ def running(connection: Connection, limit: int = 1000) -> list[Running]:
     """The jobs that workers hold, longest first."""
     j, r, c, a = t.job.c, t.rung.c, t.campaign.c, t.attempt.c
     query = (
-        sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at)
+        sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
         .select_from(
             t.job.join(t.rung, r.id == j.rung_id).join(t.campaign, c.id == j.campaign_id)
             .join(t.candidate, t.candidate.c.id == j.candidate_id)

@@ -77,7 +77,11 @@ def _settle(job: Job, around: Surroundings) -> None:
     os.chdir(around.work)
     tempfile.tempdir = None  # look at TMPDIR again
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(job.limits.threads)))
+    if job.cuda is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = job.cuda
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if job.cuda:  # CUDA reserves addresses for all memory of machine and GPUs; what is used of it the zygote watches
+        return
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     size = around.base_size + (job.limits.memory_mb << 20) + (job.limits.threads - 1) * THREAD_STACKS
     resource.setrlimit(resource.RLIMIT_AS, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))

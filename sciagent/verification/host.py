@@ -39,7 +39,8 @@ CANCEL_SECONDS = 1.5  # then the zygote itself is killed
 class Request:
     """settings: of the verifier, as its model takes them. checkpoints: for each candidate a folder that outlives the
     attempt; none by default. apart: each candidate is verified by a call of its own and finds an empty folder, as if it
-    were alone; otherwise the verifier gets them as one batch."""
+    were alone; otherwise the verifier gets them as one batch. cuda: the GPUs that they may see, as CUDA_VISIBLE_DEVICES
+    names them; None: as this process."""
 
     verifier: str
     settings: dict[str, Any]
@@ -48,6 +49,7 @@ class Request:
     replicate: int = 0
     checkpoints: tuple[Path, ...] = ()
     apart: bool = False
+    cuda: str | None = None
 
 
 @dataclass(frozen=True)
@@ -196,8 +198,8 @@ class Worker:
             Sent(one.key, one.kind, record_of(one), str(folder.absolute()) if folder else None)
             for one, folder in zip(candidates, folders, strict=True)
         )
-        limits, apart = request.limits, request.apart
-        job = Job(self._number, request.verifier, request.settings, sent, limits, request.replicate, apart)
+        limits, more = request.limits, (request.replicate, request.apart, request.cuda)
+        job = Job(self._number, request.verifier, request.settings, sent, limits, *more)
         self._link.send(job.to_wire())
         patience = START_SECONDS
         while True:

@@ -47,7 +47,8 @@ class Sent:
 class Job:
     """What the driver asks of the zygote: one child process for these candidates.
 
-    apart: each is verified by a call of its own and finds an empty folder, as if it were alone.
+    apart: each is verified by a call of its own and finds an empty folder, as if it were alone. cuda: what its process
+    finds as CUDA_VISIBLE_DEVICES; None leaves it as it is.
     """
 
     number: int
@@ -57,12 +58,14 @@ class Job:
     limits: Limits
     replicate: int = 0
     apart: bool = False
+    cuda: str | None = None
 
     def to_wire(self) -> dict[str, Any]:
         sent = [dict(vars(one)) for one in self.candidates]
         return {
             "number": self.number, "verifier": self.verifier, "settings": self.settings, "candidates": sent,
             "limits": asdict(self.limits), "replicate": self.replicate, "apart": self.apart,
+            "cuda": self.cuda,
         }  # fmt: skip
 
     @classmethod

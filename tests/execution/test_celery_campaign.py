@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
@@ -71,6 +72,27 @@ def test_a_campaign_runs_on_celery_workers(ledger: Ledger, tmp_path: Path, broke
     assert alive(ledger) == set()
     owners = {owner.partition("/")[0] for owner in counts(ledger, t.attempt.c.owner, t.attempt.c.job_id.is_not(None))}
     assert owners <= {"one", "two"}
+
+
+def test_celery_workers_hold_what_they_said_they_have(ledger: Ledger, tmp_path: Path, broker_url: str) -> None:
+    settings = "{seconds: 0.2, declared: 5}"
+    built = written(ledger, tmp_path, molecules(8), resources="{gpu: 1}", settings=settings)
+    with (
+        celery_worker(ledger, tmp_path, broker_url, "one", resources={"gpu": 1}),
+        celery_worker(ledger, tmp_path, broker_url, "two", resources={"gpu": 1}, cores=1),
+        celery_worker(ledger, tmp_path, broker_url, "bare"),
+    ):
+        until(lambda: alive(ledger) == {"one", "two", "bare"})
+        with Driver(built, executor=CeleryExecutor(broker_url)) as driver:
+            assert str(driver.run(lambda: None)) == "finished"
+    whole(ledger, 8)
+    a = t.attempt.c
+    with ledger.read() as connection:
+        found = connection.execute(sa.select(a.owner, a.started_at, a.ended_at, a.holds).where(a.job_id.is_not(None)))
+        ran = sorted((owner.partition("/")[0], began, ended, holds) for owner, began, ended, holds in found.all())
+    assert {owner for owner, *_ in ran} <= {"one", "two"} and all(holds["gpu"] == [0] for *_, holds in ran)
+    for (owner, _, ended, _), (other, began, _, _) in itertools.pairwise(ran):
+        assert owner != other or ended <= began, "a worker has one GPU"
 
 
 def alive(ledger: Ledger) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from sciagent.domain.states import JobState
 from sciagent.store import (
@@ -14,10 +15,12 @@ from sciagent.store import (
     candidates,
     directives,
     evidence,
+    fitting,
     history,
     job_lists,
     jobs,
     leases,
+    licences,
     overview,
     queries,
     reservations,
@@ -81,6 +84,10 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "campaigns that run": lambda c, i: overview.going(c),
     "what a campaign has come to": lambda c, i: overview.totals(c, i),
     "what workers run": lambda c, i: workers.running(c),
+    "licences and what holds them": lambda c, i: licences.live(c),
+    "owners that run": lambda c, i: fitting._busy(c, "w"),
+    "kinds of jobs that wait": lambda c, i: fitting.kinds(c, ["simulation"]),
+    "whether any job needs more than a core": lambda c, i: c.execute(sa.select(fitting.some_are_needy(["simulation"]))),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
 IN_ORDER = {

@@ -33,6 +33,7 @@ ladder:
     verifier: bad.remote
     settings: {settings}
     limits: {limits}
+    resources: {resources}
 goal: {{kind: graded}}
 budget: {budget}
 proposer: {{kind: screen, file: molecules.smi, batch: {batch}}}
@@ -49,18 +50,25 @@ def molecules(n: int) -> list[str]:
 
 def written(
     ledger: Ledger, folder: Path, smiles: list[str], *, settings: str = "{}", limits: str = "{wall_seconds: 60}",
-    budget: str = "{core_seconds: 100000}", name: str = "elsewhere", batch: int = 100,
+    budget: str = "{core_seconds: 100000}", name: str = "elsewhere", batch: int = 100, resources: str = "{}",
 ) -> Built:  # fmt: skip
     """A campaign of one paid rung, entered into the ledger."""
     (folder / "molecules.smi").write_text("\n".join(smiles) + "\n")
-    text = TEXT.format(settings=settings, limits=limits, budget=budget, name=name, batch=batch)
+    text = TEXT.format(settings=settings, limits=limits, budget=budget, name=name, batch=batch, resources=resources)
     return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
 
 
 @contextmanager
-def working(ledger: Ledger, folder: Path, slots: int = 2, name: str = "here", **more: Any) -> Iterator[Station]:
+def working(
+    ledger: Ledger,
+    folder: Path,
+    slots: int = 2,
+    name: str = "here",
+    resources: dict[str, int] | None = None,
+    **more: Any,
+) -> Iterator[Station]:
     """Workers in threads of this process."""
-    new = NewWorker(name, "host", 1, "ledger", ("simulation", "high_fidelity"), slots, 8000)
+    new = NewWorker(name, "host", 1, "ledger", ("simulation", "high_fidelity"), slots, 8000, None, resources or {})
     station = Station(ledger, new, folder / f"scratch-{name}", **more)
     thread = threading.Thread(target=station.serve)
     thread.start()

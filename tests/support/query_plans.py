@@ -9,7 +9,10 @@ import sqlalchemy as sa
 
 from sciagent.store.ledger import Ledger
 
-WHOLE = ("SCAN anon", "SCAN (subquery", "SCAN CONSTANT ROW")  # what a query itself has made, and bounded
+WHOLE = (
+    *("SCAN anon", "SCAN (subquery", "SCAN CONSTANT ROW"),  # what a query itself has made, and bounded
+    "SCAN attempt USING INDEX ix_attempt_holds",  # that holds only what runs
+)
 
 
 def plan_of(

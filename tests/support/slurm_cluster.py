@@ -51,10 +51,15 @@ MaxArraySize=1001
 MpiDefault=none
 KillWait=2
 ReturnToService=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} RealMemory={memory}
+GresTypes=gpu
+Licenses=gaussian:2
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} RealMemory={memory} Gres=gpu:2
 PartitionName=short Nodes=ALL Default=YES MaxTime=60
 PartitionName=long Nodes=ALL MaxTime=600
 """
+
+
+GPUS = "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n"  # what a node shows of a GPU is a file
 
 
 class NoSlurmError(Exception):
@@ -148,6 +153,7 @@ def _make_folder(memory_mb: int) -> Path:
     key = folder / "munge.key"
     key.touch(mode=0o600)
     key.write_bytes(os.urandom(128))
+    (folder / "gres.conf").write_text(GPUS)
     controller, node = _free_ports(2)
     (folder / "slurm.conf").write_text(
         CONFIGURATION.format(

@@ -297,6 +297,12 @@ def test_threads_reach_the_engine(worker: Worker) -> None:
     assert result.finding.diagnostics["threads"] == "2"
 
 
+def test_the_memory_of_a_job_with_a_gpu_is_watched_though_its_addresses_are_free(worker: Worker) -> None:
+    [result] = worker.run(Request("bad.memory", {}, (ETHANOL,), AMPLE, cuda="0"))
+    assert said([result]) == ["out_of_memory/memory_limit"]
+    assert "MB" in result.finding.detail, "seen by who watches, not met as a MemoryError"
+
+
 @pytest.mark.parametrize(("verifier", "settings"), [("bad.hang", {}), ("bad.forks", {"then_hang": True})])
 def test_cancel_ends_a_run_within_seconds(worker: Worker, verifier: str, settings: dict[str, Any]) -> None:
     got: list[HostResult] = []

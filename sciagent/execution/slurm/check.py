@@ -14,20 +14,22 @@ from sciagent.execution.slurm.fit import Need, Request, fit
 from sciagent.execution.slurm.site import Site
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
-_FORMAT = "%R|%a|%l|%c|%m"  # partition, up or not, time limit, cores and MB of a node
+_FORMAT = "%R|%a|%l|%c|%m|%G"  # partition, up or not, time limit, cores, MB and generic resources of a node
+_GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
 _LARGEST = re.compile(r"^MaxArraySize\s*=\s*(\d+)$", re.MULTILINE)
 _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A partition as sinfo shows it. minutes: None without a limit. memory_mb, cores: of its largest node."""
+    """A partition as sinfo shows it. minutes: None without a limit. memory_mb, cores, gpus: of its largest node."""
 
     name: str
     up: bool
     minutes: int | None
     memory_mb: int
     cores: int
+    gpus: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,9 @@ def _offers(said: str) -> list[Offer]:
     found: dict[str, Offer] = {}
     for line in said.splitlines():
         parts = line.strip().split("|")
-        if len(parts) != 5:
+        if len(parts) != 6:
             continue
-        name, state, limit, cores, memory = parts
+        name, state, limit, cores, memory, generic = parts
         old = found.get(name)
         found[name] = Offer(
             name,
@@ -83,6 +85,7 @@ def _offers(said: str) -> list[Offer]:
             minutes(limit),
             max(_leading(memory), old.memory_mb if old else 0),
             max(_leading(cores), old.cores if old else 0),
+            max(sum(int(n) for n in _GPUS.findall(generic)), old.gpus if old else 0),
         )
     return list(found.values())
 
@@ -116,6 +119,8 @@ def _differences(site: Site, offers: dict[str, Offer]) -> Iterator[str]:
             yield f"partition {one.name}: max_memory_mb is {more}"
         if one.max_cores > offer.cores:
             yield f"partition {one.name}: max_cores is {one.max_cores}, and its largest node has {offer.cores}"
+        if one.max_gpus > offer.gpus:
+            yield f"partition {one.name}: max_gpus is {one.max_gpus}, and its largest node has {offer.gpus}"
 
 
 def _writable(folder: Path) -> bool:

@@ -147,6 +147,8 @@ class Slurm:
             "--ntasks=1", f"--cpus-per-task={request.cores}", "--no-requeue", "--export=ALL",
             f"--signal=B:{WARNING_SIGNAL}@{self.site.wall.warning_seconds}",
         ]  # fmt: skip
+        words += [f"--gres=gpu:{request.gpus}"] if request.gpus else []
+        words += [f"--licenses={','.join(f'{name}:{n}' for name, n in request.licences)}"] if request.licences else []
         words += [f"--account={one.account}"] if one.account else []
         words += [f"--qos={one.qos}"] if one.qos else []
         return [*words, *self.site.options]

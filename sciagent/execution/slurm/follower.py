@@ -13,13 +13,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sciagent.domain.needs import read
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import NoPartitionError, SlurmError
 from sciagent.execution.presence import Presence
 from sciagent.execution.slurm.client import Array, Slurm
 from sciagent.execution.slurm.element import LINGER_SECONDS
 from sciagent.execution.slurm.element import Element as OwnElement
-from sciagent.execution.slurm.fit import Need, Request, fit
+from sciagent.execution.slurm.fit import Request, fit, need_of
 from sciagent.execution.slurm.handing_on import variables
 from sciagent.execution.slurm.refusals import Refusals, Refused
 from sciagent.execution.slurm.site import Site
@@ -221,15 +222,15 @@ class Follower:
         """Elements of the arrays, and what no partition holds, with the reason."""
         bundles: list[Bundle] = []
         refused: dict[int, str] = {}
-        open_: dict[tuple[int, int | None], Bundle] = {}
+        open_: dict[tuple[int, int | None, str | None], Bundle] = {}
         for one in found:
             seconds = expected(one)
-            place = (one.rung_id, one.memory_mb)
+            place = (one.rung_id, one.memory_mb, one.needs)
             last = open_.get(place)
             shared = last is not None and last.seconds + seconds <= BUNDLE_SECONDS and len(last.job_ids) < MAX_BUNDLE
             try:
                 total = seconds + (last.seconds if shared and last is not None else 0.0)
-                request = fit(self._site, Need(total, one.memory_mb))
+                request = fit(self._site, need_of(total, one.memory_mb, read(one.needs)))
             except NoPartitionError as error:
                 refused[one.job_id] = str(error)
                 continue
@@ -248,8 +249,9 @@ def expected(one: Waiting) -> float:
 
 
 def takes(one: Waiting, element: OwnElement) -> bool:
-    """Whether the job fits into an element that is there, as it was when it began."""
-    fits = one.seconds is not None and one.seconds * element.margin <= element.seconds
+    """Whether the job fits into an element that is there, as it was when it began. What holds more than a core has one
+    of its own."""
+    fits = one.needs is None and one.seconds is not None and one.seconds * element.margin <= element.seconds
     return fits and (one.memory_mb or 0) <= element.memory_mb
 
 

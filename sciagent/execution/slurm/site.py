@@ -10,11 +10,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sciagent.execution.slurm.words import AbsolutePath, Module, Name, Option, Value, Variable
+from sciagent.domain.needs import MOST_OTHERS
+from sciagent.execution.slurm.words import AbsolutePath, Licence, Module, Name, Option, Value, Variable, key_of
 from sciagent.yaml.faults import Faults
 
 Whole = Annotated[int, Field(strict=True)]
 Real = Annotated[float, Field(strict=True)]
+Amount = Annotated[int, Field(strict=True, ge=1, le=MOST_OTHERS)]
 
 MAX_MINUTES = 525_600  # a year
 MAX_MEMORY_MB = 100_000_000
@@ -33,6 +35,9 @@ class Partition(Profile):
     max_minutes: Whole = Field(ge=1, le=MAX_MINUTES, description="Longest wall time of a job, in minutes.")
     max_memory_mb: Whole = Field(ge=1, le=MAX_MEMORY_MB, description="Most memory of a job on one node, in MB.")
     max_cores: Whole = Field(ge=1, le=100_000, description="Most cores of a job on one node.")
+    max_gpus: Whole = Field(
+        0, ge=0, le=64, description="Most GPUs of a job on one node, as --gres=gpu:N asks for them."
+    )
     account: Name | None = Field(None, description="What the time is booked to; default: the user's own.")
     qos: Name | None = Field(None, description="Quality of service; default: the partition's.")
 
@@ -76,6 +81,9 @@ class Site(Profile):
     )
     wall: Wall = Field(default=Wall(), description="From expected seconds to wall time.")
     memory: Memory = Field(default=Memory(), description="From expected MB to memory.")
+    licences: dict[Licence, Amount] = Field(
+        default_factory=dict, max_length=64, description="What the cluster counts (--licenses): most of each for a job."
+    )
     max_array: Whole = Field(
         1000, ge=1, le=4_000_000, description="Most elements of one array; below the cluster's MaxArraySize."
     )
@@ -110,6 +118,10 @@ class Site(Profile):
                     ("partitions", place, "max_memory_mb"),
                     f"is below memory.minimum_mb ({self.memory.minimum_mb}); no job could go there",
                 )
+        ours = {"gres": any(one.max_gpus for one in self.partitions), "licenses": bool(self.licences)}
+        for place, option in enumerate(self.options):
+            if taken := [name for name, used in ours.items() if used and name.startswith(key_of(option))]:
+                faults.add(("options", place), f"--{taken[0]} is said by what jobs need: max_gpus, licences")
         for place, variable in enumerate(self.pass_environment):
             if variable in self.environment:
                 faults.add(("pass_environment", place), f"{variable} is set under `environment` already")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from sciagent.domain.needs import NAME
 from sciagent.yaml.faults import fault
 
 RESERVED = (
@@ -39,6 +40,9 @@ def _quoted(value: str) -> str:
 Name = Annotated[str, _checked(r"[A-Za-z0-9][A-Za-z0-9_.-]*", 'letters, digits, "_", "." and "-"', 64)]
 """A partition, an account, a QOS."""
 
+Licence = Annotated[str, _checked(NAME, 'a lower-case letter, then letters, digits and "_"', 31)]
+"""What a rung names in `resources`."""
+
 Module = Annotated[
     str, _checked(r"[A-Za-z0-9][A-Za-z0-9_.+/-]*", 'the name of a module: letters, digits and "_.+-/"', 128)
 ]
@@ -67,9 +71,14 @@ Word = Annotated[str, _checked(r"[A-Za-z0-9_@%+=:,./-]+", 'letters, digits and "
 """Of a command that array elements run."""
 
 
+def key_of(option: str) -> str:
+    """Of --key or --key=value."""
+    return option.removeprefix("--").partition("=")[0]
+
+
 def _not_reserved(value: str) -> str:
     """sbatch takes a beginning of an option for the option, so a beginning of a reserved one is reserved too."""
-    key = value.removeprefix("--").partition("=")[0]
+    key = key_of(value)
     if taken := [name for name in RESERVED if name.startswith(key)]:
         short = "" if key in taken else f", for it is short for --{taken[0]}"
         raise fault(f"--{key} cannot be given here{short}", "sciagent sets it, or relies on how it stands")

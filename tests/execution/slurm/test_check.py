@@ -38,7 +38,15 @@ def test_a_profile_that_fits_is_compared_and_slurm_would_take_the_job(cluster: S
         ("short", True, 60, 4000, 4),
         ("long", True, 600, 4000, 4),
     ]
-    assert found["request"] == {"partition": "long", "minutes": 101, "memory_mb": 1200, "cores": 2}
+    assert found["request"] == {
+        "partition": "long",
+        "minutes": 101,
+        "memory_mb": 1200,
+        "cores": 2,
+        "gpus": 0,
+        "licences": [],
+    }
+    assert [one["gpus"] for one in found["partitions"]] == [2, 2]
     assert "in partition long" in found["slurm"]
     assert cluster.run("squeue", "--noheader", "--name=wrap") == ""
     assert not (tmp_path / "spool").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from sciagent.errors import SlurmError, UsageError
 from sciagent.execution.slurm.client import Array, Slurm
-from sciagent.execution.slurm.fit import Need, Request, fit
+from sciagent.execution.slurm.fit import Need, Request, fit, need_of
 from sciagent.execution.slurm.site import Partition
 from sciagent.execution.slurm.spool import Spool
 from sciagent.execution.slurm.states import ElementState
@@ -57,6 +58,21 @@ def test_more_elements_than_cores_wait_run_and_are_cancelled(slurm: Slurm) -> No
     assert not any(one.state.ended for one in middle)
     slurm.cancel(array)
     assert {one.state for one in wait(slurm, array, all_ended)} == {ElementState.CANCELLED}
+
+
+def test_cores_gpus_and_licences_are_asked_for(cluster: SlurmCluster, tmp_path: Path) -> None:
+    partition = {"name": "short", "max_minutes": 60, "max_memory_mb": 4000, "max_cores": 4, "max_gpus": 2}
+    slurm = Slurm(profile(cluster, tmp_path / "spool", partitions=[partition], licences={"gaussian": 2}))
+    request = fit(slurm.site, need_of(1, 50, {"cores": 2, "gpu": 1, "gaussian": 2}))
+    array = slurm.submit(request, [("work", 60), ("work", 60)], ["-u", ELEMENT])
+    try:
+        wait(slurm, array, lambda found: found[0].state is ElementState.RUNNING)
+        said = cluster.run("scontrol", "show", "job", f"{array.job_id}_0")
+        assert "NumCPUs=2" in said and "Licenses=gaussian:2" in said
+        assert re.search(r"gres[:/]gpu[:=]1", said), said
+        assert named(slurm, array) == ["running", "pending"], "there are two licences"
+    finally:
+        slurm.cancel(array)
 
 
 def test_an_element_that_is_warned_and_stops_well_has_timed_out(slurm: Slurm, cluster: SlurmCluster) -> None:

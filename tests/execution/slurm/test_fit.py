@@ -7,7 +7,7 @@ import math
 import pytest
 
 from sciagent.errors import NoPartitionError, UsageError
-from sciagent.execution.slurm.fit import Need, fit, memory_mb, wall_minutes
+from sciagent.execution.slurm.fit import Need, fit, memory_mb, need_of, wall_minutes
 from sciagent.execution.slurm.load import parse_site
 
 SITE = parse_site("""\
@@ -47,6 +47,27 @@ def test_memory_is_the_margin_in_whole_megabytes(expected: int | None, asked: in
 )
 def test_a_job_goes_to_the_first_partition_that_holds_it(need: Need, partition: str) -> None:
     assert fit(SITE, need).partition.name == partition
+
+
+def test_gpus_and_licences_are_asked_for_where_the_profile_has_them() -> None:
+    site = parse_site("""\
+site: hpc
+partitions:
+  - {name: short, max_minutes: 60, max_memory_mb: 8000, max_cores: 4}
+  - {name: gpus, max_minutes: 60, max_memory_mb: 8000, max_cores: 8, max_gpus: 2}
+python: /usr/bin/python3
+spool: /tmp/spool
+licences: {gaussian: 2}
+""")
+    found = fit(site, need_of(60, 100, {"cores": 2, "gpu": 1, "gaussian": 2}))
+    assert (found.partition.name, found.cores, found.gpus, found.licences) == ("gpus", 2, 1, (("gaussian", 2),))
+    assert fit(site, need_of(60, 100, {"cores": 1})).partition.name == "short"
+    with pytest.raises(NoPartitionError, match=r"and 3 GPUs .*short: .*, 0 GPUs; gpus: .*, 2 GPUs"):
+        fit(site, need_of(60, 100, {"gpu": 3}))
+    with pytest.raises(NoPartitionError, match="hpc has 2 gaussian, and a job needs 3"):
+        fit(site, need_of(60, 100, {"gaussian": 3}))
+    with pytest.raises(NoPartitionError, match="hpc has no orca, and a job needs 1; name it among the licences"):
+        fit(site, need_of(60, 100, {"orca": 1}))
 
 
 @pytest.mark.parametrize("need", [Need(1771, 5400), Need(1e6), Need(1, 50_000), Need(1, 1, 17), Need(60, 6000, 16)])

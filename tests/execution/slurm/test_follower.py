@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import sqlalchemy as sa
 from sciagent.campaign.driver import Driver
 from sciagent.errors import CampaignError
 from sciagent.execution.slurm.client import Slurm
-from sciagent.execution.slurm.follower import Follower, SlurmExecutor, expected
+from sciagent.execution.slurm.element import Element as OwnElement
+from sciagent.execution.slurm.follower import Follower, SlurmExecutor, expected, takes
 from sciagent.execution.slurm.site import Site
 from sciagent.store import campaigns, offers, outside, queries, troubles
 from sciagent.store import tables as t
@@ -150,3 +152,9 @@ def test_more_time_is_asked_for_after_a_try_that_did_not_end() -> None:
 def reserved(ledger: Ledger) -> dict[int, str]:
     with ledger.read() as connection:
         return {job_id: name for job_id, (name, _) in outside.reserved(connection, QUEUES).items()}
+
+
+def test_what_holds_more_than_a_core_is_left_to_no_element_that_is_there() -> None:
+    there = OwnElement(name="slurm x_0", jobs=[], queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
+    small = Waiting(1, 1, 10.0, 60.0, 500, 0)
+    assert takes(small, there) and not takes(replace(small, needs="gpu=1"), there)

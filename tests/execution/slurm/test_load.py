@@ -132,6 +132,17 @@ def test_an_option_that_we_set_is_refused_also_when_it_is_cut_short(name: str) -
             TypeAdapter(Option).validate_python(f"--{name[:cut]}=1")
 
 
+def test_an_option_that_says_what_jobs_need_is_refused() -> None:
+    own = PROFILE.replace("--constraint=skylake", "--gre=scratch:1")
+    assert parse_site(own).options == ("--gre=scratch:1",)
+    with pytest.raises(SpecError, match=r"options\[0\]: --gres is said by what jobs need"):
+        parse_site(own.replace("max_cores: 16", "max_cores: 16\n    max_gpus: 1"))
+    with pytest.raises(SpecError, match="--licenses is said by what jobs need"):
+        parse_site(PROFILE.replace("--constraint=skylake", "--licenses=a:1") + "licences: {gaussian: 4}\n")
+    with pytest.raises(SpecError, match="takes a lower-case letter"):
+        parse_site(PROFILE + "licences: {'a,b': 4}\n")
+
+
 def test_the_script_has_the_site_s_lines_and_no_others() -> None:
     site = parse_site(PROFILE.replace('"1"', '"a b"'))
     bare = Site.model_validate({**site.model_dump(), "modules": [], "environment": {}})

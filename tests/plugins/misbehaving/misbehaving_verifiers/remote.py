@@ -15,6 +15,8 @@ from misbehaving_verifiers import Base
 from sciagent.verification import contract
 from sciagent.verification.contract import Context, Cost, Finding, Tier
 
+HELD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+
 
 class Remote(Base):
     """steps: of `seconds` each, with a checkpoint after each. hang_at, kill_at: the SMILES at which it hangs, with a
@@ -46,7 +48,7 @@ class Remote(Base):
             time.sleep(1000)
         if settings.steps == 1:
             time.sleep(settings.seconds)
-            return self.good(candidate)
+            return self.good(candidate, diagnostics={name: os.environ.get(name) for name in HELD})
         done = context.checkpoint / "done"
         began = int(done.read_text()) if done.exists() else 0
         for step in range(began, settings.steps):
