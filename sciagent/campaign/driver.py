@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign import endings
 from sciagent.campaign.build import Built, open_stored
 from sciagent.campaign.collect import collect, reap, settle_cancelled
 from sciagent.campaign.dispatch import (
@@ -25,6 +26,7 @@ from sciagent.campaign.dispatch import (
     request_of,
     take_queued,
 )
+from sciagent.campaign.endings import Ending
 from sciagent.campaign.heartbeat import Heartbeat
 from sciagent.campaign.money import Purse
 from sciagent.campaign.offering import Outside, Rooms, request_for_workers
@@ -222,7 +224,8 @@ class Driver:
             started = self._dispatch()
             if proposed or started or self._running or (self._asks and self._source.is_busy):
                 return None
-            ending = self._nothing_left()
+            held_up = self._blocked or self._starved
+            ending = endings.nothing_left(self.built, self._purse, held_up, self._pricing)
         if self._running:
             return None
         with self.built.ledger.begin() as connection:
@@ -337,57 +340,11 @@ class Driver:
             self._outside = self._look_outside(connection)
         self._pool.resize(self._own_workers or built.spec.workers)
 
-    def _ending(self) -> tuple[CampaignState, str] | None:
+    def _ending(self) -> Ending | None:
         """Why nothing more shall be started, or None."""
-        built = self.built
         if self._stop.is_set():
             return CampaignState.INTERRUPTED, self._stopped_by
-        goal = built.spec.goal
-        if goal.kind == "hits" and goal.count is not None and self._hits >= goal.count:
-            return CampaignState.FINISHED, f"{self._hits} hits; {goal.count} were asked for"
-        if spent := self._purse.exhausted():
-            return CampaignState.BUDGET_SPENT, spent
-        if (
-            built.rule.stops_when_terminal_is_spent
-            and self._purse.remaining_jobs(built.terminal) == 0
-            and not self._queued(built.terminal)  # places taken before a kill or a crash, and not used yet
-        ):
-            label = built.rungs[built.terminal].spec.rung
-            return (
-                CampaignState.BUDGET_SPENT,
-                f"all {built.limit_by_rung[built.terminal]} verifications of {label} are used",
-            )
-        positions = [rung.rules.position for rung in built.paid]
-        if positions and not any(self._purse.remaining_jobs(one) != 0 or self._queued(one) for one in positions):
-            return self._rungs_used()  # else a search would go on proposing what nobody can verify any more
-        return None
-
-    def _rungs_used(self) -> tuple[CampaignState, str]:
-        with self.built.ledger.read() as connection:
-            positions = [rung.rules.position for rung in self.built.paid]
-            waiting = standings.count_at(connection, self.built.row.id, positions, 10**9)
-        still = f"; {waiting} candidates still wait" if waiting else ""
-        return CampaignState.BUDGET_SPENT, f"the budget by rung is used{still}"
-
-    def _nothing_left(self) -> tuple[CampaignState, str]:
-        """Nothing runs and nothing can be started: because all is done, or because the budget does not hold it."""
-        with self.built.ledger.read() as connection:
-            if self._blocked or self._starved or jobs.queued(connection, self.built.row.id):
-                later = self._purse.goes_on(self.built, connection)
-                return CampaignState.BUDGET_SPENT, later or "what is left of the budget holds no further job"
-            positions = [r.rules.position for r in self.built.paid]
-            waiting = standings.count_at(connection, self.built.row.id, positions, 10**9)
-        if self._pricing is not None and self._pricing.is_done:
-            return CampaignState.FINISHED, f"none of {waiting} open candidates promises anything any more"
-        if waiting and self.built.rule.leaves_behind:
-            return CampaignState.FINISHED, f"nothing is left to do; {waiting} candidates were not promoted"
-        if waiting:
-            return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {waiting} candidates still wait"
-        return CampaignState.FINISHED, "nothing is left to do"
-
-    def _queued(self, position: int) -> bool:
-        with self.built.ledger.read() as connection:
-            return jobs.any_queued(connection, self.built.rungs[position].id)
+        return endings.reached(self.built, self._purse, self._hits)
 
     def _rest(self, seconds: float) -> None:
         """Until a job has finished or a model has answered, at most so long."""

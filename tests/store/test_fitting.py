@@ -19,10 +19,9 @@ from sciagent.store.attempts import AttemptEnd
 from sciagent.store.campaigns import CampaignRow
 from sciagent.store.capacity import Capacity, capacity
 from sciagent.store.having import Has
-from sciagent.store.jobs import NewJob
+from sciagent.store.jobs import NewJob, Offer
 from sciagent.store.leases import Claim, JobEnd
 from sciagent.store.ledger import Ledger
-from sciagent.store.offers import Offer
 from sciagent.store.workers import NewWorker, WorkerRow
 from tests.support import rows
 
