@@ -28,8 +28,8 @@ from sciagent.store.offers import Ended, Out
 
 log = logging.getLogger(__name__)
 
-# a job this long is not offered before a slot is free. The word that one is free and the next job need a tenth of a
-# second to go round, which would be a tenth of the time of jobs of a second
+# a job this long is not offered before a slot is free. For shorter ones the word that one is free, and the next job,
+# would take too much of their time to go round
 LONG_SECONDS = 10.0
 ROOM_SECONDS = 2.0  # between looks for who works
 NOBODY = 1  # slots that are reckoned with while nobody serves a queue: something waits when somebody comes
