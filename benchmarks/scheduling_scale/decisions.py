@@ -252,6 +252,8 @@ def run(n: int, decisions: int, workers: int, folder: Path, profile: Path | None
                     db.backup(copy)
             one = measure(built, decisions, profile if scheduler == "priced" else None)
             ledger.close()
+            if one["decisions"] > at_once * one["cycles"]:
+                raise SystemExit(f"{one['decisions']} decisions in {one['cycles']} cycles of {at_once} places")
             found[scheduler] = one | {"checked": check(path, one["decisions"], known)}
     found["plain_inserts"] = plain(folder / "template.db", folder / "priced.db", known, at_once)
     sustained = found["priced"]["decisions_a_second"]["sustained"]

@@ -137,9 +137,9 @@ class Answering(LocalPool[tuple[Ticket, ...]]):
     submitted = 0
 
     def submit(self, token: tuple[Ticket, ...], request: Request) -> None:
-        self._running += 1
+        self._count(request.limits.threads, 1)
         self.submitted += len(token)
-        self.completed.put(Completed(token, [_answer(one) for one in token]))
+        self.completed.put(Completed(token, [_answer(one) for one in token], slots=request.limits.threads))
 
 
 def _answer(one: Ticket) -> HostResult:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -21,6 +23,8 @@ from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import cost_or_none
 from sciagent.verification.host import Limits
 from sciagent.verification.registry import verifier_class
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class Order:
 
 @dataclass(frozen=True)
 class Asked:
-    """Jobs of one rung as they stand in the ledger, with their claims, and their candidates by id."""
+    """Jobs of one rung as they stand in the ledger, with their claims, and their candidates by id. One whose candidate
+    cannot be made here is not among them: nobody keeps its claim alive, and it goes the way of what is lost."""
 
     jobs: list[tuple[Claim, Any]]
     candidates: dict[int, Candidate]
@@ -75,8 +80,24 @@ def ask(connection: Connection, claims: Sequence[Claim]) -> Asked:
         .where(among(connection, j.id, [one.job_id for one in claims]))
     )  # fmt: skip
     rows = {row.id: row for row in connection.execute(query).all()}
-    loaded = candidates.load(connection, [row.candidate_id for row in rows.values()])
-    return Asked([(claim, rows[claim.job_id]) for claim in claims], loaded)
+    loaded, broken = _load(connection, [row.candidate_id for row in rows.values()])
+    mine = [(claim, rows[claim.job_id]) for claim in claims]
+    return Asked([(claim, row) for claim, row in mine if row.candidate_id not in broken], loaded)
+
+
+def _load(connection: Connection, ids: Sequence[int]) -> tuple[dict[int, Candidate], set[int]]:
+    """Candidates, and those that cannot be made: an error here would undo the claim, and whoever asks next would meet
+    it again, for ever."""
+    try:
+        return candidates.load(connection, ids), set()
+    except SQLAlchemyError:
+        raise
+    except Exception:
+        log.exception("among candidates %s is one that cannot be made here", ids)
+        if len(ids) == 1:
+            return {}, set(ids)
+    each = [_load(connection, [one]) for one in ids]
+    return {k: v for found, _ in each for k, v in found.items()}, set().union(*(broken for _, broken in each))
 
 
 class CannotError(SciagentError):

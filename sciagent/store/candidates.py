@@ -94,19 +94,9 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     ours = ("molecule", STANDARDISER_VERSION, library())
     query, others = sa.select(c.id, c.kind, c.standardiser, c.library, *known), list[int]()
     for start in range(0, len(ids), CHUNK):
-        for (
-            id_,
-            *origin,
-            text,
-            identity,
-            charge,
-            multiplicity,
-            formula,
-            n_atoms,
-            inchikey,
-        ) in connection.execute(query.where(among(connection, c.id, ids[start : start + CHUNK]))).all():
-            if tuple(origin) == ours:
-                found[id_] = molecule_from_columns(text, identity, charge, multiplicity, formula, n_atoms, inchikey)
+        for id_, *about in connection.execute(query.where(among(connection, c.id, ids[start : start + CHUNK]))).all():
+            if tuple(about[: len(ours)]) == ours:
+                found[id_] = molecule_from_columns(*about[len(ours) :])
             else:
                 others.append(id_)
     payloads = sa.select(c.id, c.kind, c.payload)

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 import urllib.request
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from sciagent.execution.runner import Runner
 from sciagent.store import directives, jobs, offers, queries, workers
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
+from sciagent.store.workers import NewWorker
 from tests.support.elsewhere import (
     again,
     counts,
@@ -54,6 +56,32 @@ def test_a_campaign_runs_on_workers_that_find_its_jobs_in_the_ledger(ledger: Led
         assert workers.alive(connection) == []
         n_seen = connection.execute(sa.select(sa.func.count()).select_from(t.cost_observation)).scalar_one()
         assert n_seen == 70
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_candidate_that_cannot_be_made_is_lost_alone_and_blocks_nobody(ledger: Ledger, tmp_path: Path) -> None:
+    built = written(ledger, tmp_path, molecules(3))
+    j, runner = t.job.c, Runner(ledger, "here/0", ["simulation"], tmp_path / "work")
+    with ledger.begin() as connection:
+        workers.register(connection, NewWorker("here", "host", os.getpid(), "ledger", ("simulation",), 3))
+    with driver(built) as one:
+        until(lambda: one.step() or counts(ledger, j.state).get("queued", 0) == 3)
+        with ledger.begin() as connection:
+            urgent = connection.execute(sa.select(j.id, j.candidate_id).order_by(j.priority.desc(), j.id)).first()
+            spoilt = sa.update(t.candidate).where(t.candidate.c.id == urgent.candidate_id)
+            connection.execute(spoilt.values(standardiser="of another day", payload={}))
+        while runner.run_next():
+            pass
+        assert counts(ledger, j.state) == {"done": 2, "running": 1}
+        with ledger.begin() as connection:
+            until_ = connection.execute(sa.select(j.lease_until).where(j.id == urgent.id)).scalar_one()
+            past = until_ - timedelta(hours=1)
+            connection.execute(sa.update(t.job).where(j.id == urgent.id).values(lease_until=past))
+        assert [(lost.job_id, lost.state) for lost in reap(ledger)] == [(urgent.id, JobState.QUEUED)]
+        one.abort()
+        until(one.step)
+    runner.close()
+    assert counts(ledger, j.losses) == {"0": 2, "1": 1}
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
