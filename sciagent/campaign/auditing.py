@@ -35,6 +35,7 @@ Places = NDArray[np.intp]
 
 STEP = 1.05  # a propensity that would rise by less stays as it is: each rise is written
 DIGITS = 6  # of what is written, and believed
+TINY = 1e-16  # what is smaller is written with fewer digits
 
 
 @dataclass(frozen=True)
@@ -140,12 +141,8 @@ class Auditing:
         budget = self.share * spent
         now = np.minimum(propensities(np.array(self.log.p), np.array(self.log.cost), budget, was), 1.0)
         rises = (now > STEP * was) | ((now == 1) & (was < 1))
-        return [
-            [place, max(new, old)]
-            for place, new, old in zip(
-                np.flatnonzero(rises).tolist(), _rounded(now[rises]), was[rises].tolist(), strict=True
-            )
-        ]
+        rounded = np.maximum(_rounded(now[rises]), was[rises]).tolist()
+        return [list(one) for one in zip(np.flatnonzero(rises).tolist(), rounded, strict=True)]
 
     def _outlay(self, connection: Connection) -> float:
         """Cost of the jobs of the audit."""
@@ -171,4 +168,10 @@ def _chances(priced: Priced, rows: list[int]) -> Array:
 
 
 def _rounded(values: Array) -> list[float]:
-    return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]
+    """Each as `DIGITS` digits say it: a whole number of so many digits, times or by a power of ten that is exact."""
+    size = np.floor(np.log10(np.maximum(np.abs(values), TINY)))
+    up = 10.0 ** np.maximum(DIGITS - 1 - size, 0)
+    down = 10.0 ** np.maximum(size - DIGITS + 1, 0)
+    found = np.rint(values * up / down) / up * down
+    kept: list[float] = np.where(found == 0, values, found).tolist()  # a cost is above 0
+    return kept

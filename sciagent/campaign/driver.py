@@ -56,6 +56,7 @@ LOOK_SECONDS = 0.05  # between looks for what workers elsewhere have ended; thei
 LISTEN_SECONDS = 0.2  # between looks for what people said; besides, each dispatch looks
 INTERRUPTED = (CampaignState.INTERRUPTED, "interrupted")  # by a signal, not by somebody's word
 PROPOSING = ("core_seconds", "llm_tokens")  # what a turn of the proposer takes, without a reservation
+GARBAGE = 20_000  # objects more than are gone, before some is looked for; a batch of jobs makes that many, few in rings
 
 
 class Driver:
@@ -181,6 +182,8 @@ class Driver:
     def run(self, on_step: Callable[[], None] = lambda: None) -> CampaignState:
         """Step until the goal is reached, the budget is spent, nothing is left, or a stop was asked for."""
         gc.freeze()  # what was loaded stays; looking through it for garbage took a tenth of the time at 10^5
+        often = gc.get_threshold()
+        gc.set_threshold(GARBAGE, *often[1:])
         try:
             while True:
                 on_step()
@@ -189,6 +192,7 @@ class Driver:
                     on_step()
                     return ended
         finally:
+            gc.set_threshold(*often)
             gc.unfreeze()
 
     def step(self, wait: float = 0.25) -> CampaignState | None:

@@ -21,8 +21,8 @@ import psutil
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.states import JobState
 from sciagent.execution.checkpoints import scratch_of
+from sciagent.store import jobs
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 from sciagent.store.ledger import Ledger
@@ -32,7 +32,6 @@ FOREIGN_SECONDS = 7 * 86400.0  # nobody can tell from here whether a process of 
 CHUNK = 500
 _SHA = re.compile(r"[0-9a-f]{62}")
 _WORKER = re.compile(r"worker-(?P<host>[A-Za-z0-9._]+)-(?P<pid>\d+)-.+")
-_LIVE = (JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
 
 
 @dataclass(frozen=True)
@@ -196,15 +195,8 @@ def _checkpoints(ledger: Ledger, folder: Path, now: float) -> Iterator[Waste]:
     places = [path for path in folder.iterdir() if re.fullmatch(r"[0-9a-f]{64}", path.name)] if folder.is_dir() else []
     for start in range(0, len(places), CHUNK):
         chunk = places[start : start + CHUNK]
-        j = t.job.c
         with ledger.read() as connection:
-            live = set(
-                connection.execute(
-                    sa.select(j.evidence_key).where(
-                        j.evidence_key.in_([path.name for path in chunk]), j.state.in_(_LIVE)
-                    )
-                ).scalars()
-            )
+            live = jobs.live_keys(connection, {path.name for path in chunk})
         for path in chunk:
             size, age = _stat(path, now)
             if path.name not in live and age >= YOUNG_SECONDS:

@@ -137,7 +137,8 @@ def _busy(connection: Connection, worker: str) -> set[str]:
     """Owners of the slots of this worker that run anything."""
     j = t.job.c
     mine = j.lease_owner.startswith(f"{worker}/", autoescape=True)
-    found = connection.execute(sa.select(j.lease_owner).where(j.state == JobState.RUNNING, mine)).scalars()
+    live = (j.state == JobState.RUNNING, j.lease_until.is_not(None))
+    found = connection.execute(sa.select(j.lease_owner).where(*live, mine)).scalars()
     return {str(one) for one in found if str(one).rpartition("/")[0] == worker}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -18,6 +18,7 @@ from sciagent.store.bulk import CHUNK, among, execute_many, insert_many
 from sciagent.store.clock import db_now
 
 PREFERRED = 1e6  # priority of what a person promoted: before all that a rule chose
+LIVE = (JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
 MAX_KILLS = 2  # a candidate that kills two workers is quarantined
 
 
@@ -234,3 +235,14 @@ def any_offered(connection: Connection, queue: str) -> bool:
     j = t.job.c
     query = sa.select(j.id).where(j.queue == queue, j.state == JobState.QUEUED).limit(1)
     return connection.execute(query).first() is not None
+
+
+def live_keys(connection: Connection, keys: Set[str]) -> set[str]:
+    """Those of these evidence keys that a job which is not over will answer."""
+    j = t.job.c
+    query = sa.select(j.evidence_key).where(
+        j.campaign_id.in_(sa.select(t.campaign.c.id)),
+        j.state.in_(LIVE),
+        among(connection, j.evidence_key, sorted(keys)),
+    )
+    return set(connection.execute(query).scalars())

@@ -239,7 +239,7 @@ Index("ix_campaign_candidate_parents", _cc.campaign_id, _cc.score.desc(), _cc.se
 job = Table(
     "job", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("rung_id", "rung.id"),
     _ref("candidate_id", "candidate.id"), Column("replicate", Integer, nullable=False, default=0),
-    Column("evidence_key", Key, nullable=False, index=True), Column("state", String(20), nullable=False),
+    Column("evidence_key", Key, nullable=False), Column("state", String(20), nullable=False),
     Column("priority", sa.Float, nullable=False, default=0.0), Column("attempts", Integer, nullable=False, default=0),
     Column("kills", Integer, nullable=False, default=0), Column("fence", Integer, nullable=False, default=0),
     Column("lease_owner", String(200)), _when("lease_until", nullable=True),
@@ -252,13 +252,19 @@ job = Table(
     Column("losses", Integer, nullable=False, server_default="0"),  # attempts that vanished with their worker
     Column("needs", String(400)),  # what it holds while it runs, as "cores=4 gpu=1"; none: one core and nothing else
     Index("ix_job_campaign_state", "campaign_id", "state", "priority"), Index("ix_job_rung_state", "rung_id", "state"),
-    Index("ix_job_lease", "state", "lease_until"), Index("ix_job_external", "external"),
 )  # fmt: skip
 
+
+def _of_some(name: str, where: sa.ColumnElement[bool], *columns: Any) -> None:
+    """An index that holds only rows of which something is true: nearly all are over, and none of those is asked for."""
+    Index(name, *columns, sqlite_where=where, postgresql_where=where)
+
+
 _job = job.c
-Index("ix_job_queue", _job.queue, _job.state, _job.priority.desc(), _job.id)
-_needy = _job.needs.is_not(None)
-Index("ix_job_needs", _job.state, _job.queue, _job.needs, sqlite_where=_needy, postgresql_where=_needy)
+_of_some("ix_job_lease", _job.lease_until.is_not(None), _job.state, _job.lease_until)
+_of_some("ix_job_external", _job.external.is_not(None), _job.external)
+_of_some("ix_job_queue", _job.queue.is_not(None), _job.queue, _job.state, _job.priority.desc(), _job.id)
+_of_some("ix_job_needs", _job.needs.is_not(None), _job.state, _job.queue, _job.needs)
 
 # who works on queues; its name begins the owner of its leases
 worker = Table(
@@ -285,8 +291,7 @@ attempt = Table(
 )  # fmt: skip
 
 _attempt = attempt.c
-_holding = sa.and_(_attempt.holds.is_not(None), _attempt.ended_at.is_(None))
-Index("ix_attempt_holds", _attempt.owner, sqlite_where=_holding, postgresql_where=_holding)
+_of_some("ix_attempt_holds", sa.and_(_attempt.holds.is_not(None), _attempt.ended_at.is_(None)), _attempt.owner)
 
 # how many may be in use at once by all workers together; how many are is counted among the attempts that run
 licence = Table(
@@ -309,7 +314,7 @@ evidence = Table(
 )  # fmt: skip
 
 quantity = Table(
-    "quantity", metadata, _id(), _ref("evidence_id", "evidence.id", index=True), _ref("property_id", "property.id"),
+    "quantity", metadata, _id(), _ref("evidence_id", "evidence.id"), _ref("property_id", "property.id"),
     _ref("level_id", "level.id"), Column("value", sa.Double, nullable=False), Column("uncertainty", sa.Double),
     Column("unit", String(40), nullable=False), Column("censoring", String(10), nullable=False),
     Column("n", Integer, nullable=False), Column("as_typed", Text),
@@ -358,8 +363,10 @@ artifact_removal = Table(
 reservation = Table(
     "reservation", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("job_id", "job.id", index=True),
     Column("resource", String(40), nullable=False), Column("amount", sa.Float, nullable=False), _when("at"),
-    _when("released_at", nullable=True), Index("ix_reservation_live", "campaign_id", "released_at"),
+    _when("released_at", nullable=True),
 )  # fmt: skip
+
+_of_some("ix_reservation_live", reservation.c.released_at.is_(None), reservation.c.campaign_id)
 
 spend = Table(
     "spend", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("rung_id", "rung.id", nullable=True),

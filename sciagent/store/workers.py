@@ -132,7 +132,7 @@ def running(connection: Connection, limit: int = 1000) -> list[Running]:
             .join(t.candidate, t.candidate.c.id == j.candidate_id)
             .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
         )
-        .where(j.state == JobState.RUNNING)
+        .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .order_by(a.started_at).limit(limit)
     )  # fmt: skip
     return [Running(*row) for row in connection.execute(query).all()]

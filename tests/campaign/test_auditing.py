@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.auditing import Audit, Auditing
+from sciagent.campaign.auditing import Audit, Auditing, _rounded
 from sciagent.campaign.build import Built, create_or_open
 from sciagent.campaign.columns import read
 from sciagent.campaign.dispatch import _decide
@@ -236,3 +236,10 @@ def test_a_campaign_says_what_its_audit_found(tmp_path: Path) -> None:
         and status["value"]["words"] in html
     )
     assert "What was missed" in html and "Each rung against the next" in html
+
+
+def test_what_is_written_has_six_digits_and_is_never_nothing() -> None:
+    sizes = 10 ** np.random.default_rng(0).uniform(-15, 12, 500)
+    values = np.concatenate([sizes, -sizes, [0.0, 1.0, 999999.5, 9.9999995e-5, 1e-20]])
+    assert _rounded(values) == [float(f"{value:.6g}") for value in values.tolist()]
+    assert _rounded(np.array([1e-300])) == [1e-300]

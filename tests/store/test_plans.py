@@ -77,6 +77,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "jobs of a rung by state": lambda c, i: job_lists.counts(c, [i], [1]),
     "jobs in a state": lambda c, i: job_lists.in_states(c, i, [JobState.FAILED], 10),
     "jobs as they stand": lambda c, i: job_lists.standing(c, [1, 2]),
+    "jobs that are not over": lambda c, i: jobs.live_keys(c, {"a" * 64}),
     "jobs to be cancelled": lambda c, i: jobs.to_be_cancelled(c, [1, 2]),
     "queues": lambda c, i: overview.queues(c),
     "workers of late": lambda c, i: overview.workers_of_late(c),
