@@ -77,9 +77,10 @@ class Auditing:
         chances = zip(ids[picked].tolist(), _rounded(_chances(priced, picked)), strict=True)
         chosen = {id_: p for id_, p in chances if id_ not in self.log.chosen}
         rows = self._passed_over(priced, {one.of for one in batch})
-        mine, named = ids[rows].tolist(), audits.keys(connection, ids[rows].tolist())
-        drawn = lots(self._built.spec.seed, [named[id_] for id_ in mine]).tolist()
-        passed = zip(mine, _rounded(_chances(priced, rows)), _rounded(self._cost(rows)), drawn, strict=True)
+        passed = zip(
+            ids[rows].tolist(), _rounded(_chances(priced, rows)), _rounded(self._cost(rows)),
+            self._lots(connection, rows).tolist(), strict=True,
+        )  # fmt: skip
         news: dict[str, Any] = {
             "passed": [list(one) for one in passed], "raised": [], "chosen": [list(one) for one in chosen.items()]
         }  # fmt: skip
@@ -126,6 +127,14 @@ class Auditing:
             self._members,
         )
         return [row for row, id_ in of if id_ not in members and row not in wanted and row not in known]
+
+    def _lots(self, connection: Connection, rows: list[int]) -> Array:
+        found = self._market.lots[rows]
+        lacking = np.flatnonzero(np.isnan(found))
+        ids: list[int] = self._market.ids[np.array(rows, dtype=np.intp)[lacking]].tolist()
+        named = audits.keys(connection, ids)
+        found[lacking] = lots(self._built.spec.seed, (named[id_] for id_ in ids))
+        return found
 
     def _cost(self, rows: list[int]) -> Array:
         """Of the way to the end."""

@@ -18,6 +18,7 @@ from sciagent.chemistry.fingerprint import structure_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.states import Standing
+from sciagent.scheduling.audit.draw import lots
 from sciagent.scheduling.board import Board
 from sciagent.scheduling.law.growing import GrowingStructures
 from sciagent.scheduling.law.replicates import pooled
@@ -29,12 +30,15 @@ Array = NDArray[np.float64]
 CHUNK = 2000
 SHARED = 2000  # candidates of an earlier campaign, at most
 WORKED = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
+GOING = (Standing.OPEN, Standing.PENDING)
+STARTED = (*WORKED, Standing.PENDING)  # at the rung where they stand
 
 
 class Market:
     """Attributes: `board`; `ids`, (n,) ledger ids of its rows; `known`, rungs (places in `reading.paid`) whose answer
-    is there already, by row; `declared`, (n, k) by resource: what jobs are declared to take; `structures`; `changed`,
-    rows that were written since somebody emptied it."""
+    is there already, by row; `declared`, (n, k) by resource: what jobs are declared to take; `structures`; `lots`, (n,)
+    as the audit draws them, NaN of who was over when we looked; `changed`, rows that were written since somebody
+    emptied it."""
 
     def __init__(self, built: Built, reading: Reading, connection: Connection, learn_from: int | None = None) -> None:
         """learn_from: ledger id of a campaign whose candidates the law learns from, too."""
@@ -47,6 +51,7 @@ class Market:
         self.known: dict[int, int] = {}
         self.declared: dict[str, Array] = {"core_seconds": np.empty((0, k))}
         self.structures = GrowingStructures()
+        self.lots: Array = np.empty(0)
         self._counted: NDArray[np.bool_] = np.empty((0, k), dtype=bool)
         self._touched: set[int] = set()
         self.changed: list[int] = []
@@ -90,6 +95,10 @@ class Market:
         first, last = len(self.ids), len(self.ids) + len(ids)
         self.ids = np.concatenate([self.ids, np.array(ids, dtype=np.int64)])
         self._counted = np.vstack([self._counted, np.zeros((len(ids), k), dtype=bool)])
+        drawn = np.full(len(ids), np.nan)
+        there = [place for place, one in enumerate(made) if one is not None]
+        drawn[there] = lots(self._built.spec.seed, (one.key for one in made if one is not None))
+        self.lots = np.concatenate([self.lots, drawn])
         self.board.add(np.zeros((len(ids), k)))
         for resource, known in self.declared.items():
             self.declared[resource] = np.vstack([known, np.zeros((len(ids), k))])
@@ -111,12 +120,12 @@ class Market:
         paid, board = self.reading.paid, self.board
         at = {r.candidate_id: self._first + r.seq for r in rows}
         self.changed += at.values()
-        for r in rows:
-            row = at[r.candidate_id]
-            board.out[row] = r.standing not in (Standing.OPEN, Standing.PENDING)
-            board.pending[row] = r.standing == Standing.PENDING
-            passed = r.position + (r.standing in (*WORKED, Standing.PENDING))
-            board.closed[row] = [position < passed for position in paid]
+        of = list(at.values())
+        board.out[of] = [r.standing not in GOING for r in rows]
+        board.pending[of] = [r.standing == Standing.PENDING for r in rows]
+        passed = np.array([r.position + (r.standing in STARTED) for r in rows])
+        board.closed[of] = np.array(paid) < passed[:, None]
+        for row in of if self.known else ():
             self.known.pop(row, None)
         asked = [r for r in rows if r.standing != Standing.DROPPED or r.position >= paid[0]]
         for place, position in enumerate(paid):

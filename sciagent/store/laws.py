@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence import canonical_json
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 from sciagent.store.evidence import read_watermark
@@ -23,11 +24,12 @@ class LawRow(NamedTuple):
 
 
 def write(connection: Connection, campaign_id: int, state: Mapping[str, Any]) -> str:
-    """Returns the version: equal states have the same."""
-    version = content_hash(dict(state))[:SHOWN]
+    """Returns the version: equal states have the same. What an audit says of many candidates is written once."""
+    text = canonical_json(dict(state))
+    version = hashlib.sha256(text.encode()).hexdigest()[:SHOWN]
     connection.execute(
         t.law.insert().values(
-            campaign_id=campaign_id, version=version, watermark=read_watermark(connection), state=dict(state),
+            campaign_id=campaign_id, version=version, watermark=read_watermark(connection), state=t.Written(text),
             at=db_now(connection),
         )
     )  # fmt: skip

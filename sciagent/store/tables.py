@@ -78,6 +78,10 @@ class Text(sa.types.TypeDecorator[str]):
         return None if value is None else storable(value)
 
 
+class Written(str):
+    """JSON that is written already, without anything that `storable_json` would change."""
+
+
 class Json(sa.types.TypeDecorator[Any]):
     """JSON that both databases take: JSONB in PostgreSQL."""
 
@@ -90,10 +94,14 @@ class Json(sa.types.TypeDecorator[Any]):
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
         """What can be stored as it is, nearly all, is written without looking at each part of it first."""
         carefully = super().bind_processor(dialect)
-        if dialect.name == "postgresql" or carefully is None:
-            return carefully
+        if carefully is None:
+            return None
+        if dialect.name == "postgresql":
+            return lambda value: str(value) if type(value) is Written else carefully(value)
 
         def process(value: Any) -> Any:
+            if type(value) is Written:
+                return str(value)
             if type(value) is dict and not value:
                 return "{}"
             try:
