@@ -117,20 +117,15 @@ def begun(connection: Connection, claims: Sequence[Claim]) -> None:
 
 def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: float = LEASE_SECONDS) -> list[Claim]:
     """Extend the leases; returns the claims that were lost or whose job is to be cancelled."""
-    now = db_now(connection)
-    j = t.job.c
-    lost = []
-    for one in claims:
-        changed = connection.execute(
-            sa.update(t.job)
-            .where(j.id == one.job_id, j.fence == one.fence, j.state.in_(_LIVE), sa.not_(j.cancel_requested))
-            .values(lease_until=now + timedelta(seconds=lease_seconds))
-        )
-        if changed.rowcount == 1:
-            connection.execute(sa.update(t.attempt).where(t.attempt.c.id == one.attempt_id).values(heartbeat_at=now))
-        else:
-            lost.append(one)
-    return lost
+    now, j, a = db_now(connection), t.job.c, t.attempt.c
+    live = _live(connection, claims)
+    kept = [one for one in claims if live.get(one.job_id) == (one.fence, False)]
+    if kept:
+        until, tries = now + timedelta(seconds=lease_seconds), [one.attempt_id for one in kept]
+        held = among(connection, j.id, [one.job_id for one in kept])
+        connection.execute(sa.update(t.job).where(held).values(lease_until=until))
+        connection.execute(sa.update(t.attempt).where(among(connection, a.id, tries)).values(heartbeat_at=now))
+    return [one for one in claims if live.get(one.job_id) != (one.fence, False)]
 
 
 class JobEnd(NamedTuple):
@@ -157,12 +152,19 @@ def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
 def hold(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]:
     """The jobs that are still under these claims, and stay so until the end of the transaction: {job id: whether it is
     to be cancelled}."""
+    live = _live(connection, claims)
+    return {one.job_id: live[one.job_id][1] for one in claims if live.get(one.job_id, (0,))[0] == one.fence}
+
+
+def _live(connection: Connection, claims: Sequence[Claim]) -> dict[int, tuple[int, bool]]:
+    """Of the jobs that somebody holds the fence, and whether they are to be cancelled; locked in the order of their
+    ids, so that no two wait for each other."""
     j = t.job.c
     query = sa.select(j.id, j.fence, j.cancel_requested).where(
         among(connection, j.id, [one.job_id for one in claims]), j.state.in_(_LIVE)
     )
-    live = {int(id_): (fence, cancel) for id_, fence, cancel in connection.execute(query.with_for_update()).all()}
-    return {one.job_id: live[one.job_id][1] for one in claims if live.get(one.job_id, (0,))[0] == one.fence}
+    rows = connection.execute(query.order_by(j.id).with_for_update()).all()
+    return {int(id_): (int(fence), bool(cancel)) for id_, fence, cancel in rows}
 
 
 def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
