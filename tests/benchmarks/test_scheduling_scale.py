@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from copy import deepcopy
 from itertools import islice
 from pathlib import Path
@@ -23,7 +24,8 @@ from sciagent.scheduling.rules import priced
 from sciagent.store.ledger import Ledger
 
 N = 2000
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "scheduling_scale"
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "scheduling_scale"
 
 
 def test_a_small_run_reports_every_time_and_byte(tmp_path: Path) -> None:
@@ -117,15 +119,35 @@ def test_the_committed_results_are_of_this_benchmark() -> None:
     assert made["candidates"] == 100_000
     assert made["target"] == decisions.TARGET
     assert set(made["priced"]["checked"]["rows"].values()) == {made["priced"]["decisions"]}
+    assert len(made["runs"]) == 5 and made["met"] == {"wall": True, "cpu": True}
+    said, operations = (
+        re.sub(r"[*,]", "", path.read_text(encoding="utf-8"))
+        for path in (RESULTS / "README.md", ROOT / "docs" / "operations.md")
+    )
+    rates = [made[name]["decisions_a_second"] for name in ("priced", "exhaustive")]
+    for rate in rates:
+        cells = (f"{rate[what]['wall']:.0f} ({rate[what]['cpu']:.0f})" for what in ("deciding", "sustained"))
+        assert " | ".join(cells) in said
+    assert f"| {rates[0]['deciding']['wall']:.0f}; {rates[0]['sustained']['wall']:.0f} with all answers" in operations
 
 
 @pytest.fixture(scope="module")
 def decided(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A small run of the benchmark of decisions."""
     out = tmp_path_factory.mktemp("decisions") / "decisions.json"
-    assert decisions.main(["--candidates", "400", "--decisions", "150", "--workers", "2", "--out", str(out)]) == 0
+    assert (
+        decisions.main(
+            ["--candidates", "400", "--decisions", "150", "--workers", "2", "--times", "2", "--out", str(out)]
+        )
+        == 0
+    )
     found: dict[str, Any] = json.loads(out.read_text())
+    assert max(one["priced_sustained"] for one in found["runs"]) == _of(found, "priced")
     return found
+
+
+def _of(found: dict[str, Any], scheduler: str) -> float:
+    return float(found[scheduler]["decisions_a_second"]["sustained"]["wall"])
 
 
 def test_every_decision_is_in_the_ledger_with_its_job(decided: dict[str, Any]) -> None:
