@@ -30,7 +30,8 @@ BASIS_STRUCTURE = 900
 TERMINAL_ROWS, AT_RANDOM = 600, 0.25
 TRUST_ROWS, TRUST_PRIOR = 60, 30.0
 MIDDLE_ROWS = 500  # of a rung below the terminal one: what it says fills gaps, and is soon known well enough
-MANY = 8  # blocks, from which on two are worked on at a time
+MANY = 2  # blocks, from which on two are worked on at a time
+AHEAD = 8  # of them that may be finished and wait to be asked for
 BLOCK = 4096  # candidates at a time, for what is computed of them to stay in the processor's cache
 
 
@@ -113,7 +114,7 @@ class Chain:
                 self._learn(j, self._near(rows) if j == self._last else rows, refit)
 
     def forecast(self, of: Places) -> Iterator[tuple[Places, Forecast]]:
-        """Candidates in groups of one pattern of rungs seen, each with places in `of`. Of very many, two blocks are
+        """Candidates in groups of one pattern of rungs seen, each with places in `of`. Of many, two blocks are
         worked on at a time, if there are two processors; what is said, and in which order, is the same."""
         blocks = [
             (missing, group[start : start + BLOCK])
@@ -132,8 +133,8 @@ class Chain:
             yield from map(one, blocks)
             return
         with ThreadPoolExecutor(2) as pool:
-            for start in range(0, len(blocks), MANY):  # few forecasts are held at a time
-                yield from pool.map(one, blocks[start : start + MANY])
+            for start in range(0, len(blocks), AHEAD):  # few forecasts are held at a time
+                yield from pool.map(one, blocks[start : start + AHEAD])
 
     def _answers(self, of: Places, j: int) -> Array:
         """(n,) transformed; NaN where not seen."""
