@@ -15,6 +15,7 @@ from sciagent.campaign.market import Market
 from sciagent.campaign.money import Purse
 from sciagent.campaign.pricing import Pricing
 from sciagent.domain.states import CampaignState, Standing
+from sciagent.scheduling.board import Purchase
 from sciagent.store import laws, queries, standings
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
@@ -94,6 +95,23 @@ def test_a_driver_that_takes_over_begins_with_what_was_learnt(ran: tuple[Built, 
     assert pricing.law_version == row.version
     assert pricing.priced.is_learnt
     assert pricing.priced.state() == row.state["priced"]
+
+
+def test_what_goes_out_within_seconds_goes_by_rows_and_the_rest_by_urgency(
+    ran: tuple[Built, Market], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built, _ = ran
+    with built.ledger.read() as connection:
+        reading = read(built)
+        assert reading is not None
+        pricing = Pricing(built, reading, connection, Purse(built, connection))
+    monkeypatch.setattr(pricing, "_seconds", lambda: np.array([0.001, 60.0]))
+    quick = [Purchase(row, 0, 9.0 - row / 10) for row in (7, 3, 5, 3)]
+    assert [one.of for one in pricing._side_by_side(quick)] == [3, 3, 5, 7]
+    slow = [Purchase(row, 1, 9.0 - row / 10) for row in (7, 3, 5)]
+    assert pricing._side_by_side(slow) == slow
+    both = [Purchase(4, 0, 9.0), Purchase(4, 1, 9.0), Purchase(2, 1, 8.0)]  # one that is to be learnt from
+    assert pricing._side_by_side(both) == both and pricing._side_by_side([]) == []
 
 
 def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tuple[Built, Market]) -> None:
