@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import canonical_json
+from sciagent.domain.evidence import canonical_json, text_hash
 from sciagent.store import tables as t
 from sciagent.store.clock import db_now
 from sciagent.store.evidence import read_watermark
@@ -26,7 +25,7 @@ class LawRow(NamedTuple):
 def write(connection: Connection, campaign_id: int, state: Mapping[str, Any]) -> str:
     """Returns the version: equal states have the same. What an audit says of many candidates is written once."""
     text = canonical_json(dict(state))
-    version = hashlib.sha256(text.encode()).hexdigest()[:SHOWN]
+    version = text_hash(text)[:SHOWN]
     connection.execute(
         t.law.insert().values(
             campaign_id=campaign_id, version=version, watermark=read_watermark(connection), state=t.Written(text),
