@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,10 +99,17 @@ def choose(
 
 @dataclass
 class Dispatched:
-    """What became of a rule's choices. reused: an answer was known. blocked: a reservation did not fit."""
+    """What became of a rule's choices. reused: an answer was known. refused: whose reservations did not fit. unplaced:
+    nobody could take them now."""
 
     reused: bool = False
-    blocked: bool = False
+    refused: list[Choice] = field(default_factory=list)
+    unplaced: list[Choice] = field(default_factory=list)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether something could run, but the budget does not hold it."""
+        return bool(self.refused)
 
 
 def promote(
@@ -118,7 +125,7 @@ def promote(
     known = _known(connection, built, choices)
     decided: list[_Decided] = []
     started: list[_Started] = []
-    for choice in choices:
+    for at, choice in enumerate(choices):
         rung = built.rungs[choice.position]
         if (evidence_id := known.get((choice.position, choice.id))) is not None:
             decided.append((choice, "reuse", "known under the same settings", evidence_id))
@@ -130,12 +137,14 @@ def promote(
         # who has room for many has room for one
         ample = rung.cost_model.learnt and purse.fits({r: MARGIN * amount for r, amount in reservation.items()})
         if not ample and not purse.fits(reservation):
-            done.blocked = True
+            done.refused.append(choice)
             continue
         group = places.find(choice.position, ample)
         if group is None:
             if places.is_full:
+                done.unplaced += choices[at:]
                 break
+            done.unplaced.append(choice)
             continue
         decided.append((choice, "run", choice.why, None))
         group.reserve(1)

@@ -488,7 +488,9 @@ class Driver:
             chosen = self._choose(connection, wanted, places.open)
             done = promote(connection, self.built, self._purse, chosen, self.owner, places)
             self._touch(one.id for one in chosen)
-            total = Dispatched(total.reused or done.reused, total.blocked or done.blocked)
+            if self._pricing is not None:
+                self._pricing.take_back(done.unplaced, done.refused)
+            total = Dispatched(total.reused or done.reused, total.refused + done.refused)
             more = done.blocked and self._purse.has_rates and places.has_free
             if not more or len(chosen) < wanted or wanted > WINDOW:
                 break

@@ -60,6 +60,8 @@ class Pricing:
         self.law_version: str | None = None
         self._written = 0
         self._queue: deque[Purchase] = deque()
+        self._given: dict[tuple[int, int], Purchase] = {}  # of it, the last time; by candidate and position
+        self._put_off: set[int] = set()  # rows for which nothing more of it is bought
         self._stale, self._asked_at, self._took = True, 0.0, 0.0
         self._wanted: Mask | None = None  # who is worth a purchase, by row; None: all are to be counted again
         self._count = 0  # of them
@@ -84,7 +86,8 @@ class Pricing:
         self, connection: Connection, purse: Purse, slots: int, features_only: bool, places: Container[int]
     ) -> list[Choice]:
         """At most `slots` choices, most urgent first, but see `TOGETHER`. features_only: nothing that costs more than
-        next to nothing. places: positions of rungs whose jobs somebody may take; what is for others waits."""
+        next to nothing. places: positions of rungs whose jobs somebody may take; what is for others waits, and so does
+        what comes after it for the same candidate: who has seen a rung is not sent to one below."""
         self._catch_up(connection)
         found = self._known(slots)
         taken = {one.id for one in found}
@@ -92,10 +95,12 @@ class Pricing:
         if not features_only and self._is_due():
             self._look(connection, purse)
         elif features_only:
-            self._queue = deque(self.priced.features(self.market.board, self._left(purse)))
+            self._fill(self.priced.features(self.market.board, self._left(purse)))
         if self.is_done:
             self._queue.clear()
         waits: list[Purchase] = []
+        waiting: set[int] = set()  # their rows
+        self._given = {}
         left = self._left(purse)
         price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None  # one object for all
         for audit in () if features_only else self._audit.due(connection, self._spent(purse)):
@@ -110,20 +115,34 @@ class Pricing:
             one = self._queue.popleft()
             board, position = self.market.board, self._reading.paid[one.rung]
             id_ = int(self.market.ids[one.of])
-            if board.out[one.of] or board.closed[one.of, one.rung]:
+            if board.out[one.of] or board.closed[one.of, one.rung] or one.of in self._put_off:
                 continue
             cost = float(board.costs[one.of, one.rung])
             if cost > left or purse.remaining_jobs(position) == 0:
                 self.blocked = True
                 continue
-            if board.pending[one.of] or id_ in taken or position not in places:
+            if board.pending[one.of] or id_ in taken or position not in places or one.of in waiting:
                 waits.append(one)
+                waiting.add(one.of)
                 continue
             left -= cost
             taken.add(id_)
+            self._given[id_, position] = one
             found.append(self._choice(one, price))
         self._queue.extendleft(reversed(waits))
         return found
+
+    def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
+        """Of the last choice. unplaced: nobody could take them now; they are the most urgent still. refused: the budget
+        does not hold what they reserve; their candidates are put off until the next look."""
+        back = [self._given.get((one.id, one.position)) for one in unplaced]
+        self._queue.extendleft(one for one in reversed(back) if one is not None)
+        put_off = (self._given.get((one.id, one.position)) for one in refused)
+        self._put_off.update(one.of for one in put_off if one is not None)
+
+    def _fill(self, batch: Iterable[Purchase]) -> None:
+        """What is to be bought from now on."""
+        self._queue, self._put_off = deque(batch), set()
 
     def wants(self, connection: Connection, purse: Purse) -> int:
         """How many open candidates are worth a purchase, and one that may be made by now: while they are few, more are
@@ -231,7 +250,7 @@ class Pricing:
         self._cost()
         self.market.board.outlay = self._spent(purse) if self._numeraire.allowances else None
         self.priced.patience = Patience(self._seconds(), self._took * (1 / WAITING - 1))
-        self._queue = deque(self._side_by_side(self.priced.choose(self.market.board, self._left(purse))))
+        self._fill(self._side_by_side(self.priced.choose(self.market.board, self._left(purse))))
         self._wanted = None
         self._asked_at = time.monotonic()
         self._took, self._stale = self._asked_at - began, False

@@ -1,0 +1,82 @@
+"""What nobody could take when it was chosen is bought later: nobody is sent up past a rung that is still lacking."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.build import create_or_open
+from sciagent.campaign.columns import read
+from sciagent.campaign.driver import Driver
+from sciagent.campaign.load import load_spec
+from sciagent.campaign.money import Purse
+from sciagent.campaign.pricing import Pricing
+from sciagent.domain.ports import Choice
+from sciagent.store.ledger import Ledger
+from tests.support.campaigns import write_campaign
+
+XTB, GFN1 = 2, 3  # positions, after safety and checks
+ALL = range(5)
+GFN1_RUNG = """  - rung: gfn1
+    verifier: xtb.singlepoint
+    settings: {method: GFN1-xTB, geometry: {conformers: 1}}
+  - rung: dft
+"""
+
+
+class Shop:
+    """A campaign of three candidates that have passed the checks and nothing else."""
+
+    def __init__(self, connection: Connection, pricing: Pricing, purse: Purse) -> None:
+        self.connection, self.pricing, self.purse = connection, pricing, purse
+
+    def choose(self, slots: int, places: Container[int] = ALL) -> list[Choice]:
+        return self.pricing.choose(self.connection, self.purse, slots, False, places)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    file = write_campaign(tmp_path, scheduler="priced", molecules=("C", "CO", "CC"))
+    file.write_text(file.read_text().replace("  - rung: dft\n", GFN1_RUNG))
+    built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+    with Driver(built) as driver:
+        assert driver._propose()
+    reading = read(built)
+    assert reading is not None
+    with built.ledger.read() as connection:
+        purse = Purse(built, connection)
+        yield Shop(connection, Pricing(built, reading, connection, purse), purse)
+
+
+def told(choices: list[Choice]) -> list[tuple[int, int]]:
+    return [(one.id, one.position) for one in choices]
+
+
+def test_what_nobody_could_take_is_the_most_urgent_still(shop: Shop) -> None:
+    chosen = shop.choose(2)
+    assert told(chosen) == [(1, XTB), (2, XTB)]
+    shop.pricing.take_back(chosen, [])
+    assert told(shop.choose(3)) == [(1, XTB), (2, XTB), (3, XTB)]
+
+
+def test_what_comes_after_it_for_the_same_candidate_waits_too(shop: Shop) -> None:
+    """The queue of GFN2's workers is full, that of GFN1's is not."""
+    assert told(shop.choose(9, places=(GFN1,))) == []
+    assert told(shop.choose(9)) == [(1, XTB), (2, XTB), (3, XTB)]
+
+
+def test_whose_reservation_does_not_fit_is_put_off_until_the_next_look(shop: Shop) -> None:
+    chosen = shop.choose(1)
+    shop.pricing.take_back([], chosen)
+    assert told(shop.choose(9)) == [(2, XTB), (3, XTB)], "and the first is not sent to GFN1"
+    shop.pricing._fill([])
+    assert told(shop.choose(9)) == [(1, XTB), (2, XTB), (3, XTB)]
+
+
+def test_what_was_chosen_by_others_is_not_taken_back(shop: Shop) -> None:
+    assert told(shop.choose(1)) == [(1, XTB)]
+    shop.pricing.take_back([Choice(7, GFN1, 1.0)], [Choice(8, XTB, 1.0)])
+    assert told(shop.choose(2)) == [(1, GFN1), (2, XTB)], "as it would go on had the first one answered"
