@@ -18,7 +18,7 @@ from sciagent.domain.directives import Verb
 from sciagent.domain.states import JobState, Standing
 from sciagent.store import campaigns, directives, job_lists, jobs, offers, standings
 
-LIVE = (JobState.QUEUED, JobState.RUNNING)
+CANCELLABLE = (JobState.QUEUED, JobState.RUNNING)
 GAVE_UP = (JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED)
 MARK = "cancelled"  # in the payload of a hold: the jobs whose cancelling made it
 
@@ -42,7 +42,7 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
     with built.ledger.begin() as connection:
         directives.lock(connection, built.row.id)
         found = job_lists.standing(connection, job_ids)
-        waiting, running = offers.request_cancel(connection, [one.id for one in found if one.state in LIVE])
+        waiting, running = offers.request_cancel(connection, [one.id for one in found if one.state in CANCELLABLE])
         held = set[int]()
         for candidate_id in dict.fromkeys(one.candidate_id for one in found if one.id in (*waiting, *running)):
             mine = [one.id for one in found if one.candidate_id == candidate_id and one.id in (*waiting, *running)]

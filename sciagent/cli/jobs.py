@@ -284,13 +284,13 @@ def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, 
 
 
 def _live_jobs(connection: Connection, campaign_id: int, candidate_id: int) -> list[int]:
-    from sciagent.campaign.cancelling import LIVE
+    from sciagent.campaign.cancelling import CANCELLABLE
     from sciagent.store import campaigns
     from sciagent.store import jobs as store
 
     rung_ids = [one.id for one in campaigns.rungs(connection, campaign_id)]
     found = store.of_candidate(connection, campaign_id, candidate_id, rung_ids)
-    return [int(id_) for id_, _, state, _ in found if state in LIVE]
+    return [int(id_) for id_, _, state, _ in found if state in CANCELLABLE]
 
 
 def _built(opened: Ledger, chosen: dict[str, list[int]]) -> Iterable[tuple[Any, list[int]]]:

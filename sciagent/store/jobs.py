@@ -18,7 +18,7 @@ from sciagent.store.bulk import CHUNK, among, execute_many, insert_many
 from sciagent.store.clock import db_now
 
 PREFERRED = 1e6  # priority of what a person promoted: before all that a rule chose
-LIVE = (JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
+UNFINISHED = (JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
 MAX_KILLS = 2  # a candidate that kills two workers is quarantined
 
 
@@ -242,7 +242,7 @@ def live_keys(connection: Connection, keys: Set[str]) -> set[str]:
     j = t.job.c
     query = sa.select(j.evidence_key).where(
         j.campaign_id.in_(sa.select(t.campaign.c.id)),
-        j.state.in_(LIVE),
+        j.state.in_(UNFINISHED),
         among(connection, j.evidence_key, sorted(keys)),
     )
     return set(connection.execute(query).scalars())

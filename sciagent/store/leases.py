@@ -21,7 +21,7 @@ from sciagent.store.jobs import NewJob
 
 LEASE_SECONDS = settings.lease_seconds()
 
-_LIVE = (JobState.RUNNING,)
+_LEASED = (JobState.RUNNING,)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def claim_many(
     """{job id: claim} of those that could be taken. state: `running`, or `claimed` for what will wait in a pool."""
     now = db_now(connection)
     j, taken = t.job.c, list[Any]()
-    free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state.in_(_LIVE), j.lease_until < now))
+    free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state.in_(_LEASED), j.lease_until < now))
     for start in range(0, len(job_ids), CHUNK):
         taken += connection.execute(
             sa.update(t.job)
@@ -161,7 +161,7 @@ def _live(connection: Connection, claims: Sequence[Claim]) -> dict[int, tuple[in
     ids, so that no two wait for each other."""
     j = t.job.c
     query = sa.select(j.id, j.fence, j.cancel_requested).where(
-        among(connection, j.id, [one.job_id for one in claims]), j.state.in_(_LIVE)
+        among(connection, j.id, [one.job_id for one in claims]), j.state.in_(_LEASED)
     )
     rows = connection.execute(query.order_by(j.id).with_for_update()).all()
     return {int(id_): (int(fence), bool(cancel)) for id_, fence, cancel in rows}
