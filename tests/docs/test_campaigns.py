@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.load import load_spec
-from tests.docs.pages import ROOT, Block, blocks, campaigns
+from tests.docs.pages import ROOT, Block, blocks, campaigns, commands
+from tests.support.campaigns import sciagent
 
 OURS = [block for block in campaigns() if block.page.name != "verifiers.md"]  # that one needs its own verifier
 
@@ -36,3 +37,12 @@ def test_the_ready_campaigns_load_and_say_where_their_data_come_from() -> None:
         load_spec(file)
     for data in (ROOT / "campaigns").glob("*.csv*"):
         assert f"`{data.name}`" in sources
+
+
+def test_the_first_three_commands_of_the_chemist_fit_together(tmp_path: Path) -> None:
+    typed = [arguments for where, arguments in commands() if "chemist.md" in where]
+    begin = next(at for at, arguments in enumerate(typed) if arguments[0] == "init")
+    init, run, report = typed[begin : begin + 3]
+    sciagent(*init, cwd=tmp_path)
+    assert (run[0], report[0]) == ("run", "report")
+    assert load_spec(tmp_path / run[1]).campaign == report[1]
