@@ -12,6 +12,7 @@ from benchmarks.agent import overhead, proposals
 FOLDER = Path(overhead.__file__).parent
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["random edits", "evolve"])
 def test_a_short_comparison_counts_what_was_proposed_and_spent(name: str, tmp_path: Path) -> None:
     found = proposals.run(name, 1, results=3, minutes=2, folder=tmp_path, start=3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.fast_tier.run import COMPARED, TARGETS, main
 
 STRUCTURES = (
@@ -15,6 +17,7 @@ STRUCTURES = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_small_run_agrees_and_reports_every_rate(tmp_path: Path) -> None:
     smiles, out = tmp_path / "some.csv", tmp_path / "result.json"
     smiles.write_text("smiles\n" + "\n".join(STRUCTURES) + "\n")

@@ -43,6 +43,7 @@ def test_the_invented_ledger_is_whole(crowd: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_every_job_is_counted_and_the_profile_is_told(crowd: Path, tmp_path: Path) -> None:
     output = tmp_path / "results.json"
     script(FOLDER / "run.py", "--jobs", 40, "--repeats", 1, "--gfn2", 0, "--big", crowd, "-o", output)

@@ -202,6 +202,7 @@ def test_a_share_that_cannot_be_is_refused(tmp_path: Path, share: str) -> None:
         parse_spec(text, name="small.yaml", base=tmp_path)
 
 
+@pytest.mark.long
 def test_a_campaign_says_what_its_audit_found(tmp_path: Path) -> None:
     for seed in range(4):  # whether anybody is drawn depends on lots, and on when the law looked
         cwd = tmp_path / str(seed)

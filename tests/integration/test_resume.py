@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sciagent.campaign.build import Built, create_or_open
 from sciagent.campaign.driver import Driver
 from sciagent.campaign.load import load_spec
@@ -23,6 +25,7 @@ def last_rung(built: Built) -> dict[str, object]:
     return dict(found)
 
 
+@pytest.mark.long
 def test_the_last_places_of_a_budget_by_count_survive_an_interruption(tmp_path: Path) -> None:
     file = write_campaign(tmp_path, molecules=("C=C", "C=O"), scheduler="thresholds", dft=2, workers=2)
     file.write_text(file.read_text().replace("grid: 0", "grid: 5"))  # long enough to be interrupted

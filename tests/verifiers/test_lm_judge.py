@@ -243,6 +243,7 @@ def make_tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield add_folder(folder, "tiny", lambda text: None).name
 
 
+@pytest.mark.long
 def test_a_model_of_our_own_is_held_to_the_form(tiny: str, tmp_path: Path) -> None:
     """Its weights are random, so its grades mean nothing; its answers are in the form all the same."""
     verifier = LmJudge({"rubric": RUBRIC, "model": tiny, "votes": 2, "max_tokens": 2000})

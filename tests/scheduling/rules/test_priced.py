@@ -86,6 +86,7 @@ def test_without_an_answer_there_is_no_law_and_nothing_more_is_asked() -> None:
     assert run.spent <= truth.exhaustive * (1 + 1e-9)
 
 
+@pytest.mark.long
 def test_candidates_may_arrive_later_and_the_last_to_come_get_their_share() -> None:
     """A batch that is as large as what is left would be all information and no verdicts: so many of a stream's last
     tenth are verified as of any other."""
