@@ -61,7 +61,6 @@ class Pricing:
         self._written = 0
         self._queue: deque[Purchase] = deque()
         self._given: dict[tuple[int, int], Purchase] = {}  # of it, the last time; by candidate and position
-        self._put_off: set[int] = set()  # rows for which nothing more of it is bought
         self._stale, self._asked_at, self._took = True, 0.0, 0.0
         self._wanted: Mask | None = None  # who is worth a purchase, by row; None: all are to be counted again
         self._count = 0  # of them
@@ -95,7 +94,7 @@ class Pricing:
         if not features_only and self._is_due():
             self._look(connection, purse)
         elif features_only:
-            self._fill(self.priced.features(self.market.board, self._left(purse)))
+            self._queue = deque(self.priced.features(self.market.board, self._left(purse)))
         if self.is_done:
             self._queue.clear()
         waits: list[Purchase] = []
@@ -115,7 +114,7 @@ class Pricing:
             one = self._queue.popleft()
             board, position = self.market.board, self._reading.paid[one.rung]
             id_ = int(self.market.ids[one.of])
-            if board.out[one.of] or board.closed[one.of, one.rung] or one.of in self._put_off:
+            if board.out[one.of] or board.closed[one.of, one.rung]:
                 continue
             cost = float(board.costs[one.of, one.rung])
             if cost > left or purse.remaining_jobs(position) == 0:
@@ -137,12 +136,9 @@ class Pricing:
         does not hold what they reserve; their candidates are put off until the next look."""
         back = [self._given.get((one.id, one.position)) for one in unplaced]
         self._queue.extendleft(one for one in reversed(back) if one is not None)
-        put_off = (self._given.get((one.id, one.position)) for one in refused)
-        self._put_off.update(one.of for one in put_off if one is not None)
-
-    def _fill(self, batch: Iterable[Purchase]) -> None:
-        """What is to be bought from now on."""
-        self._queue, self._put_off = deque(batch), set()
+        put_off = {given.of for one in refused if (given := self._given.get((one.id, one.position))) is not None}
+        if put_off:  # at once, for a queue of nothing else would say that no look is due
+            self._queue = deque(one for one in self._queue if one.of not in put_off)
 
     def wants(self, connection: Connection, purse: Purse) -> int:
         """How many open candidates are worth a purchase, and one that may be made by now: while they are few, more are
@@ -250,7 +246,7 @@ class Pricing:
         self._cost()
         self.market.board.outlay = self._spent(purse) if self._numeraire.allowances else None
         self.priced.patience = Patience(self._seconds(), self._took * (1 / WAITING - 1))
-        self._fill(self._side_by_side(self.priced.choose(self.market.board, self._left(purse))))
+        self._queue = deque(self._side_by_side(self.priced.choose(self.market.board, self._left(purse))))
         self._wanted = None
         self._asked_at = time.monotonic()
         self._took, self._stale = self._asked_at - began, False

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -54,13 +55,13 @@ class Slot:
 
     def __init__(self, place: Place, owner: str, make: MakeRunner) -> None:
         self.owner = owner
-        self.ledger = Ledger(place.ledger_url)
-        try:
+        with ExitStack() as opened:
+            self.ledger = Ledger(place.ledger_url)
+            opened.callback(self.ledger.close)
             self.wakeups = Wakeups(place.broker_url)
+            opened.callback(self.wakeups.close)
             self.runner = make(self.ledger, owner)
-        except BaseException:
-            self.ledger.close()
-            raise
+            opened.pop_all()  # `close` does it
 
     def work(self, queue: str) -> int:
         ran = self.runner.run_next()
