@@ -11,13 +11,7 @@ from sciagent.campaign.load import parse_spec
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.store.ledger import Ledger
-from tests.support.campaigns import write_campaign
-
-GFN1 = """  - rung: gfn1
-    verifier: xtb.singlepoint
-    settings: {method: GFN1-xTB, geometry: {conformers: 1}}
-  - rung: dft
-"""
+from tests.support.campaigns import GFN1, write_campaign
 
 
 def built(folder: Path, scheduler: str, checks: str = ""):  # type: ignore[no-untyped-def]

@@ -16,15 +16,10 @@ from sciagent.campaign.money import Purse
 from sciagent.campaign.pricing import Pricing
 from sciagent.domain.ports import Choice
 from sciagent.store.ledger import Ledger
-from tests.support.campaigns import write_campaign
+from tests.support.campaigns import GFN1, write_campaign
 
-XTB, GFN1 = 2, 3  # positions, after safety and checks
+AT_GFN2, AT_GFN1 = 2, 3  # positions, after safety and checks
 ALL = range(5)
-GFN1_RUNG = """  - rung: gfn1
-    verifier: xtb.singlepoint
-    settings: {method: GFN1-xTB, geometry: {conformers: 1}}
-  - rung: dft
-"""
 
 
 class Shop:
@@ -40,7 +35,7 @@ class Shop:
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
     file = write_campaign(tmp_path, scheduler="priced", molecules=("C", "CO", "CC"))
-    file.write_text(file.read_text().replace("  - rung: dft\n", GFN1_RUNG))
+    file.write_text(file.read_text().replace("  - rung: dft\n", GFN1))
     built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
     with Driver(built) as driver:
         assert driver._propose()
@@ -57,30 +52,30 @@ def told(choices: list[Choice]) -> list[tuple[int, int]]:
 
 def test_what_nobody_could_take_is_the_most_urgent_still(shop: Shop) -> None:
     chosen = shop.choose(2)
-    assert told(chosen) == [(1, XTB), (2, XTB)]
+    assert told(chosen) == [(1, AT_GFN2), (2, AT_GFN2)]
     shop.pricing.take_back(chosen, [])
-    assert told(shop.choose(3)) == [(1, XTB), (2, XTB), (3, XTB)]
+    assert told(shop.choose(3)) == [(1, AT_GFN2), (2, AT_GFN2), (3, AT_GFN2)]
 
 
 def test_what_comes_after_it_for_the_same_candidate_waits_too(shop: Shop) -> None:
     """The queue of GFN2's workers is full, that of GFN1's is not."""
-    assert told(shop.choose(9, places=(GFN1,))) == []
-    assert told(shop.choose(9)) == [(1, XTB), (2, XTB), (3, XTB)]
+    assert told(shop.choose(9, places=(AT_GFN1,))) == []
+    assert told(shop.choose(9)) == [(1, AT_GFN2), (2, AT_GFN2), (3, AT_GFN2)]
 
 
 def test_whose_reservation_does_not_fit_is_put_off_until_the_next_look(shop: Shop) -> None:
     chosen = shop.choose(1)
     shop.pricing.take_back([], chosen)
-    assert told(shop.choose(9)) == [(2, XTB), (3, XTB)], "and the first is not sent to GFN1"
+    assert told(shop.choose(9)) == [(2, AT_GFN2), (3, AT_GFN2)], "and the first is not sent to GFN1"
 
 
 def test_where_nothing_else_is_left_the_next_look_comes_at_once(shop: Shop) -> None:
     """Jobs that ended meanwhile may have given back what was held for them; else the campaign would be over."""
     shop.pricing.take_back([], shop.choose(9))
-    assert told(shop.choose(9)) == [(1, XTB), (2, XTB), (3, XTB)]
+    assert told(shop.choose(9)) == [(1, AT_GFN2), (2, AT_GFN2), (3, AT_GFN2)]
 
 
 def test_what_was_chosen_by_others_is_not_taken_back(shop: Shop) -> None:
-    assert told(shop.choose(1)) == [(1, XTB)]
-    shop.pricing.take_back([Choice(7, GFN1, 1.0)], [Choice(8, XTB, 1.0)])
-    assert told(shop.choose(2)) == [(1, GFN1), (2, XTB)], "as it would go on had the first one answered"
+    assert told(shop.choose(1)) == [(1, AT_GFN2)]
+    shop.pricing.take_back([Choice(7, AT_GFN1, 1.0)], [Choice(8, AT_GFN2, 1.0)])
+    assert told(shop.choose(2)) == [(1, AT_GFN1), (2, AT_GFN2)], "as it would go on had the first one answered"

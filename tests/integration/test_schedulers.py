@@ -10,14 +10,9 @@ import sqlalchemy as sa
 
 from sciagent.store import tables as t
 from sciagent.store.ledger import Ledger
-from tests.support.campaigns import sciagent, write_campaign
+from tests.support.campaigns import GFN1, sciagent, write_campaign
 
 MOLECULES = ("C", "C=C", "CO", "O", "CC", "CF")
-GFN1 = """  - rung: gfn1
-    verifier: xtb.singlepoint
-    settings: {method: GFN1-xTB, geometry: {conformers: 1}}
-  - rung: dft
-"""
 
 
 def run(folder: Path, scheduler: str) -> list[dict[str, Any]]:

@@ -63,6 +63,13 @@ scheduler: {{kind: {scheduler}}}
 workers: {workers}
 """
 
+# instead of the line that begins the last rung: a rung before it
+GFN1 = """  - rung: gfn1
+    verifier: xtb.singlepoint
+    settings: {method: GFN1-xTB, geometry: {conformers: 1}}
+  - rung: dft
+"""
+
 
 def write_campaign(
     folder: Path,
