@@ -16,7 +16,7 @@ from sciagent.campaign.judge import RungRules
 from sciagent.campaign.load import parse_spec
 from sciagent.campaign.spec import CampaignSpec, EvolveSpec, LlmSpec, ScreenSpec
 from sciagent.campaign.spec_rungs import RungSpec
-from sciagent.campaign.spec_sources import BestRungSpec, HalvingSpec, OneProposerSpec, PricedSpec, ThresholdsSpec
+from sciagent.campaign.spec_sources import OneProposerSpec, PricedSpec, ThresholdsSpec
 from sciagent.chemistry.edits import EditLimits
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -28,7 +28,6 @@ from sciagent.domain.states import Standing
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError
 from sciagent.execution.checkpoints import scratch_of
-from sciagent.scheduling.rules import Setup, make_rule
 from sciagent.store import bills, campaigns, jobs, standings
 from sciagent.store.campaigns import CampaignRow
 from sciagent.store.ledger import Ledger
@@ -83,7 +82,6 @@ class Built:
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
         leading = next((i for i, r in enumerate(rungs) if not r.is_fast), len(rungs))
         self.fast, self.paid = rungs[:leading], rungs[leading:]
-        self.rule = make_rule(spec.scheduler.kind, _setup(spec))
         self.terminal = spec.terminal_position
         self.guard = safety.guard(spec)
         self.wide = {r.rules.position: r.limits.threads for r in self.paid if r.limits.threads > 1}
@@ -139,16 +137,6 @@ class Built:
         return scratch_of(self.ledger.artifacts)
 
 
-def _setup(spec: CampaignSpec) -> Setup:
-    """What the rule is told. Where `best_rung` names no rung, the last paid one before the terminal ranks."""
-    chosen, terminal, rung = spec.scheduler, spec.terminal_position, None
-    if isinstance(chosen, BestRungSpec):
-        below = [i for i, one in enumerate(spec.ladder[:terminal]) if one.tier is not Tier.FAST]
-        rung = spec.position(chosen.rung) if chosen.rung else max(below, default=None)
-    eta = chosen.eta if isinstance(chosen, HalvingSpec) else Setup.eta
-    return Setup(seed=spec.seed, terminal=terminal, rung=rung, eta=eta)
-
-
 def built_rungs(spec: CampaignSpec) -> tuple[BuiltRung, ...]:
     """The ladder of a spec without a ledger (`verify`, `doctor`): ids are 0, cost models know nothing."""
     return _build_rungs(spec, {}, {})
@@ -157,7 +145,7 @@ def built_rungs(spec: CampaignSpec) -> tuple[BuiltRung, ...]:
 def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
     terminal = spec.terminal_position
     built = []
-    for position, rung in enumerate(spec.ladder):
+    for position, rung in spec.positions():
         verifier = rung.make()
         measured = {m.property.name for m in verifier.measures}
         accept = {
@@ -184,7 +172,7 @@ def forgives(spec: CampaignSpec, position: int) -> bool:
     """Whether a candidate goes on when this rung fails on it: where the rung is bought for what it tells, and no
     objective rests on it."""
     rung = spec.ladder[position]
-    if spec.scheduler.kind != "priced" or rung.tier is Tier.FAST or position >= spec.terminal_position:
+    if not isinstance(spec.scheduler, PricedSpec) or rung.tier is Tier.FAST or position >= spec.terminal_position:
         return False
     later = {name for one in spec.ladder[position + 1 : spec.terminal_position + 1] for name in one.measured()}
     return all(o.property in later or o.property not in rung.measured() for o in spec.objectives)

@@ -15,6 +15,7 @@ from sciagent.campaign.build import Built, BuiltRung
 from sciagent.campaign.money import Purse
 from sciagent.campaign.record import settle_again
 from sciagent.domain.directives import Verb
+from sciagent.domain.ladder import Position
 from sciagent.domain.states import JobState, Standing
 from sciagent.store import campaigns, directives, job_lists, jobs, offers, standings
 
@@ -103,7 +104,7 @@ def _try_again(
 
 
 def _why_not(
-    connection: Connection, built: Built, one: job_lists.Standing, rung: BuiltRung, room: Mapping[int, int | None]
+    connection: Connection, built: Built, one: job_lists.Standing, rung: BuiltRung, room: Mapping[Position, int | None]
 ) -> str:  # fmt: skip
     """What speaks against trying it again; empty for nothing. room: places that are left, by rung position."""
     if one.state not in GAVE_UP:
@@ -113,7 +114,7 @@ def _why_not(
         which = "vetoed" if word.vetoed else "held"
         return f"its candidate is {which} by {word.who}: {word.why}; release it first: sciagent release"
     stands = standings.get(connection, built.row.id, one.candidate_id)
-    standing, position = Standing(stands["standing"]), int(stands["position"])
+    standing, position = Standing(stands["standing"]), Position(int(stands["position"]))
     if standing in (Standing.PENDING, Standing.SETTLED) or position != rung.rules.position:
         there = built.rungs[min(position, len(built.rungs) - 1)].spec.rung
         return f"its candidate has gone elsewhere since: {standing} at {there}"

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.judge import RungRules, judge, show_window
 from sciagent.domain.evidence import Measured
+from sciagent.domain.ladder import Position
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.states import Standing
@@ -80,7 +81,7 @@ def _campaign(
     }  # fmt: skip
     told["outlook"] = None
     if ledger is not None and told["scheduler"] == "priced" and Standing(told["standing"]) in WAITS:
-        from sciagent.campaign.outlooks import outlook  # takes a second to import
+        from sciagent.campaign.forecast import outlook  # takes a second to import
 
         told["outlook"] = outlook(ledger, connection, row, candidate_id)
     return told | {"why": _why(connection, row, ladder, stands, told)}
@@ -114,7 +115,7 @@ def _rules(row: CampaignRow, ladder: Sequence[RungRow], found: Sequence[Mapping[
         gate = {name: Window(*limits) for name, limits in one["gate"].items()}
         drop = one.get("on_refusal") == "drop"
         forgives = _forgives(row, ladder, found, rung.position)
-        made.append(RungRules(rung.position, rung.tier, gate, accept, drop, terminal, forgives))
+        made.append(RungRules(Position(rung.position), rung.tier, gate, accept, drop, terminal, forgives))
     return made
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.campaign.columns import KNOWN, Reading
 from sciagent.campaign.numeraire import Allowance
+from sciagent.campaign.observations import KNOWN, ObservationSchema
 from sciagent.campaign.plan_inputs import OTHER, SURE, UNKNOWN, Step, asked
 from sciagent.campaign.spec import CampaignSpec
 from sciagent.domain.cost import RESOURCE_UNITS
@@ -71,7 +71,7 @@ def _verdict(step: Step, deltas: Sequence[Mapping[str, Any]] | None, is_weighed:
     return "pays for itself" if min(share["low"]) > LITTLE else "cannot be said"
 
 
-def assumptions(found: Mapping[str, Any], spec: CampaignSpec, reading: Reading, has_ledger: bool) -> list[str]:
+def assumptions(found: Mapping[str, Any], spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> list[str]:
     sample, kinds = found["sample"], {t["kind"] for r in found["rungs"] for t in r["tells"]}
     rates = " %, ".join(f"{100 * c['hit_rate']:g}" for c in found["cases"] if c["hit_rate_is"] == "assumed")
     said = [
@@ -90,13 +90,13 @@ def assumptions(found: Mapping[str, Any], spec: CampaignSpec, reading: Reading, 
             f"Where no correlation is declared, {UNKNOWN[0]:g} to {UNKNOWN[1]:g} is taken for a rung that measures the "
             f"same property, {OTHER[0]:g} to {OTHER[1]:g} for another."
         )
-    if len(asked(reading)) > 1:
+    if len(asked(schema)) > 1:
         said.append("The objectives are independent of each other and equally hard to meet.")
-    if reading.aims.kind != "hits":
+    if schema.aims.kind != "hits":
         said.append("The goal is not a number of hits: a hit stands for a candidate of the best so many per cent.")
-    if any(c.at == KNOWN for c in reading.columns):
+    if any(c.at == KNOWN for c in schema.columns):
         said.append("What fast rungs say of the objectives, or decide, is not counted.")
-    if any(r.window_gates() for i, r in enumerate(spec.ladder[: spec.terminal_position]) if i in reading.paid):
+    if any(r.window_gates() for i, r in enumerate(spec.ladder[: spec.terminal_position]) if i in schema.paid):
         said.append("Gates of paid rungs are not counted: they spare what they drop, and may drop a hit.")
     if spec.scheduler.kind != "priced":
         said.append(f"This is what the scheduler priced would buy; the campaign is scheduled by {spec.scheduler.kind}.")

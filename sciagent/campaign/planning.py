@@ -20,10 +20,9 @@ from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
 from sciagent.campaign.build import BuiltRung, built_rungs
-from sciagent.campaign.columns import read
 from sciagent.campaign.numeraire import FLOOR as LEAST_COST
-from sciagent.campaign.numeraire import Allowance, Numeraire
-from sciagent.campaign.outlooks import allowances
+from sciagent.campaign.numeraire import Allowance, Numeraire, allowances
+from sciagent.campaign.observations import observation_schema
 from sciagent.campaign.plan_inputs import SURE, Step, Tells, asked, from_ledger, paid_of, sample_of, step_of
 from sciagent.campaign.plan_words import assumptions, case_row, limit_row, rung_row, sentences
 from sciagent.campaign.spec import CampaignSpec
@@ -72,30 +71,30 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> dict[str, Any]:
     """
     rungs = built_rungs(spec)
     ladder = _Ladder(rungs, spec.terminal_position, paid_of(rungs), spec.domain_objectives(), spec)
-    reading = read(cast("Built", ladder))
-    if reading is None:
+    schema = observation_schema(cast("Built", ladder))
+    if schema is None:
         raise UsageError(
             f'campaign "{spec.campaign}": no paid rung up to "{spec.terminal}" measures an objective; there is nothing '
             "to plan"
         )
-    if spec.terminal_position not in reading.paid:
+    if spec.terminal_position not in schema.paid:
         raise UsageError(f'campaign "{spec.campaign}": its terminal rung is a fast one; there is nothing to plan')
     sample = sample_of(spec, rungs)
-    ratios, learnt, rate, source = from_ledger(ledger, spec, rungs, reading)
-    steps = tuple(step_of(rungs, reading, i, sample, ratios[p], learnt) for i, p in enumerate(reading.paid))
+    ratios, learnt, rate, source = from_ledger(ledger, spec, rungs, schema)
+    steps = tuple(step_of(rungs, schema, i, sample, ratios[p], learnt) for i, p in enumerate(schema.paid))
     left_out = steps[:-1][: max(0, len(steps) - 1 - MOST_RUNGS)]
     kept = tuple(s for s in steps if s not in left_out or s.is_needed)
     places = [steps.index(s) for s in kept]
-    limits = allowances(spec, reading.paid)
+    limits = allowances(spec, schema.paid)
     amounts = np.array([[_amount(one, steps[j], j) for j in places] for one in limits]).reshape(-1, len(kept))
     n = math.inf if sample.total is None else sample.total * sample.passed
-    known = reading.trusted | {reading.columns[hint.column].at for hint in reading.aims.hints}
+    known = schema.trusted | {schema.columns[hint.column].at for hint in schema.aims.hints}
     trusted = frozenset(places.index(j) for j in known if j in places)
-    made = Plan(kept, limits, amounts, n, trusted, bool(reading.aims.hints))
+    made = Plan(kept, limits, amounts, n, trusted, bool(schema.aims.hints))
     rates = [(r, "assumed") for r in RATES] + ([(rate, "learnt")] if rate is not None else [])
     cases = [_case(made, r) | {"hit_rate_is": kind} for r, kind in rates]
     deltas = {s.label: [_delta(made, s, c) for c in cases] for s in kept[:-1]}
-    wanted = [reading.columns[reading.aims.aims[i].columns[-1]].property for i in asked(reading)]
+    wanted = [schema.columns[schema.aims.aims[i].columns[-1]].property for i in asked(schema)]
     found: dict[str, Any] = {
         "campaign": spec.campaign,
         "scheduler": spec.scheduler.kind,
@@ -111,7 +110,7 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> dict[str, Any]:
         "cases": [case_row(c, limits, spec) for c in cases],
         "learnt_from": source,
     }  # fmt: skip
-    found["assumptions"] = assumptions(found, spec, reading, ledger is not None)
+    found["assumptions"] = assumptions(found, spec, schema, ledger is not None)
     return found | {"sentences": sentences(found, spec)}
 
 

@@ -30,6 +30,7 @@ from sciagent.campaign.spec_sources import (
     file_hash,
 )
 from sciagent.domain.evidence import content_hash
+from sciagent.domain.ladder import Position
 from sciagent.domain.needs import text_of
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
@@ -160,12 +161,16 @@ class CampaignSpec(Part):
         ladder = tuple(rung for rung in self.ladder if rung.verifier != SCREEN)
         return self.model_copy(update={"ladder": ladder, "safety": safety or self.safety})
 
-    def position(self, label: str) -> int:
+    def position(self, label: str) -> Position:
         """Raises ValueError for a label that is not in the ladder."""
-        return [rung.label for rung in self.ladder].index(label)
+        return Position([rung.label for rung in self.ladder].index(label))
+
+    def positions(self) -> list[tuple[Position, RungSpec]]:
+        """The ladder, each rung with its position."""
+        return [(Position(i), rung) for i, rung in enumerate(self.ladder)]
 
     @property
-    def terminal_position(self) -> int:
+    def terminal_position(self) -> Position:
         return self.position(self.terminal)
 
     def domain_objectives(self) -> tuple[Objective, ...]:

@@ -86,9 +86,10 @@ class Stands(NamedTuple):
     standing: Standing
     position: int
     depth: int
+    score: float | None
 
 
-_STANDS = (_CC.candidate_id, _CC.seq, _CC.standing, _CC.position, _CC.depth)
+_STANDS = (_CC.candidate_id, _CC.seq, _CC.standing, _CC.position, _CC.depth, _CC.score)
 
 
 def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -> list[Stands]:
@@ -113,8 +114,8 @@ def climbed(connection: Connection, campaign_id: int, limit: int) -> list[int]:
 
 
 def _stands(row: Any) -> Stands:
-    candidate_id, seq, standing, position, depth = row
-    return Stands(int(candidate_id), int(seq), Standing(standing), int(position), int(depth))
+    candidate_id, seq, standing, position, depth, score = row
+    return Stands(int(candidate_id), int(seq), Standing(standing), int(position), int(depth), score)
 
 
 def waiting(

@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.build import create_or_open
-from sciagent.campaign.columns import read
 from sciagent.campaign.load import parse_spec
+from sciagent.campaign.observations import observation_schema
 from sciagent.errors import SpecError
 from sciagent.report import audit
 from sciagent.report.page import page
@@ -137,7 +137,7 @@ def test_its_content_and_not_its_place_is_what_the_campaign_is(folder: Path) -> 
 def test_the_law_reads_the_score_and_not_the_gate(folder: Path) -> None:
     source = text(URL, GAP, "JUDGEXTB").replace("exhaustive", "priced")
     ledger = Ledger(str(folder / "sciagent.db"))
-    found = read(create_or_open(ledger, parse_spec(source, base=folder), source, "me")[0])
+    found = observation_schema(create_or_open(ledger, parse_spec(source, base=folder), source, "me")[0])
     assert found is not None
     assert [(c.at, c.property) for c in found.columns] == [
         (0, "judged_margin"), (0, "judged_score"), (1, "homo_lumo_gap"),

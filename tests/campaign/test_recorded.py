@@ -3,7 +3,7 @@
 The driver, the ledger and the pool are the real ones. Time enters no decision: jobs are priced in money, there is one
 worker, and the scheduler's clock stands still, so that it looks at the candidates when it has nothing left to buy.
 
-To record again after a change that is meant to change decisions: `SCIAGENT_RECORD=1 pytest tests/campaign/test_recorded.py`.
+To record again, after a change that is meant to change decisions, run this file with SCIAGENT_RECORD=1.
 """
 
 from __future__ import annotations

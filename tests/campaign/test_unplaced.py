@@ -9,11 +9,10 @@ import pytest
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.build import create_or_open
-from sciagent.campaign.columns import read
 from sciagent.campaign.driver import Driver
 from sciagent.campaign.load import load_spec
 from sciagent.campaign.money import Purse
-from sciagent.campaign.pricing import Pricing
+from sciagent.campaign.purchasing import Purchasing, purchasing_of
 from sciagent.domain.ports import Choice
 from sciagent.store.ledger import Ledger
 from tests.support.campaigns import GFN1, write_campaign
@@ -25,7 +24,7 @@ ALL = range(5)
 class Shop:
     """A campaign of three candidates that have passed the checks and nothing else."""
 
-    def __init__(self, connection: Connection, pricing: Pricing, purse: Purse) -> None:
+    def __init__(self, connection: Connection, pricing: Purchasing, purse: Purse) -> None:
         self.connection, self.pricing, self.purse = connection, pricing, purse
 
     def choose(self, slots: int, places: Container[int] = ALL) -> list[Choice]:
@@ -39,11 +38,9 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
     with Driver(built) as driver:
         assert driver._propose()
-    reading = read(built)
-    assert reading is not None
     with built.ledger.read() as connection:
         purse = Purse(built, connection)
-        yield Shop(connection, Pricing(built, reading, connection, purse), purse)
+        yield Shop(connection, purchasing_of(built, connection), purse)
 
 
 def told(choices: list[Choice]) -> list[tuple[int, int]]:

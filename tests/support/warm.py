@@ -27,7 +27,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 IMPORTED = (
     "sciagent.cli.main", "sciagent.cli.progress", "sciagent.campaign.build", "sciagent.campaign.driver",
-    "sciagent.campaign.load", "sciagent.campaign.outlooks", "sciagent.campaign.pricing", "sciagent.campaign.single",
+    "sciagent.campaign.load", "sciagent.campaign.forecast", "sciagent.campaign.pricing", "sciagent.campaign.single",
     "sciagent.report.page", "sciagent.report.sdf", "alembic.command", "jinja2", "matplotlib.backends.backend_svg",
     "matplotlib.figure", "psycopg", "sqlite3",
 )  # fmt: skip
