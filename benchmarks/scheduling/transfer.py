@@ -34,9 +34,10 @@ class Taught:
 
         m, k = self.told.shape
         both = CandidatePool(
-            np.vstack([self.told, pool.scores]), np.vstack([np.zeros((m, k), bool), pool.closed]),
+            np.vstack([self.told, pool.scores]),
+            np.vstack([np.zeros((m, k), bool), pool.closed]),
             np.vstack([np.zeros((m, k)), pool.costs]),
-        )  # fmt: skip
+        )
         both.out[:] = np.concatenate([np.ones(m, dtype=bool), pool.out])
         both.tried, both.failed = pool.tried, pool.failed
         return [Purchase(one.of - m, one.rung, one.index) for one in self.buyer.choose(both, left)]

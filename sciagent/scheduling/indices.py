@@ -91,9 +91,15 @@ class CandidateGroup:
 
 
 def groups(
-    pool: CandidatePool, of: Places, aims: Aims, truths: Sequence[TruthTransform], payoff: Payoff,
-    chains: Sequence[Chain], barred: Set[PaidIndex] = frozenset(), plans: Plans | None = None,
-) -> Iterator[CandidateGroup]:  # fmt: skip
+    pool: CandidatePool,
+    of: Places,
+    aims: Aims,
+    truths: Sequence[TruthTransform],
+    payoff: Payoff,
+    chains: Sequence[Chain],
+    barred: Set[PaidIndex] = frozenset(),
+    plans: Plans | None = None,
+) -> Iterator[CandidateGroup]:
     """of: (n,) candidates. chains: one for each aim. barred: rungs that are not to be had. plans: kept from others, for
     whom the same law holds; what they lack is added."""
     last = pool.costs.shape[1] - 1
@@ -130,9 +136,15 @@ def groups(
 
 
 def _assigned(
-    pool: CandidatePool, places: Places, of: Places, rungs: tuple[PaidIndex, ...], u: Array, expected: Array,
-    levels: Array, plans: Sequence[Sequence[Programme]],
-) -> Iterator[CandidateGroup]:  # fmt: skip
+    pool: CandidatePool,
+    places: Places,
+    of: Places,
+    rungs: tuple[PaidIndex, ...],
+    u: Array,
+    expected: Array,
+    levels: Array,
+    plans: Sequence[Sequence[Programme]],
+) -> Iterator[CandidateGroup]:
     """Each candidate with the plan by which it is worth most, of those of the level next to it; the index between
     levels is a mean of both. plans: by level."""
     terminal = pool.costs[of, -1]
@@ -179,9 +191,13 @@ def _situations(
 
 
 def _forecasts(
-    pool: CandidatePool, of: Places, rungs: Sequence[int], aims: Aims, truths: Sequence[TruthTransform],
+    pool: CandidatePool,
+    of: Places,
+    rungs: Sequence[int],
+    aims: Aims,
+    truths: Sequence[TruthTransform],
     chains: Sequence[Chain],
-) -> tuple[Array, Array, Array]:  # fmt: skip
+) -> tuple[Array, Array, Array]:
     """Means and variances (q, n) of each aim's property, and the share (q, 2**m) of the variance that sets of rungs
     tell. What has been decided already is known, and nothing tells more of it."""
     q, n = len(aims.aims), len(of)
@@ -194,10 +210,13 @@ def _forecasts(
                 heaviest = len(places)
                 some = forecast.covariance[:: max(1, len(places) // SAMPLE)]
                 columns = [
-                    [forecast.missing.index(c) for c, at in enumerate(aim.columns[:-1])
-                     if pool.rungs[at] == j and c in forecast.missing]
+                    [
+                        forecast.missing.index(c)
+                        for c, at in enumerate(aim.columns[:-1])
+                        if pool.rungs[at] == j and c in forecast.missing
+                    ]
                     for j in rungs
-                ]  # fmt: skip
+                ]
                 left = variances_left(np.median(some, axis=0), columns)
                 shares[i] = 1 - left / left[0]
         decides = pool.rungs[aim.columns[-1]]

@@ -18,12 +18,12 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign import pricing
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.driver import Driver
-from sciagent.campaign.load import load_spec
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.pricing import pricing
+from sciagent.campaign.spec.load import load_spec
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from tests.support.plugins import installed
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.load import parse_spec
-from sciagent.campaign.purchasing import rule_setup
-from sciagent.store.ledger import Ledger
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.pricing.purchasing import rule_setup
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import GFN1, write_campaign
 
 

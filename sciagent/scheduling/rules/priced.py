@@ -69,9 +69,13 @@ class Priced:
     name = "priced"
 
     def __init__(
-        self, aims: Aims, similarity: Similarity | None = None, seed: int = 0, budget: float = math.inf,
+        self,
+        aims: Aims,
+        similarity: Similarity | None = None,
+        seed: int = 0,
+        budget: float = math.inf,
         trusted: frozenset[PaidIndex] = frozenset(),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """similarity: of the candidates' structures, by their row in the pool, if they have any. budget: in the unit of
         the pool's costs. trusted: rungs that measure what is wanted, if at another level: known to tell."""
         self.aims, self.budget, self._trusted = aims, budget, trusted
@@ -159,9 +163,11 @@ class Priced:
             self._pupils += [int(i) for i in _spread(z, open_, lacking, self._rng, one_sided)]
         return [
             Purchase(i, j, math.inf)
-            for i in self._pupils if not pool.pending[i]
-            for j in pool.paid if not pool.closed[i, j]
-        ]  # fmt: skip
+            for i in self._pupils
+            if not pool.pending[i]
+            for j in pool.paid
+            if not pool.closed[i, j]
+        ]
 
     def _decided(self, pool: CandidatePool) -> NDArray[np.bool_]:
         """(n,) whether every aim is decided."""

@@ -13,9 +13,13 @@ NAN = float("nan")
 
 
 def waiting(
-    rung: int, rows: Sequence[int], scores: Sequence[float] | None = None, remaining: int | None = None,
-    started: int = 0, running: int = 0,
-) -> Waiting:  # fmt: skip
+    rung: int,
+    rows: Sequence[int],
+    scores: Sequence[float] | None = None,
+    remaining: int | None = None,
+    started: int = 0,
+    running: int = 0,
+) -> Waiting:
     """Candidates that wait for a rung, in the order in which they came."""
     score = np.array([NAN] * len(rows) if scores is None else scores, dtype=np.float64)
     return Waiting(PaidIndex(rung), np.array(rows, dtype=np.intp), score, remaining, started, running)

@@ -26,9 +26,11 @@ def test_the_terminal_rung_waits_while_there_are_places_for_fewer() -> None:
 
 def test_budgets_count_where_it_is_sent_and_not_where_it_waits() -> None:
     tight = [
-        waiting(0, [1, 2, 3], remaining=0), waiting(1, [4], remaining=2), waiting(2, [5, 6], [0.2, 0.9], remaining=0),
+        waiting(0, [1, 2, 3], remaining=0),
+        waiting(1, [4], remaining=2),
+        waiting(2, [5, 6], [0.2, 0.9], remaining=0),
         waiting(3, [], remaining=1),
-    ]  # fmt: skip
+    ]
     choices = BestRung(SECOND, TERMINAL).choose(tight, 9)
     assert [(c.of, c.rung) for c in choices] == [(1, 1), (2, 1), (6, 3)]
 

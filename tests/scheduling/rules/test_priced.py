@@ -11,7 +11,7 @@ import pytest
 from sciagent.bench.case import Case
 from sciagent.bench.families import family
 from sciagent.bench.schedulers import SCHEDULERS, Facts
-from sciagent.bench.simulate import Run, simulate
+from sciagent.bench.simulate import Replay, simulate
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.priced import LESSONS, Patience, Priced
@@ -20,7 +20,7 @@ N, BUDGET = 3000, 0.05
 
 
 @cache
-def run_of(name: str, family_name: str, seed: int, stream: int = 0) -> tuple[Run, float]:
+def run_of(name: str, family_name: str, seed: int, stream: int = 0) -> tuple[Replay, float]:
     """What a scheduler bought, and the share of hits that it found."""
     case = Case.of(family(family_name, N, seed))
     facts = Facts(case.threshold, case.sign, case.similarity, seed, BUDGET * case.truth.exhaustive, 4)
@@ -29,15 +29,15 @@ def run_of(name: str, family_name: str, seed: int, stream: int = 0) -> tuple[Run
 
 
 @pytest.fixture(scope="module")
-def informative() -> Run:
+def informative() -> Replay:
     return run_of("priced", "informative", 0)[0]
 
 
-def test_it_spends_its_budget_and_no_more(informative: Run) -> None:
+def test_it_spends_its_budget_and_no_more(informative: Replay) -> None:
     assert 0.98 < informative.spent / (BUDGET * N * 1000) <= 1
 
 
-def test_nothing_is_bought_twice_and_rungs_are_climbed_in_order(informative: Run) -> None:
+def test_nothing_is_bought_twice_and_rungs_are_climbed_in_order(informative: Replay) -> None:
     assert len(set(zip(informative.of, informative.rung, strict=True))) == len(informative.of)
     climbed: dict[int, int] = {}
     for one, rung in zip(informative.of, informative.rung, strict=True):
@@ -45,7 +45,7 @@ def test_nothing_is_bought_twice_and_rungs_are_climbed_in_order(informative: Run
         climbed[one] = rung
 
 
-def test_what_it_foretells_comes_true(informative: Run) -> None:
+def test_what_it_foretells_comes_true(informative: Replay) -> None:
     """The index of a terminal verification is the probability of a hit per cost: the sum of them is the number of hits
     that they brought."""
     asked = np.isfinite(informative.index) & (np.array(informative.rung) == 3)
@@ -70,7 +70,7 @@ def test_it_finds_more_than_halving_where_a_rung_is_worthless_and_no_less_elsewh
     assert priced > halving + (0.1 if name == "worthless-middle" else -0.05)
 
 
-def test_lessons_cost_a_small_share(informative: Run) -> None:
+def test_lessons_cost_a_small_share(informative: Replay) -> None:
     """Rungs run on a candidate in the same moment as its terminal verification."""
     pairs = zip(informative.of, informative.of[1:], informative.index, informative.index[1:], strict=False)
     same = [i for i, (a, b, x, y) in enumerate(pairs) if a == b and x == y and np.isfinite(x)]

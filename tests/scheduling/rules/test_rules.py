@@ -6,7 +6,7 @@ import typing
 
 import pytest
 
-from sciagent.campaign.spec_sources import SchedulerSpec
+from sciagent.campaign.spec.sources import SchedulerSpec
 from sciagent.domain.ladder import PaidIndex
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.rules import RULES, RuleSetup, make_rule
