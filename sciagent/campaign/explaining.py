@@ -14,13 +14,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.judge import RungRules, judge, show_window
+from sciagent.domain.answers.model import plain
 from sciagent.domain.evidence import Measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.states import Standing
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError
-from sciagent.store import campaigns, directives, history, queries, standings
+from sciagent.report.answers.best import imported_values
+from sciagent.store import campaigns, directives, history, queries, report_candidates, standings
 from sciagent.store import tables as t
 from sciagent.store.campaigns import CampaignRow, RungRow
 from sciagent.store.ledger import Ledger
@@ -38,6 +40,7 @@ def explain(
     found = history.evidence(connection, candidate_id)
     n, first = history.children(connection, candidate_id)
     told = [_campaign(connection, row, candidate_id, found, ledger) for row in rows]
+    from_files = report_candidates.imported(connection, [candidate_id])
     used = {r["evidence"]["key"] for c in told for r in c["rungs"] if r["evidence"]}
     return {
         "key": one["key"], "smiles": one["text"], "kind": one["kind"], "inchikey": one["inchikey"],
@@ -46,7 +49,7 @@ def explain(
         "also_given_as": [x for x in history.aliases(connection, candidate_id) if x != one["text"]],
         "children": {"n": n, "first": [{"key": k, "smiles": s} for k, s in first]},
         "campaigns": told,
-        "imported": queries.imported_of(connection, [candidate_id])[candidate_id],
+        "imported": plain(imported_values(from_files.get(candidate_id, []))),
         "other_evidence": [_evidence(e) for e in found if e["key"] not in used and e["verifier"] != queries.IMPORT],
     }  # fmt: skip
 

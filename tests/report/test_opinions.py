@@ -14,8 +14,9 @@ import sqlalchemy as sa
 from sciagent.campaign.build import create_or_open
 from sciagent.campaign.columns import read
 from sciagent.campaign.load import parse_spec
+from sciagent.domain.answers.model import plain
 from sciagent.errors import SpecError
-from sciagent.report import audit
+from sciagent.report.opinions import opinions
 from sciagent.report.page import page
 from sciagent.store import campaigns
 from sciagent.store import tables as t
@@ -189,7 +190,7 @@ def test_under_a_calculation_its_agreement_is_told(folder: Path, server: ChatSer
     ledger = Ledger(str(folder / "sciagent.db"))
     with ledger.read() as connection:
         row = campaigns.get(connection, "opinions")
-        assert audit.status(connection, row)["opinions"] == [one]
+        assert plain(opinions(connection, row)) == [one]
         shown = page(connection, row, ledger.artifacts)
     assert f"ranks candidates as xtb does with Spearman {one['spearman']:.2f}" in shown
     assert "A language model has judged" not in shown
