@@ -12,12 +12,14 @@ from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
-from sciagent.store import bills, campaigns, candidates, evidence, standings
-from sciagent.store import tables as t
-from sciagent.store.campaigns import CampaignRow
-from sciagent.store.clock import db_now
-from sciagent.store.evidence import NewEvidence
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import spend
+from sciagent.store.results import candidates, evidence
+from sciagent.store.results.evidence import NewEvidence
 
 LEVEL = Level("PBE0", "def2-SVP", "gas", "GFN2-xTB")
 SETTINGS = "5" * 64
@@ -54,15 +56,26 @@ def campaign(connection: Connection, name: str = "toys", rungs: int = 3, **more:
     tiers = ("fast", "simulation", "high_fidelity", "world")
     rows = [
         {
-            "position": i, "name": f"r{i}", "verifier": f"toy{i}", "verifier_version": "1", "tier": tiers[min(i, 3)],
-            "settings": {}, "settings_hash": SETTINGS, "gate": {},
+            "position": i,
+            "name": f"r{i}",
+            "verifier": f"toy{i}",
+            "verifier_version": "1",
+            "tier": tiers[min(i, 3)],
+            "settings": {},
+            "settings_hash": SETTINGS,
+            "gate": {},
         }
         for i in range(rungs)
-    ]  # fmt: skip
+    ]
     fields = {
-        "name": name, "spec": {"budget": {"core_seconds": 100}}, "spec_hash": "a" * 64, "identity_hash": "b" * 64,
-        "base": ".", "source": f"campaign: {name}\n", "rungs": rows,
-    }  # fmt: skip
+        "name": name,
+        "spec": {"budget": {"core_seconds": 100}},
+        "spec_hash": "a" * 64,
+        "identity_hash": "b" * 64,
+        "base": ".",
+        "source": f"campaign: {name}\n",
+        "rungs": rows,
+    }
     return campaigns.create(connection, **fields | more)
 
 
@@ -81,17 +94,27 @@ def campaign_at_every_place(ledger: Ledger) -> CampaignRow:
         made = campaign(connection)
         ids = entered(connection, made, 6)
         places = [
-            (Standing.SETTLED, 2, 2, Verdict.PASS, 0.8, True), (Standing.SETTLED, 2, 2, Verdict.PASS, 0.9, True),
+            (Standing.SETTLED, 2, 2, Verdict.PASS, 0.8, True),
+            (Standing.SETTLED, 2, 2, Verdict.PASS, 0.9, True),
             (Standing.SETTLED, 2, 2, Verdict.FAIL, 0.95, False),
             (Standing.DROPPED, 1, 1, Verdict.NOT_APPLICABLE, 0.1, False),
-            (Standing.DROPPED, 1, 1, Verdict.INCONCLUSIVE, None, False), (Standing.OPEN, 1, 0, None, 0.3, False),
-        ]  # fmt: skip
+            (Standing.DROPPED, 1, 1, Verdict.INCONCLUSIVE, None, False),
+            (Standing.OPEN, 1, 0, None, 0.3, False),
+        ]
         for id_, (standing, position, depth, verdict, score, hit) in zip(ids, places, strict=True):
             tier = "high_fidelity" if hit else None
             standings.update(
-                connection, made.id, id_, standing=standing, position=position, depth=depth, verdict=verdict,
-                score=score, is_hit=hit, hit_tier=tier,
-            )  # fmt: skip
+                connection,
+                made.id,
+                id_,
+                standing=standing,
+                position=position,
+                depth=depth,
+                verdict=verdict,
+                score=score,
+                is_hit=hit,
+                hit_tier=tier,
+            )
         cheap = Measured("homo_lumo_gap", Level("GFN2-xTB"), Quantity(2.0, "eV"))
         subject = {"subject": "one"}
         evidence.record(
@@ -103,13 +126,19 @@ def campaign_at_every_place(ledger: Ledger) -> CampaignRow:
             ],
         )
         rung_id = campaigns.rungs(connection, made.id)[1].id
-        bills.book(connection, made.id, rung_id, None, {"core_seconds": 12.3456})
+        spend.book(connection, made.id, rung_id, None, {"core_seconds": 12.3456})
         connection.execute(
             t.decision.insert().values(
-                campaign_id=made.id, candidate_id=ids[0], rung_id=rung_id, action="reuse", chooser="test", watermark=1,
-                propensity=1.0, at=db_now(connection),
+                campaign_id=made.id,
+                candidate_id=ids[0],
+                rung_id=rung_id,
+                action="reuse",
+                chooser="test",
+                watermark=1,
+                propensity=1.0,
+                at=db_now(connection),
             )
-        )  # fmt: skip
+        )
         connection.execute(
             t.proposal.insert(),
             [

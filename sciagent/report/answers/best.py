@@ -10,9 +10,9 @@ from sciagent.domain.answers.best import BestCandidate
 from sciagent.domain.answers.values import ImportedValue, RungValue
 from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.states import Standing
-from sciagent.store import report_candidates as ask
-from sciagent.store.campaigns import CampaignRow
-from sciagent.store.report_candidates import Answer, Ranked
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.views import report_candidates as ask
+from sciagent.store.views.report_candidates import Answer, Ranked
 
 
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:

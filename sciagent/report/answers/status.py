@@ -5,9 +5,11 @@ from __future__ import annotations
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import Status
-from sciagent.report import audit, earning, finders, opinions
-from sciagent.store import queries
-from sciagent.store.campaigns import CampaignRow
+from sciagent.report.analysis import audit, rung_value
+from sciagent.report.analysis import proposers as finders
+from sciagent.report.parts import opinions
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.views import queries
 
 
 def status(connection: Connection, row: CampaignRow) -> Status:
@@ -16,7 +18,7 @@ def status(connection: Connection, row: CampaignRow) -> Status:
     return Status(
         **dict(counts),
         audit=audit.audit(connection, row),
-        value=earning.earning(connection, row),
+        value=rung_value.earning(connection, row),
         proposers=finders.results(connection, row),
         opinions=opinions.opinions(connection, row),
     )

@@ -8,8 +8,8 @@ import pytest
 
 from sciagent.domain.answers.model import plain
 from sciagent.report.answers.best import best
-from sciagent.store.campaigns import CampaignRow
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.ledger import Ledger
 from tests.support import rows
 
 
@@ -35,6 +35,10 @@ def test_best_shows_the_highest_rung_that_measured(ledger: Ledger, row: Campaign
         shown = best(connection, row, 1)[0].values
     assert {name: plain(value) for name, value in shown.items()} == {
         "homo_lumo_gap": {
-            "value": 3.5, "unit": "eV", "uncertainty": 0.1, "level": "PBE0/def2-SVP//GFN2-xTB", "rung": "r2",
+            "value": 3.5,
+            "unit": "eV",
+            "uncertainty": 0.1,
+            "level": "PBE0/def2-SVP//GFN2-xTB",
+            "rung": "r2",
         }
-    }  # fmt: skip
+    }

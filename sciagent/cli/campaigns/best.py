@@ -1,0 +1,40 @@
+"""`sciagent best [NAME]`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, pick_campaign, put_json
+
+
+def register(app: typer.Typer) -> None:
+    app.command("best", epilog="Example: sciagent best quickstart -n 5 --json")(best)
+
+
+def best(
+    name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
+    n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 10,
+    ledger: LedgerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """The best candidates: hits first, then by the highest rung reached and the score there."""
+    from sciagent.report.answers.best import best as best_candidates
+
+    with open_ledger(ledger).read() as connection:
+        row = pick_campaign(connection, name)
+        candidates = best_candidates(connection, row, n)
+    if json:
+        put_json(candidates)
+        return
+    from rich.console import Console
+
+    from sciagent.cli.shared.progress import best_table, imported_lines
+
+    console = Console()
+    console.print(best_table(candidates, [objective["property"] for objective in row.spec["objectives"]]))
+    if lines := imported_lines(candidates):
+        console.print("values from files:")
+        for line in lines:
+            console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,167 @@
+"""What the ledger counts of a campaign: candidates, hits, jobs, spending. Every query stands on an index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.answers.status import CampaignCounts, RateUse, RungCounts
+from sciagent.domain.budget import WEEK
+from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.outcomes import Verdict
+from sciagent.domain.states import JobState, Standing
+from sciagent.domain.tiers import Tier
+from sciagent.store.campaign_state.campaign_warnings import trouble
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, driver_of, rungs
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+
+_CC = t.campaign_candidate.c
+IMPORT = "import"  # the verifier of what people bring from files
+
+
+def spent(connection: Connection, campaign_id: int) -> dict[str, float]:
+    s = t.spend.c
+    query = sa.select(s.resource, sa.func.sum(s.amount)).where(s.campaign_id == campaign_id).group_by(s.resource)
+    return {"core_seconds": 0.0} | {r: float(a) for r, a in connection.execute(query)}
+
+
+def spent_since(
+    connection: Connection, campaign_id: int, resources: Sequence[str], since: float
+) -> list[tuple[str, float, float]]:
+    """What was booked of these resources after `since` (seconds since the epoch), oldest first: (resource, amount,
+    seconds since the epoch)."""
+    if not resources:
+        return []
+    s = t.spend.c
+    query = sa.select(s.resource, s.amount, s.at).where(
+        s.campaign_id == campaign_id, s.resource.in_(resources), s.at > datetime.fromtimestamp(since, UTC)
+    )
+    return [(r, float(a), at.timestamp()) for r, a, at in connection.execute(query.order_by(s.at, s.id))]
+
+
+def jobs_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
+    """How many jobs each rung was asked to run, whatever became of them, but for those cancelled before they ran:
+    {rung id: n}."""
+    j = t.job.c
+    own = sa.select(t.rung.c.id).where(t.rung.c.campaign_id == campaign_id)
+    query = sa.select(j.rung_id, sa.func.count()).where(j.rung_id.in_(own), j.state != JobState.CANCELLED)
+    query = query.group_by(j.rung_id)
+    return {r: int(n) for r, n in connection.execute(query)}
+
+
+def reuses_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
+    """How many answers of each rung were known before: {rung id: n}."""
+    d = t.decision.c
+    query = sa.select(d.rung_id, sa.func.count()).where(d.campaign_id == campaign_id, d.action == "reuse")
+    return {r: int(n) for r, n in connection.execute(query.group_by(d.rung_id))}
+
+
+def count(connection: Connection, table: sa.Table, *conditions: Any) -> int:
+    return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one())
+
+
+def hits(connection: Connection, campaign_id: int) -> int:
+    return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
+
+
+def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
+    """What `sciagent status` says that can be counted in a few queries."""
+    places = _places(connection, row)
+    by_tier: Counter[str] = Counter()
+    for place in places:
+        by_tier[place.hit_tier or ""] += place.candidates
+    jobs, costs = jobs_by_rung(connection, row.id), _core_seconds_by_rung(connection, row)
+    rates = _rates(connection, row)
+    p, d = t.proposal.c, t.decision.c
+    own = p.campaign_id == row.id
+    unreadable = (own, p.status == "refused", p.candidate_id.is_(None))
+    return CampaignCounts(
+        campaign=row.name,
+        state=row.state,
+        stop_reason=row.stop_reason,
+        trouble=trouble(connection, row.id),
+        spent=spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
+        budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in rates},
+        proposals=count(connection, t.proposal, own),
+        unreadable=count(connection, t.proposal, *unreadable),
+        candidates=sum(place.candidates for place in places),
+        hits=hits(connection, row.id),
+        hits_by_tier={str(tier): by_tier[tier] for tier in Tier},
+        reused=count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),
+        held=sum(place.candidates for place in places if place.standing == Standing.HELD),
+        vetoed=sum(place.candidates for place in places if place.standing == Standing.VETOED),
+        driver=driver_of(connection, row.id),
+        rungs=tuple(
+            _rung_counts(rung, places, costs.get(rung.id, 0.0), jobs.get(rung.id, 0))
+            for rung in rungs(connection, row.id)
+        ),
+        rates=rates,
+    )
+
+
+class _Place(NamedTuple):
+    """How many candidates stand at one place of the ladder."""
+
+    position: int
+    standing: str
+    verdict: str | None
+    hit_tier: str | None
+    candidates: int
+
+
+def _places(connection: Connection, row: CampaignRow) -> list[_Place]:
+    columns = (_CC.position, _CC.standing, _CC.verdict, _CC.hit_tier)
+    query = sa.select(*columns, sa.func.count()).where(_CC.campaign_id == row.id).group_by(*columns)
+    return [_Place(*place) for place in connection.execute(query)]
+
+
+def _core_seconds_by_rung(connection: Connection, row: CampaignRow) -> dict[int, float]:
+    s = t.spend.c
+    mine = (s.campaign_id == row.id, s.resource == "core_seconds", s.rung_id.is_not(None))
+    query = sa.select(s.rung_id, sa.func.sum(s.amount)).where(*mine).group_by(s.rung_id)
+    return {rung_id: float(amount) for rung_id, amount in connection.execute(query)}
+
+
+def _rates(connection: Connection, row: CampaignRow) -> dict[str, RateUse]:
+    """Limits on any seven days, by resource, with what was spent in the last seven."""
+    budget = row.spec.get("budget", {})
+    rates = {name: limit for name, limit in budget.items() if name in RESOURCE_UNITS and isinstance(limit, dict)}
+    used = dict.fromkeys(rates, 0.0)
+    since = db_now(connection).timestamp() - WEEK if rates else 0.0
+    for resource, amount, _ in spent_since(connection, row.id, sorted(rates), since):
+        used[resource] += amount
+    return {resource: RateUse(**limit, used=used[resource]) for resource, limit in rates.items()}
+
+
+def _rung_counts(rung: RungRow, places: Sequence[_Place], core_seconds: float, jobs: int) -> RungCounts:
+    """A candidate above the rung has passed it, whatever the rung said: it may have been waived or forgiven."""
+    here = [place for place in places if place.position == rung.position]
+    over = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
+
+    def ended(*verdicts: Verdict) -> int:
+        return sum(place.candidates for place in here if place.standing in over and place.verdict in verdicts)
+
+    above = sum(place.candidates for place in places if place.position > rung.position)
+    passed = above + sum(place.candidates for place in here if place.verdict == Verdict.PASS)
+    failed = ended(Verdict.FAIL, Verdict.NOT_APPLICABLE)
+    inconclusive, errors = ended(Verdict.INCONCLUSIVE), ended(Verdict.ERROR)
+    return RungCounts(
+        rung=rung.name,
+        tier=Tier(rung.tier),
+        done=passed + failed + inconclusive + errors,
+        passed=passed,
+        failed=failed,
+        inconclusive=inconclusive,
+        errors=errors,
+        core_seconds=round(core_seconds, 3),
+        running=sum(
+            place.candidates for place in here if place.standing == Standing.PENDING and place.verdict != Verdict.PASS
+        ),
+        jobs=jobs,
+    )

@@ -1,0 +1,38 @@
+"""What people ask of a campaign: the shape of the answers is a contract."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sciagent.domain.answers.model import plain
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.views import queries
+from tests.support import rows
+
+
+@pytest.fixture
+def row(ledger: Ledger) -> CampaignRow:
+    return rows.campaign_at_every_place(ledger)
+
+
+def test_status(ledger: Ledger, row: CampaignRow) -> None:
+    with ledger.read() as connection:
+        found = queries.counts(connection, row)
+    assert json.loads(json.dumps(plain(found))) == plain(found)
+    assert (found.campaign, found.state, found.stop_reason) == ("toys", "created", None)
+    assert found.spent == {"core_seconds": 12.3456, "wall_minutes": 0.0}
+    assert (found.proposals, found.candidates, found.hits, found.reused) == (2, 6, 2, 1)
+    assert found.unreadable == 1
+    assert found.hits_by_tier == {"fast": 0, "simulation": 0, "high_fidelity": 2, "world": 0}
+    counts = [(rung.rung, rung.done, rung.passed, rung.failed, rung.inconclusive, rung.errors) for rung in found.rungs]
+    assert counts == [("r0", 6, 6, 0, 0, 0), ("r1", 5, 3, 1, 1, 0), ("r2", 3, 2, 1, 0, 0)]
+    assert [rung.core_seconds for rung in found.rungs] == [0.0, 12.346, 0.0]
+
+
+def test_status_of_a_campaign_that_has_not_begun(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        found = queries.counts(connection, rows.campaign(connection))
+    assert (found.candidates, found.hits, found.spent["core_seconds"]) == (0, 0, 0.0)
