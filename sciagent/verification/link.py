@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sciagent.domain.text import clean
 from sciagent.verification.child import THREAD_VARIABLES
 from sciagent.verification.processes import MARKER, kill_marked
-from sciagent.verification.wire import clean, dumps
+from sciagent.verification.wire import dumps
 
 POLL_SECONDS = 0.25
 

@@ -273,6 +273,7 @@ def test_crystals_have_no_proposer_yet(folder: Path) -> None:
         ("{kind: llm, model: m, endpoint: 'http://a/v1', structured: true, tool_choice: required}", "tool_choice"),
         ("{kind: llm, model: m, logprobs: raw}", "logprobs"),
         ("{kind: llm, model: m, endpoint: 'http://a/v1', tool_choice: required, logprobs: raw}", None),
+        ("{kind: llm, model: m, endpoint: 'http://[a/v1'}", "endpoint"),
     ],
 )
 def test_what_a_server_is_asked_for_needs_a_server(folder: Path, proposer: str, wrong: str | None) -> None:
