@@ -58,11 +58,15 @@ def sampled_of(
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     return Sampled(
-        Message("assistant", said, thinking, calls, thought_in=thought_in), finish, tokens,
+        Message("assistant", said, thinking, calls, thought_in=thought_in),
+        finish,
+        tokens,
         (_text(answer.get("model")) or name)[:200],
         _count(usage.get("prompt_tokens")) or (len(tokens.prompt_ids) if tokens else 0),
-        _count(usage.get("completion_tokens")) or (len(tokens.output_ids) if tokens else 0), seconds, grammar=grammar,
-    )  # fmt: skip
+        _count(usage.get("completion_tokens")) or (len(tokens.output_ids) if tokens else 0),
+        seconds,
+        grammar=grammar,
+    )
 
 
 def _calls(given: object) -> tuple[ToolCall, ...]:
@@ -89,9 +93,7 @@ def _mode(sampling: Sampling, grammar: bool, source: LogprobSource) -> LogprobMo
     return "masked" if grammar else "raw"
 
 
-def _tokens(
-    answer: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool, mode: LogprobMode
-) -> Tokens | None:  # fmt: skip
+def _tokens(answer: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool, mode: LogprobMode) -> Tokens | None:
     """None unless ids of prompt and output and a log-probability of each are there: half of them trains nothing."""
     prompt: Any = answer.get("prompt_token_ids") or choice.get("prompt_token_ids")
     output: Any = choice.get("token_ids")

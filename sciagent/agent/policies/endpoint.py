@@ -29,9 +29,14 @@ class EndpointPolicy:
     """Asks an OpenAI-compatible server. May be made before a fork and used after it."""
 
     def __init__(
-        self, model: str, base_url: str, api_key: str | None = None, timeout: float = 600.0,
-        logprobs: LogprobSource = None, answer_mb: int = MAX_ANSWER_MB,
-    ) -> None:  # fmt: skip
+        self,
+        model: str,
+        base_url: str,
+        api_key: str | None = None,
+        timeout: float = 600.0,
+        logprobs: LogprobSource = None,
+        answer_mb: int = MAX_ANSWER_MB,
+    ) -> None:
         """model: as the server calls it. timeout: seconds for one whole answer, from the connection to its last byte.
         logprobs: of which distribution the server's are, where that is known. answer_mb: size of one answer, at most.
         """
@@ -54,9 +59,13 @@ class EndpointPolicy:
         try:
             # we ask again ourselves, with pauses, and write down what went wrong
             self._client = openai.AsyncOpenAI(
-                base_url=base_url, api_key=api_key or "none", timeout=timeout, max_retries=0, default_headers=IDENTITY,
+                base_url=base_url,
+                api_key=api_key or "none",
+                timeout=timeout,
+                max_retries=0,
+                default_headers=IDENTITY,
                 http_client=openai.DefaultAsyncHttpxClient(event_hooks=hooks),
-            )  # fmt: skip
+            )
         except (httpx2.InvalidURL, ValueError) as error:
             raise UsageError(f"the endpoint {base_url!a} is no address: {error}") from error
         self._starting = threading.Lock()
@@ -64,18 +73,17 @@ class EndpointPolicy:
         self._loop_pid = 0
         self._closed = False
 
-    def sample(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling
-    ) -> Sampled:  # fmt: skip
+    def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
         request: dict[str, Any] = {
-            "model": self.name, "messages": [_sent(message) for message in messages],
-            "temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_tokens,
+            "model": self.name,
+            "messages": [_sent(message) for message in messages],
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
             "logprobs": True,
             # the others: else a server of vLLM samples as the model's authors would, and nobody is told
-            "extra_body": {
-                "return_token_ids": True, "top_k": sampling.top_k, "min_p": 0.0, "repetition_penalty": 1.0,
-            },
-        }  # fmt: skip
+            "extra_body": {"return_token_ids": True, "top_k": sampling.top_k, "min_p": 0.0, "repetition_penalty": 1.0},
+        }
         if sampling.seed is not None:
             request["seed"] = sampling.seed
         if sampling.schema is not None:
@@ -89,9 +97,7 @@ class EndpointPolicy:
         text = self._strike(self._answer_text(request))
         try:
             answer = read_answer(text)
-            return sampled_of(
-                answer, sampling, self.name, time.monotonic() - began, "tools" in request, self._logprobs
-            )  # fmt: skip
+            return sampled_of(answer, sampling, self.name, time.monotonic() - began, "tools" in request, self._logprobs)
         except ValueError as error:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
 

@@ -36,10 +36,13 @@ def test_calls_tokens_and_thinking_come_back(server: ChatServer, policy: Endpoin
     server.respond = lambda body, n: (
         200,
         answer(
-            "<think>small steps</think>I try ethane.", finish="tool_calls", message={"tool_calls": [call]},
-            choice={"logprobs": logprobs, "token_ids": [4, 5, 6]}, prompt_token_ids=[1, 2, 3],
+            "<think>small steps</think>I try ethane.",
+            finish="tool_calls",
+            message={"tool_calls": [call]},
+            choice={"logprobs": logprobs, "token_ids": [4, 5, 6]},
+            prompt_token_ids=[1, 2, 3],
         ),
-    )  # fmt: skip
+    )
     found = policy.sample(ASKED, [{"type": "function", "function": {"name": "propose"}}], Sampling(seed=3))
     assert found.message == Message(
         "assistant", "I try ethane.", "small steps", (ToolCall("a1", "propose", '{"smiles": "CC"}'),)
@@ -192,8 +195,9 @@ def test_it_is_kept_of_which_distribution_the_logprobs_are(
 ) -> None:
     logprobs = {"content": [{"token": t, "logprob": v} for t, v in (("a", 0.0), ("b", -0.5))]}
     server.respond = lambda body, n: (
-        200, answer("", message=said, choice={"logprobs": logprobs, "token_ids": [4, 5]}, prompt_token_ids=[1]),
-    )  # fmt: skip
+        200,
+        answer("", message=said, choice={"logprobs": logprobs, "token_ids": [4, 5]}, prompt_token_ids=[1]),
+    )
     policy = EndpointPolicy("m", server.url, logprobs=told)
     found = policy.sample(ASKED, tools, sampling)
     policy.close()
@@ -220,9 +224,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(server: ChatServe
     """It can be neither stored nor sent to the server again."""
     call = {"id": HALF, "type": "function", "function": {"name": f"x{HALF}", "arguments": f'{{"smiles": "{HALF}"}}'}}
     odd = {"model": f"m{HALF}", "system_fingerprint": HALF, "chat_template_hash": HALF, HALF: HALF}
-    server.respond = lambda body, n: (
-        200, answer(f"a{HALF}", message={"tool_calls": [call], "reasoning": HALF}) | odd,
-    )  # fmt: skip
+    server.respond = lambda body, n: (200, answer(f"a{HALF}", message={"tool_calls": [call], "reasoning": HALF}) | odd)
     sampled = policy.sample(ASKED, [], Sampling())
     assert sampled.policy == "m\ufffd"
     assert sampled.message == Message(
