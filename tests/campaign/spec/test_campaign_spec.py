@@ -51,14 +51,14 @@ def test_the_spec_is_frozen(spec: CampaignSpec) -> None:
 
 
 def test_a_rung_makes_its_verifier(spec: CampaignSpec) -> None:
-    verifier = spec.ladder[1].make()
+    verifier = spec.ladder[1].configured
     assert isinstance(verifier, Scf)
     assert (verifier.settings.functional, verifier.settings.geometry.conformers) == ("B3LYP", 3)
 
 
 def test_null_is_a_value_among_settings(folder: Path) -> None:
     spec = changed(folder, ("functional: B3LYP", "dispersion: null"))
-    assert spec.ladder[1].make().settings.dispersion is None
+    assert spec.ladder[1].configured.settings.dispersion is None
 
 
 def test_limits_and_refusals_default_by_tier(spec: CampaignSpec, folder: Path) -> None:
