@@ -5,8 +5,7 @@ from __future__ import annotations
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import Status
-from sciagent.report.analysis import audit, rung_value
-from sciagent.report.analysis import proposers as finders
+from sciagent.report.analysis import audit, proposers, rung_value
 from sciagent.report.parts import opinions
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views import queries
@@ -19,6 +18,6 @@ def status(connection: Connection, row: CampaignRow) -> Status:
         **dict(counts),
         audit=audit.audit(connection, row),
         value=rung_value.earning(connection, row),
-        proposers=finders.results(connection, row),
+        proposers=proposers.results(connection, row),
         opinions=opinions.opinions(connection, row),
     )
