@@ -1,7 +1,8 @@
 """Conversion between two units: by a factor where there is one, else by functions that a property registers.
 
 A factor is not enough for offset units (degC to K), logarithmic ones (dBm to mW) and reciprocal ones (nm to eV).
-Between those a value and its standard uncertainty convert by different rules, so a property states both, as a `Conversion`.
+Between those a value and its standard uncertainty convert by different rules, so a property states both as a
+`Conversion`.
 """
 
 from __future__ import annotations
