@@ -129,6 +129,4 @@ _OPPOSITE = {Censoring.NONE: Censoring.NONE, Censoring.BELOW: Censoring.ABOVE, C
 
 
 # names that people write for what is abbreviated here; offered in an error, never taken for it
-_SHORT = {
-    "debye": "D", "electronvolt": "eV", "electron volt": "eV", "ha": "hartree", "eh": "hartree", "dalton": "Da",
-}  # fmt: skip
+_SHORT = {"debye": "D", "electronvolt": "eV", "electron volt": "eV", "ha": "hartree", "eh": "hartree", "dalton": "Da"}

@@ -7,8 +7,8 @@ from importlib.metadata import EntryPoint
 import pytest
 from pydantic import ValidationError
 
-from sciagent.campaign import spec_goals
-from sciagent.campaign.spec_goals import ObjectiveSpec
+from sciagent.campaign.spec import goals
+from sciagent.campaign.spec.goals import ObjectiveSpec
 from sciagent.domain import properties as registry
 from sciagent.domain.properties import Property, PropertyRegistry, check_conversions, properties
 from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert
@@ -61,7 +61,7 @@ def test_a_conversion_of_a_unit_that_is_not_listed_is_refused() -> None:
 
 
 def test_limits_are_shifted_and_a_scale_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spec_goals, "properties", lambda: PropertyRegistry([(MELTING, "acme"), (BAND, "acme")]))
+    monkeypatch.setattr(goals, "properties", lambda: PropertyRegistry([(MELTING, "acme"), (BAND, "acme")]))
     stated = {"property": "melting_point", "unit": "degC", "window": [20.0, 30.0], "scale": 5.0}
     objective = ObjectiveSpec.model_validate(stated).domain()
     assert objective.accept is not None
