@@ -178,10 +178,9 @@ def add_folder(path: Path, name: str, tell: Tell) -> Model:
         if not there:
             raise UsageError(f"{path} is no model folder of Hugging Face: it has no {what}")
     template = sha256(own_template(folder))
-    if (
-        there := same_as(name, lambda model: (model.path, model.template_sha256) == (folder, template), tell)
-    ) is not None:
-        return there
+    known = same_as(name, lambda model: (model.path, model.template_sha256) == (folder, template), tell)
+    if known is not None:
+        return known
     with making(name) as made:
         tell(f"reading {sum(file.stat().st_size for file in weights) / 1e6:.0f} MB of weights for their SHA-256")
         model = Model(
