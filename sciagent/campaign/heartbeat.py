@@ -6,10 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from sciagent.errors import StaleLeaseError
+from sciagent.errors import LedgerAwayError, StaleLeaseError
 from sciagent.store import campaigns, leases
 from sciagent.store.campaigns import DRIVER_LEASE_SECONDS, DriverLease
-from sciagent.store.engine import AWAY
 from sciagent.store.leases import Claim
 from sciagent.store.ledger import Ledger
 
@@ -59,6 +58,6 @@ class Heartbeat:
         except StaleLeaseError:
             self.lost.set()
             self._stop.set()
-        except AWAY:
+        except LedgerAwayError:
             # the database is busy or away: the next beat tries again, and the lease says how long that may last
             return

@@ -11,6 +11,7 @@ import typer
 
 from sciagent.cli.common import Exit, JsonOption, LedgerOption, open_ledger, put_json, say, who
 from sciagent.cli.signals import each_signal, end_at_once
+from sciagent.errors import LedgerAwayError
 
 if TYPE_CHECKING:
     from sciagent.campaign.build import Built
@@ -169,7 +170,6 @@ def _drive(
     from sciagent.report import audit
     from sciagent.report.writer import GrowingReport, checked
     from sciagent.store import campaigns
-    from sciagent.store.engine import AWAY
 
     if unusual := note(built.spec):
         say(unusual)
@@ -196,7 +196,7 @@ def _drive(
 
                     told.driver.run(step)
                 break
-            except AWAY as error:
+            except LedgerAwayError as error:
                 if ledger.engine.dialect.name == "sqlite" or told.stop.is_set():
                     raise
                 told.show = say

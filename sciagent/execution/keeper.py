@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from sciagent.errors import LedgerAwayError
 from sciagent.store import leases, offers
-from sciagent.store.engine import AWAY
 from sciagent.store.leases import Claim
 from sciagent.store.ledger import Ledger
 
@@ -71,7 +71,7 @@ class Keeper:
                     last = time.monotonic()
                 else:
                     self._look(mine)
-            except AWAY:
+            except LedgerAwayError:
                 continue  # the database is busy or away: the next round tries again
 
     def _beat(self, mine: Sequence[Held]) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
-from sciagent.errors import SciagentError, UsageError
+from sciagent.errors import LedgerError, SciagentError, UsageError
 from sciagent.store import candidates
 from sciagent.store import tables as t
 from sciagent.store.bulk import among
@@ -90,7 +90,7 @@ def _load(connection: Connection, ids: Sequence[int]) -> tuple[dict[int, Candida
     it again, for ever."""
     try:
         return candidates.load(connection, ids), set()
-    except SQLAlchemyError:
+    except (SQLAlchemyError, LedgerError):
         raise
     except Exception:
         log.exception("among candidates %s is one that cannot be made here", ids)

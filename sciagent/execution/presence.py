@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from sciagent.errors import LedgerAwayError
 from sciagent.store import offers, workers
-from sciagent.store.engine import AWAY
 from sciagent.store.leases import LEASE_SECONDS
 from sciagent.store.ledger import Ledger
 from sciagent.store.offers import Reaped
@@ -67,7 +67,7 @@ class Presence:
         try:
             with ledger.begin() as connection:
                 workers.stopped(connection, self._new.name)
-        except AWAY:
+        except LedgerAwayError:
             log.warning("the ledger was not told that %s has ended", self._new.name)
 
     def _tell(self, ledger: Ledger) -> None:

@@ -14,13 +14,13 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.needs import GPU
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import LedgerAwayError
 from sciagent.execution.checkpoints import folders_of, home_of, scratch_of
 from sciagent.execution.completing import Done, Written, complete, store_files
 from sciagent.execution.devices import visible
 from sciagent.execution.keeper import Held, Keeper
 from sciagent.execution.orders import Asked, CannotError, Order, Tasks, ask
 from sciagent.store import campaigns, leases, offers, outside
-from sciagent.store.engine import AWAY
 from sciagent.store.having import Has
 from sciagent.store.leases import Claim
 from sciagent.store.ledger import Ledger
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 def patiently(
-    work: Callable[[], T], stop: threading.Event | None = None, away: tuple[type[Exception], ...] = AWAY,
+    work: Callable[[], T], stop: threading.Event | None = None, away: tuple[type[Exception], ...] = (LedgerAwayError,),
     what: str = "the ledger",
 ) -> T:  # fmt: skip
     """What `work` returns, tried again while the database, or whatever else it is, is away. Raises its last error once
