@@ -1,4 +1,4 @@
-"""A Celery worker in this process: `serve` returns when it has ended. Each slot is a thread with a zygote of its own."""
+"""A Celery worker in this process. Each slot is a thread with a zygote of its own."""
 
 from __future__ import annotations
 
