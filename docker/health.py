@@ -21,8 +21,9 @@ def ledger(worker: bool) -> str | None:
 
     from sciagent.errors import SciagentError
     from sciagent.settings import load
-    from sciagent.store import migrate, workers
-    from sciagent.store.engine import connect, ledger_url, read_only, sqlite_path
+    from sciagent.store.database import migrate
+    from sciagent.store.database.engine import connect, ledger_url, read_only, sqlite_path
+    from sciagent.store.job_queue import workers
 
     try:
         engine = connect(ledger_url(load().ledger))

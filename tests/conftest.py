@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import pytest
 
-from sciagent.store import engine as engines
-from sciagent.store import migrate
-from sciagent.store.ledger import Ledger
-from sciagent.store.tables import metadata
+from sciagent.store.database import engine as engines
+from sciagent.store.database import migrate
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.database.tables import metadata
 from tests.support.chat_server import ChatServer
 from tests.support.servers import rabbitmq, valkey
 from tests.support.servers.postgres import Postgres, empty, fresh_database, own_postgres, running_postgres

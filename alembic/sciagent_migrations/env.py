@@ -1,11 +1,11 @@
-"""Alembic's environment; the connection comes from `sciagent.store.migrate`, or from `-x url=…` for developers."""
+"""Alembic environment: the connection comes from `database.migrate`, or from `-x url=...` for developers."""
 
 from __future__ import annotations
 
 from alembic import context
 
-from sciagent.store.engine import connect, ledger_url
-from sciagent.store.tables import Json, Text, UtcDateTime, metadata
+from sciagent.store.database.engine import connect, ledger_url
+from sciagent.store.database.tables import Json, Text, UtcDateTime, metadata
 
 _RENDERED = {UtcDateTime: "sa.DateTime(timezone=True)", Text: "sa.Text()", Json: "JSON"}
 

@@ -48,9 +48,13 @@ def measured(policy: PolicyClient, streams: int, answers: int, schema: Any) -> d
     seconds = time.perf_counter() - began
     output = sum(n for _, n in made)
     return {
-        "streams": streams, "answers": answers, "prompt_tokens": sum(n for n, _ in made), "output_tokens": output,
-        "seconds": round(seconds, 2), "tokens_a_second": round(output / seconds, 1),
-    }  # fmt: skip
+        "streams": streams,
+        "answers": answers,
+        "prompt_tokens": sum(n for n, _ in made),
+        "output_tokens": output,
+        "seconds": round(seconds, 2),
+        "tokens_a_second": round(output / seconds, 1),
+    }
 
 
 def rows(name: str, policy: PolicyClient, streams: list[int]) -> list[dict[str, Any]]:
@@ -96,13 +100,18 @@ def main() -> None:
             server.wait()
     text = json.dumps(
         {
-            "at": time.strftime("%Y-%m-%d", time.gmtime()), "model": given.model, "dtype": "float32",
-            "cores": os.cpu_count(), "python": platform.python_version(), "threads_in_process": given.threads,
-            "load_at_the_end": [round(x, 1) for x in os.getloadavg()], "vllm_starts_in_seconds": round(started, 1),
+            "at": time.strftime("%Y-%m-%d", time.gmtime()),
+            "model": given.model,
+            "dtype": "float32",
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "threads_in_process": given.threads,
+            "load_at_the_end": [round(x, 1) for x in os.getloadavg()],
+            "vllm_starts_in_seconds": round(started, 1),
             "rows": found,
         },
         indent=1,
-    )  # fmt: skip
+    )
     print(text)  # noqa: T201
     if given.out:
         given.out.write_text(text + "\n")

@@ -106,10 +106,10 @@ def run(folder: Path, url: str, *, proposals: int, turns: int) -> dict[str, Any]
     """proposals: in all, one a turn; turns: of an episode."""
     import psutil
 
-    from sciagent.campaign.build import create_or_open
-    from sciagent.campaign.driver import Driver
-    from sciagent.campaign.load import parse_spec
-    from sciagent.store.ledger import Ledger
+    from sciagent.campaign.core.build import create_or_open
+    from sciagent.campaign.driving.driver import Driver
+    from sciagent.campaign.spec.load import parse_spec
+    from sciagent.store.database.ledger import Ledger
 
     text = CAMPAIGN.format(url=url, proposals=proposals, turns=turns, episodes=AT_ONCE)
     ledger = Ledger(str(folder / "sciagent.db"))
@@ -127,9 +127,13 @@ def run(folder: Path, url: str, *, proposals: int, turns: int) -> dict[str, Any]
     ledger.close()
     wall, cpu = took
     return {
-        "state": str(state), "turns": driver._proposals, "seconds": round(wall, 2), "cpu": round(cpu, 2),
-        "cpu_ms_a_turn": round(1000 * cpu / max(driver._proposals, 1), 2), "rss_mb": held,
-    }  # fmt: skip
+        "state": str(state),
+        "turns": driver._proposals,
+        "seconds": round(wall, 2),
+        "cpu": round(cpu, 2),
+        "cpu_ms_a_turn": round(1000 * cpu / max(driver._proposals, 1), 2),
+        "rss_mb": held,
+    }
 
 
 def loop(seconds: float, turns: int) -> dict[str, Any]:
@@ -157,10 +161,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     found = {
-        "at": time.strftime("%Y-%m-%d", time.gmtime()), "at_once": AT_ONCE,
+        "at": time.strftime("%Y-%m-%d", time.gmtime()),
+        "at_once": AT_ONCE,
         "loops": [loop(seconds, given.turns) for seconds in given.answers],
         "memory": memory(given.episodes) if given.episodes else None,
-    }  # fmt: skip
+    }
     text = json.dumps(found, indent=1)
     print(text)  # noqa: T201
     if given.out:

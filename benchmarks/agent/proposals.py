@@ -39,7 +39,7 @@ TOP = 10
 
 def random_edits(seeds: Sequence[str], n: int, seed: int) -> list[str]:
     """The seeds, and n children of what is drawn from all that are there."""
-    from sciagent.chemistry.edits import EditLimits, mutate
+    from sciagent.chemistry.editing.edits import EditLimits, mutate
 
     rng, found = random.Random(seed), list(seeds)
     limits = EditLimits(elements=("H", "C", "N", "O", "F", "S", "Cl"), max_heavy_atoms=14)
@@ -56,10 +56,10 @@ def run(
     """start: how many of the seeds it begins with; default: all."""
     from ruamel.yaml import YAML
 
-    from sciagent.campaign.build import create_or_open
-    from sciagent.campaign.driver import Driver
-    from sciagent.campaign.load import parse_spec
-    from sciagent.store.ledger import Ledger
+    from sciagent.campaign.core.build import create_or_open
+    from sciagent.campaign.driving.driver import Driver
+    from sciagent.campaign.spec.load import parse_spec
+    from sciagent.store.database.ledger import Ledger
 
     seeds = [line.split(",")[0] for line in (CAMPAIGNS / "quickstart_seeds.csv").read_text().splitlines()[1:]]
     seeds = seeds[:start]
@@ -88,7 +88,7 @@ def measured(ledger: Any, n_seeds: int) -> dict[str, Any]:
     what had been spent by then, in core-seconds: on xTB and on all."""
     import sqlalchemy as sa
 
-    from sciagent.store import tables as t
+    from sciagent.store.database import tables as t
 
     p, cc, s, a, j, r, u = (
         table.c for table in (t.proposal, t.campaign_candidate, t.spend, t.attempt, t.job, t.rung, t.turn)
@@ -98,11 +98,13 @@ def measured(ledger: Any, n_seeds: int) -> dict[str, Any]:
         spent = connection.execute(
             sa.select(s.amount, r.position, j.candidate_id)
             .select_from(
-                t.spend.outerjoin(t.attempt, a.id == s.attempt_id).outerjoin(t.job, j.id == a.job_id)
+                t.spend.outerjoin(t.attempt, a.id == s.attempt_id)
+                .outerjoin(t.job, j.id == a.job_id)
                 .outerjoin(t.rung, r.id == s.rung_id)
             )
-            .where(s.resource == "core_seconds").order_by(s.id)
-        ).all()  # fmt: skip
+            .where(s.resource == "core_seconds")
+            .order_by(s.id)
+        ).all()
         scores = {id_: score for id_, score in connection.execute(sa.select(cc.candidate_id, cc.score))}
         terminal = connection.execute(sa.select(sa.func.max(r.position))).scalar()
         sampled = [one for one in connection.execute(sa.select(u.sampling)).scalars() if one and "seconds" in one]
@@ -117,10 +119,17 @@ def measured(ledger: Any, n_seeds: int) -> dict[str, Any]:
             curve.append([round(xtb, 3), round(total, 3), round(statistics.fmean(top), 5)])
     tokens, seconds = (sum(one[key] for one in sampled) for key in ("output_tokens", "seconds"))
     return {
-        "proposals": len(new), "valid": len(valid), "new": sum(one.status == "new" for one in new),
-        "xtb_runs": runs, "xtb_seconds": round(xtb, 2), "core_seconds": round(total, 2), "curve": curve,
-        "tokens": tokens, "model_seconds": round(seconds, 1), "answers": len(sampled),
-    }  # fmt: skip
+        "proposals": len(new),
+        "valid": len(valid),
+        "new": sum(one.status == "new" for one in new),
+        "xtb_runs": runs,
+        "xtb_seconds": round(xtb, 2),
+        "core_seconds": round(total, 2),
+        "curve": curve,
+        "tokens": tokens,
+        "model_seconds": round(seconds, 1),
+        "answers": len(sampled),
+    }
 
 
 def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -176,9 +185,13 @@ def draw(runs: Sequence[dict[str, Any]], path: Path) -> None:
         for name, colour in colours.items():
             for place, one in enumerate(one for one in runs if one["proposer"] == name):
                 axis.plot(
-                    [point[column] for point in one["curve"]], [point[2] for point in one["curve"]],
-                    color=colour, alpha=0.75, linewidth=1.2, label=None if place else name,
-                )  # fmt: skip
+                    [point[column] for point in one["curve"]],
+                    [point[2] for point in one["curve"]],
+                    color=colour,
+                    alpha=0.75,
+                    linewidth=1.2,
+                    label=None if place else name,
+                )
         axis.set_xlabel(f"core-seconds: {label}")
         axis.spines[["top", "right"]].set_visible(False)
     axes[1].set_xscale("log")
@@ -203,9 +216,12 @@ def main() -> None:
                 runs.append(run(name, seed, results=given.results, minutes=given.minutes, folder=Path(folder)))
             print({key: value for key, value in runs[-1].items() if key != "curve"}, flush=True)  # noqa: T201
             found = {
-                "at": time.strftime("%Y-%m-%d", time.gmtime()), "results": given.results, "minutes": given.minutes,
-                "summary": summary(runs), "runs": runs,
-            }  # fmt: skip
+                "at": time.strftime("%Y-%m-%d", time.gmtime()),
+                "results": given.results,
+                "minutes": given.minutes,
+                "summary": summary(runs),
+                "runs": runs,
+            }
             if given.out:  # after each run: what was measured stays, whatever comes
                 given.out.write_text(json.dumps(found) + "\n")
     if given.plot:

@@ -11,15 +11,15 @@ from typing import Any
 
 import psutil
 
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.load import parse_spec
-from sciagent.campaign.workbench import CampaignWorkbench
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.proposing.workbench import CampaignWorkbench
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.ports import ProposalIn
 from sciagent.errors import InvalidCandidateError
-from sciagent.store.campaigns import new_owner
-from sciagent.store.ledger import Ledger
-from sciagent.verification.host import HostResult, Limits, Request, Worker
+from sciagent.store.campaign_state.campaigns import new_owner
+from sciagent.store.database.ledger import Ledger
+from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 
 VERIFIER = "molecule.checks"
 LIMITS = Limits(wall_seconds=10, memory_mb=2000)

@@ -74,9 +74,11 @@ def _chunks(texts: Sequence[str]) -> list[Sequence[str]]:
 def _rates(n: int, wall: float, cpu: float) -> dict[str, float]:
     cpu = max(cpu, 0.01)  # the clock of other processes ticks so coarsely
     return {
-        "wall_seconds": round(wall, 3), "cpu_seconds": round(cpu, 3), "per_second": round(n / wall, 1),
+        "wall_seconds": round(wall, 3),
+        "cpu_seconds": round(cpu, 3),
+        "per_second": round(n / wall, 1),
         "per_cpu_second": round(n / cpu, 1),
-    }  # fmt: skip
+    }
 
 
 class PlainProcess:
@@ -215,13 +217,16 @@ def ratios(report: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 def run(texts: Sequence[str], batch: int, rounds: int, catalogues: tuple[str, ...]) -> dict[str, Any]:
     report: dict[str, Any] = {
-        "texts": len(texts), "broken": round(len(texts) * BROKEN), "at": time.strftime("%Y-%m-%d", time.gmtime()),
-        "python": ".".join(map(str, sys.version_info[:3])), "cores": len(os.sched_getaffinity(0)),
+        "texts": len(texts),
+        "broken": round(len(texts) * BROKEN),
+        "at": time.strftime("%Y-%m-%d", time.gmtime()),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "cores": len(os.sched_getaffinity(0)),
         "versions": {name: version(name) for name in ("rdkit", "sqlalchemy", "pydantic")},
         "load_average_before": [round(x, 1) for x in os.getloadavg()],
         "one_process": cold(texts, batch, catalogues),
         "two_processes": two_processes(texts, batch, rounds),
-    }  # fmt: skip
+    }
     report["ratios"] = ratios(report)
     report["targets"] = TARGETS
     report["met_per_core"] = {name: report["ratios"]["cpu"][name] >= target for name, target in TARGETS.items()}

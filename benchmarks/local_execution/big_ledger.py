@@ -14,7 +14,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from sciagent.store.ledger import Ledger
+from sciagent.store.database.ledger import Ledger
 
 NAME = "crowd"
 KEY = "lower(hex(randomblob(32)))"

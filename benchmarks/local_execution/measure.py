@@ -19,11 +19,11 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
-from sciagent.campaign.build import Built, create_or_open
-from sciagent.campaign.driver import Driver
-from sciagent.campaign.load import parse_spec
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 
 WORKERS = 2
 HERE = Path(__file__).resolve().parent
@@ -64,14 +64,24 @@ def alcohols(n: int) -> list[str]:
 
 
 def open_campaign(
-    ledger: Ledger, name: str, folder: Path, *, verifier: str, molecules: Sequence[str], objective: str = "heavy_atoms",
+    ledger: Ledger,
+    name: str,
+    folder: Path,
+    *,
+    verifier: str,
+    molecules: Sequence[str],
+    objective: str = "heavy_atoms",
     settings: str = "",
-) -> Built:  # fmt: skip
+) -> Built:
     (folder / f"{name}.csv").write_text("\n".join(["smiles", *(molecules or ["C"])]) + "\n", encoding="utf-8")
     text = CAMPAIGN.format(
-        name=name, objective=objective, verifier=verifier, batch=max(len(molecules), 1), workers=WORKERS,
+        name=name,
+        objective=objective,
+        verifier=verifier,
+        batch=max(len(molecules), 1),
+        workers=WORKERS,
         settings=f", settings: {settings}" if settings else "",
-    )  # fmt: skip
+    )
     return create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark")[0]
 
 

@@ -17,7 +17,7 @@ def measure(folder: Path, jobs: int, repeats: int, gfn2: int, big: Path | None, 
     from big_ledger import NAME, join
     from measure import alcohols, median, open_campaign, prioritise, run
 
-    from sciagent.store.ledger import Ledger
+    from sciagent.store.database.ledger import Ledger
 
     found: dict[str, Any] = {"machine": machine(), "jobs": jobs, "repeats": repeats, "alone": alone}
     ledgers = {"fresh": Ledger(str(folder / "fresh.db"))} | ({"crowded": Ledger(str(big))} if big else {})
@@ -47,24 +47,36 @@ def measure(folder: Path, jobs: int, repeats: int, gfn2: int, big: Path | None, 
     }
     if big:
         built = open_campaign(
-            ledgers["crowded"], f"{NAME}-{os.getpid()}", folder, verifier="noop.rdkit", molecules=molecules,
+            ledgers["crowded"],
+            f"{NAME}-{os.getpid()}",
+            folder,
+            verifier="noop.rdkit",
+            molecules=molecules,
             settings=f"{{salt: {os.getpid() * 1000 + 998}}}",
-        )  # fmt: skip
+        )
         join(big, built.row.id)
         found["in_a_crowded_campaign"] = run(built, alone)
         sys.stderr.write(f"{json.dumps(found['in_a_crowded_campaign'])}\n")
     for where, ledger in ledgers.items() if gfn2 else ():
         built = open_campaign(
-            ledger, f"gfn2-{os.getpid()}", folder, verifier="xtb.singlepoint", molecules=alcohols(gfn2),
+            ledger,
+            f"gfn2-{os.getpid()}",
+            folder,
+            verifier="xtb.singlepoint",
+            molecules=alcohols(gfn2),
             objective="homo_lumo_gap, unit: eV",
             settings=f"{{geometry: {{conformers: 1}}, max_atoms: {400 + os.getpid() % 500}}}",
-        )  # fmt: skip
+        )
         found[f"gfn2.{where}"] = run(built, alone)
         sys.stderr.write(f"{json.dumps(found[f'gfn2.{where}'])}\n")
     built = open_campaign(
-        ledgers["fresh"], f"profile-{os.getpid()}", folder, verifier="noop.rdkit", molecules=molecules,
+        ledgers["fresh"],
+        f"profile-{os.getpid()}",
+        folder,
+        verifier="noop.rdkit",
+        molecules=molecules,
         settings=f"{{salt: {os.getpid() * 1000 + 999}}}",
-    )  # fmt: skip
+    )
     found["profiled"] = run(built, alone, folder / "profile.txt")
     found["profile"] = (folder / "profile.txt").read_text(encoding="utf-8").splitlines()[:40]
     return found

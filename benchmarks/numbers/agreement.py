@@ -24,11 +24,18 @@ def agreement(computed: Sequence[float], measured: Sequence[float]) -> dict[str,
     line = linregress(x, y)
     residual = (y - line.slope * x - line.intercept).std(ddof=2)
     found = {
-        "n": len(x), "mean_absolute": abs(error).mean(), "mean_signed": error.mean(),
-        "root_mean_square": (error**2).mean() ** 0.5, "median_absolute": np.median(abs(error)),
-        "largest": abs(error).max(), "pearson": line.rvalue, "spearman": spearmanr(x, y).statistic,
-        "slope": line.slope, "intercept": line.intercept, "residual": residual,
-    }  # fmt: skip
+        "n": len(x),
+        "mean_absolute": abs(error).mean(),
+        "mean_signed": error.mean(),
+        "root_mean_square": (error**2).mean() ** 0.5,
+        "median_absolute": np.median(abs(error)),
+        "largest": abs(error).max(),
+        "pearson": line.rvalue,
+        "spearman": spearmanr(x, y).statistic,
+        "slope": line.slope,
+        "intercept": line.intercept,
+        "residual": residual,
+    }
     return {key: int(value) if key == "n" else round(float(value), 3) for key, value in found.items()}
 
 

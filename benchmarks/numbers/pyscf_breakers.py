@@ -43,11 +43,16 @@ CASES: list[tuple[str, str, int | None, Any, str, str, str | None]] = [
     ("titanium dioxide", "O=[Ti]=O", 1, PyscfScf(SCF), "a transition metal", "ok", None),
     ("hydrogen chloride anion", "Cl", None, PyscfIpEa(ADIABATIC), "falls apart", "unstable", "anion_dissociated"),
     (
-        "3-aminopropylidene malononitrile", "NCCC=C(C#N)C#N", None, PyscfTda(LOCAL),
-        "from the amine to the nitriles, far too low", "unstable", "charge_transfer",
+        "3-aminopropylidene malononitrile",
+        "NCCC=C(C#N)C#N",
+        None,
+        PyscfTda(LOCAL),
+        "from the amine to the nitriles, far too low",
+        "unstable",
+        "charge_transfer",
     ),
     ("ozone's excitation", "[O-][O+]=O", None, PyscfTda(SCF), "no ground state", "unstable", "near_degenerate"),
-]  # fmt: skip
+]
 
 
 def main() -> int:
@@ -57,15 +62,25 @@ def main() -> int:
         said = (str(found.outcome), str(found.reason) if found.reason else None)
         rows.append(
             {
-                "name": name, "smiles": smiles, "verifier": verifier.name, "level": verifier.settings.level.label,
-                "naive": naive, "expected": [outcome, reason], "found": list(said), "right": said == (outcome, reason),
-                "detail": found.detail, "electrons": found.diagnostics.get("electrons"), "core_seconds": seconds,
+                "name": name,
+                "smiles": smiles,
+                "verifier": verifier.name,
+                "level": verifier.settings.level.label,
+                "naive": naive,
+                "expected": [outcome, reason],
+                "found": list(said),
+                "right": said == (outcome, reason),
+                "detail": found.detail,
+                "electrons": found.diagnostics.get("electrons"),
+                "core_seconds": seconds,
             }
-        )  # fmt: skip
+        )
         keep(
-            "pyscf_breakers.json", "python benchmarks/numbers/pyscf_breakers.py",
-            {"right": sum(r["right"] for r in rows), "of": len(rows), "rows": rows}, ("pyscf", "rdkit", "tblite"),
-        )  # fmt: skip
+            "pyscf_breakers.json",
+            "python benchmarks/numbers/pyscf_breakers.py",
+            {"right": sum(r["right"] for r in rows), "of": len(rows), "rows": rows},
+            ("pyscf", "rdkit", "tblite"),
+        )
     return 0 if all(r["right"] for r in rows) else 1
 
 

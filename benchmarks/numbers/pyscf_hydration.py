@@ -21,10 +21,12 @@ def main() -> None:
         found, seconds = finding(verifier, row["smiles"])
         rows.append(
             {
-                "name": row["name"], "experiment": float(row["value"]),
-                "SMD": round(found["solvation_free_energy"] * KCAL, 2), "core_seconds": seconds,
+                "name": row["name"],
+                "experiment": float(row["value"]),
+                "SMD": round(found["solvation_free_energy"] * KCAL, 2),
+                "core_seconds": seconds,
             }
-        )  # fmt: skip
+        )
         done = {"unit": "kcal/mol", "level": verifier.settings.level.label, "rows": rows}
         if len(rows) > 2:
             done["summary"] = agreement([r["SMD"] for r in rows], [r["experiment"] for r in rows])

@@ -22,11 +22,15 @@ from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa
 ADIABATIC = ("water", "ammonia", "methanol", "formaldehyde", "ethylene")
 VERTICAL = ("acetonitrile", "furan", "thiophene", "pyridine", "benzene", "maleic anhydride", "p-benzoquinone")
 SMALL = [
-    ("dioxygen", "O=O", 3, "ip", 12.070), ("dioxygen", "O=O", 3, "ea", 0.448),
+    ("dioxygen", "O=O", 3, "ip", 12.070),
+    ("dioxygen", "O=O", 3, "ea", 0.448),
     ("sulfur dioxide", "O=S=O", 1, "ea", 1.107),
-    ("nitrogen dioxide", "[O]N=O", 2, "ea", 2.273), ("hydroxyl", "[OH]", 2, "ip", 13.017),
-    ("hydroxyl", "[OH]", 2, "ea", 1.828), ("mercapto", "[SH]", 2, "ea", 2.317), ("cyano", "[C]#N", 2, "ea", 3.862),
-]  # fmt: skip
+    ("nitrogen dioxide", "[O]N=O", 2, "ea", 2.273),
+    ("hydroxyl", "[OH]", 2, "ip", 13.017),
+    ("hydroxyl", "[OH]", 2, "ea", 1.828),
+    ("mercapto", "[SH]", 2, "ea", 2.317),
+    ("cyano", "[C]#N", 2, "ea", 3.862),
+]
 
 COMPARISON = {
     "adiabatic": "computed and measured adiabatic",

@@ -46,9 +46,11 @@ def main() -> None:
             row[way]["core_seconds"] = round(time.process_time() - began, 1)
         rows.append(row)
         keep(
-            "pyscf_relax.json", "python benchmarks/numbers/pyscf_relax.py",
-            {"level": "PBE/def2-SVP, grid 2", "fmax": "0.02 eV/angstrom", "rows": rows}, ("pyscf", "rdkit", "tblite"),
-        )  # fmt: skip
+            "pyscf_relax.json",
+            "python benchmarks/numbers/pyscf_relax.py",
+            {"level": "PBE/def2-SVP, grid 2", "fmax": "0.02 eV/angstrom", "rows": rows},
+            ("pyscf", "rdkit", "tblite"),
+        )
 
 
 if __name__ == "__main__":

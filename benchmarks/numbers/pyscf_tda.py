@@ -14,11 +14,14 @@ from sciagent_verifiers.high_fidelity.pyscf_tda import PyscfTda
 
 # name, SMILES, S1 (eV), oscillator strength
 BEST = [
-    ("thioformaldehyde", "C=S", 2.207, 0.0), ("formaldehyde", "C=O", 3.966, 0.0),
+    ("thioformaldehyde", "C=S", 2.207, 0.0),
+    ("formaldehyde", "C=O", 3.966, 0.0),
     ("s-tetrazine", "c1nncnn1", 2.462, 0.006),
-    ("butadiene", "C=CC=C", 6.222, 0.664), ("streptocyanine-1", "NC=[NH2+]", 7.115, 0.347),
-    ("streptocyanine-3", "N/C=C/C=[NH2+]", 4.795, 0.755), ("pyrazine", "c1cnccn1", 4.144, 0.006),
-]  # fmt: skip
+    ("butadiene", "C=CC=C", 6.222, 0.664),
+    ("streptocyanine-1", "NC=[NH2+]", 7.115, 0.347),
+    ("streptocyanine-3", "N/C=C/C=[NH2+]", 4.795, 0.755),
+    ("pyrazine", "c1cnccn1", 4.144, 0.006),
+]
 SETTINGS = {"functional": "CAM-B3LYP", "basis": "def2-SVPD", "grid": 1, "states": 2, "spin_check": "off"}
 
 
@@ -30,10 +33,12 @@ def main() -> None:
             verifier = PyscfTda(SETTINGS | {"full": full})
             found, seconds = finding(verifier, smiles)
             row[method] = {
-                "s1": found.get("s1_energy"), "f": found.get("s1_oscillator_strength"),
+                "s1": found.get("s1_energy"),
+                "f": found.get("s1_oscillator_strength"),
                 "nm": found.get("s1_wavelength"),
-                "reason": found.get("reason"), "core_seconds": seconds,
-            }  # fmt: skip
+                "reason": found.get("reason"),
+                "core_seconds": seconds,
+            }
         rows.append(row)
         done = {"unit": "eV", "level": "CAM-B3LYP/def2-SVPD//GFN2-xTB", "rows": rows}
         if len(rows) > 2:

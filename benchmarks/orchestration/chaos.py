@@ -33,10 +33,10 @@ import psutil
 import sqlalchemy as sa
 
 from sciagent.domain.states import AttemptState, JobState
-from sciagent.store import campaigns
-from sciagent.store import tables as t
-from sciagent.store.engine import AWAY
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
+from sciagent.store.database.engine import AWAY
+from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import molecules, written
 from tests.support.plugins import MISBEHAVING, forget_registry, install
 from tests.support.servers.postgres import own_postgres
@@ -65,9 +65,14 @@ class Member:
         if now >= self.back_at:
             with (self.folder / f"{self.name}.log").open("ab") as log:
                 self.process = subprocess.Popen(
-                    self.command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=log,
-                    stderr=log, start_new_session=True,
-                )  # fmt: skip
+                    self.command,
+                    cwd=self.folder,
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
 
     def kill(self) -> None:
         """The process and all of its group, as a power cut would."""
@@ -103,8 +108,11 @@ class Monkey:
     def act(self) -> str:
         """What it did, in words."""
         acts: list[tuple[int, Callable[[], str]]] = [
-            (4, self._worker), (3, self._stall), (2, self._slot), (2, self._dispatcher)
-        ]  # fmt: skip
+            (4, self._worker),
+            (3, self._stall),
+            (2, self._slot),
+            (2, self._dispatcher),
+        ]
         if self.database is not None:
             acts.append((1, lambda: self._server("database", self.database)))
         if self.broker is not None:
@@ -146,7 +154,7 @@ class Monkey:
             return ""
         try:
             below = psutil.Process(one.process.pid).children(recursive=True)
-            zygotes = [p for p in below if "sciagent.verification.zygote" in " ".join(p.cmdline())]
+            zygotes = [p for p in below if "sciagent.verification.sandbox.zygote" in " ".join(p.cmdline())]
             if not zygotes:
                 return ""
             self.chance.choice(zygotes).kill()
@@ -204,9 +212,19 @@ def left(mark: str) -> list[str]:
 
 
 def run(
-    n: int, database: str, broker: str, folder: Path, *, lease: float, every: float, n_workers: int, seed: int,
-    minutes: float, say: Callable[[str], None], after: float = 10.0,
-) -> dict[str, Any]:  # fmt: skip
+    n: int,
+    database: str,
+    broker: str,
+    folder: Path,
+    *,
+    lease: float,
+    every: float,
+    n_workers: int,
+    seed: int,
+    minutes: float,
+    say: Callable[[str], None],
+    after: float = 10.0,
+) -> dict[str, Any]:
     """The counts at the end. after: seconds until the monkey begins. Raises SystemExit if anything was lost, done
     twice, or left."""
     mark = uuid.uuid4().hex
@@ -226,9 +244,13 @@ def run(
             _upgrade(url)
         queue = _broker(broker, stack)
         environment = dict(
-            os.environ, PYTHONPATH=here, OMP_NUM_THREADS="1", SCIAGENT_LEDGER=url,
-            SCIAGENT_ARTIFACTS=str(folder / "artifacts"), SCIAGENT_LEASE_SECONDS=str(lease),
-        ) | {MARK: mark}  # fmt: skip
+            os.environ,
+            PYTHONPATH=here,
+            OMP_NUM_THREADS="1",
+            SCIAGENT_LEDGER=url,
+            SCIAGENT_ARTIFACTS=str(folder / "artifacts"),
+            SCIAGENT_LEASE_SECONDS=str(lease),
+        ) | {MARK: mark}
         executor = "ledger"
         if queue is not None:
             environment["SCIAGENT_BROKER"], executor = queue.url, "celery"
@@ -239,10 +261,14 @@ def run(
             campaigns.host(connection, built.row.id, True)
         me = [sys.executable, "-m", "sciagent"]
         workers = [
-            Member(f"worker-{i}", [*me, "worker", "--slots", "2", *_told(executor), "--scratch", str(folder / f"s{i}")],
-                   folder, environment)
+            Member(
+                f"worker-{i}",
+                [*me, "worker", "--slots", "2", *_told(executor), "--scratch", str(folder / f"s{i}")],
+                folder,
+                environment,
+            )
             for i in range(n_workers)
-        ]  # fmt: skip
+        ]
         dispatcher = Member("dispatcher", [*me, "dispatcher", "--executor", executor], folder, environment)
         members = [dispatcher, *workers]
         for one in members:
@@ -272,9 +298,15 @@ def run(
             time.sleep(0.2)
         found = counted(ledger)
     found |= {
-        "seconds": round(took, 1), "did": dict(monkey.did), "left": still, "ledger": database, "broker": broker,
-        "lease_seconds": lease, "seed": seed, "workers": n_workers,
-    }  # fmt: skip
+        "seconds": round(took, 1),
+        "did": dict(monkey.did),
+        "left": still,
+        "ledger": database,
+        "broker": broker,
+        "lease_seconds": lease,
+        "seed": seed,
+        "workers": n_workers,
+    }
     check(found, n)
     return found
 
@@ -284,7 +316,7 @@ def _told(executor: str) -> list[str]:
 
 
 def _upgrade(url: str) -> None:
-    from sciagent.store import engine, migrate
+    from sciagent.store.database import engine, migrate
 
     made = engine.connect(engine.ledger_url(url))
     migrate.upgrade(made)
@@ -337,12 +369,17 @@ def counted(ledger: Ledger) -> dict[str, Any]:
         places = sa.select(t.campaign_candidate.c.standing, sa.func.count()).group_by(t.campaign_candidate.c.standing)
         standings = dict(connection.execute(places).all())
     return {
-        "jobs": jobs, "evidence": rows, "different": different, "attempts": attempts,
-        "refused": attempts.get(AttemptState.STALE, 0), "lost": attempts.get(AttemptState.LOST, 0),
+        "jobs": jobs,
+        "evidence": rows,
+        "different": different,
+        "attempts": attempts,
+        "refused": attempts.get(AttemptState.STALE, 0),
+        "lost": attempts.get(AttemptState.LOST, 0),
         "booked_core_seconds": round(booked, 3),
         "cost_of_attempts": round(sum(c.get("core_seconds", 0) for c in costs), 3),
-        "reservations_held": kept, "standings": standings,
-    }  # fmt: skip
+        "reservations_held": kept,
+        "standings": standings,
+    }
 
 
 def check(found: dict[str, Any], n: int) -> None:
@@ -381,10 +418,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = given.keep or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
         found = run(
-            given.jobs, given.ledger, given.broker, folder, lease=given.lease, every=given.every,
-            n_workers=given.workers, seed=given.seed, minutes=given.minutes,
+            given.jobs,
+            given.ledger,
+            given.broker,
+            folder,
+            lease=given.lease,
+            every=given.every,
+            n_workers=given.workers,
+            seed=given.seed,
+            minutes=given.minutes,
             say=lambda text: print(text, file=sys.stderr, flush=True),  # noqa: T201
-        )  # fmt: skip
+        )
     text = json.dumps(found, indent=1)
     print(text)  # noqa: T201
     if given.out:

@@ -30,9 +30,13 @@ def celery_app() -> Any:
     url = f"redis://127.0.0.1:{PORT}/0"
     app = Celery("peers", broker=url, backend=f"redis://127.0.0.1:{PORT}/1")
     app.conf.update(
-        task_serializer="json", accept_content=["json"], result_serializer="json", worker_prefetch_multiplier=1,
-        task_acks_late=False, worker_hijack_root_logger=False,
-    )  # fmt: skip
+        task_serializer="json",
+        accept_content=["json"],
+        result_serializer="json",
+        worker_prefetch_multiplier=1,
+        task_acks_late=False,
+        worker_hijack_root_logger=False,
+    )
     app.task(name="peers.noop")(noop)
     return app
 

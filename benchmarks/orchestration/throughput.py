@@ -36,16 +36,18 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from sciagent.campaign.build import Built, create_or_open
-from sciagent.campaign.driver import Driver
-from sciagent.campaign.load import parse_spec
-from sciagent.campaign.offering import request_for_workers
+from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.driving.remote_jobs import request_for_workers
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.execution.executors import Executor, executor_of
-from sciagent.store import campaigns, candidates, jobs, offers
-from sciagent.store import tables as t
-from sciagent.store.jobs import NewJob, Offer
-from sciagent.store.ledger import Ledger
-from sciagent.store.offers import Out
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import jobs, offers
+from sciagent.store.job_queue.jobs import NewJob, Offer
+from sciagent.store.job_queue.offers import Out
+from sciagent.store.results import candidates
 from tests.support.elsewhere import molecules, until, written
 from tests.support.plugins import MISBEHAVING, forget_registry, install
 from tests.support.servers.postgres import own_postgres
@@ -76,7 +78,7 @@ class Environment:
             import psycopg
             from sqlalchemy.engine import make_url
 
-            from sciagent.store import engine, migrate
+            from sciagent.store.database import engine, migrate
 
             plain = make_url(self.postgres.url).set(drivername="postgresql")
             with psycopg.connect(plain.render_as_string(False), autocommit=True) as admin:
@@ -93,8 +95,18 @@ def worker(ledger: Ledger, folder: Path, executor: str) -> Iterator[None]:
     """One worker of two slots."""
     env = dict(os.environ, OMP_NUM_THREADS="1", SCIAGENT_LEDGER=ledger.url.render_as_string(False))
     env["SCIAGENT_ARTIFACTS"] = str(ledger.artifacts.root)
-    command = [sys.executable, "-m", "sciagent", "worker", "--slots", "2", "--executor", executor,
-               "--scratch", str(folder / "worker-scratch")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "sciagent",
+        "worker",
+        "--slots",
+        "2",
+        "--executor",
+        executor,
+        "--scratch",
+        str(folder / "worker-scratch"),
+    ]
     with (folder / "worker.log").open("ab") as log:
         process = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log, start_new_session=True)
     try:
@@ -155,8 +167,7 @@ def ours(env: Environment, kind: str, executor: str, n: int, singles: int, rows:
     folder = env.folder / name
     (folder / "warm").mkdir(parents=True)
     first = written(ledger, folder / "warm", molecules(40), settings=NOOP, name="warm")
-    second = written(ledger, folder, molecules(n), settings="{declared: 0.001, hang_at: nowhere}", name="noop",
-                     batch=n)  # fmt: skip
+    second = written(ledger, folder, molecules(n), settings="{declared: 0.001, hang_at: nowhere}", name="noop", batch=n)
     with worker(ledger, folder, executor):
         until(lambda: _alive(ledger), 60)
         all_at_once(first, _executor(executor, ledger))
@@ -220,9 +231,12 @@ def busy(env: Environment, kind: str, executor: str) -> dict[str, Any]:
     groups = {(row.owner, row.started_at, row.ended_at) for row in rows}  # who share a process have these in common
     held = sum((ended_at - started_at).total_seconds() for _, started_at, ended_at in groups)
     return {
-        "jobs": len(rows), "seconds": round(took, 1), "seconds_a_job": round(worked / len(rows), 3),
-        "busy": round(worked / (2 * took), 3), "held": round(held / (2 * took), 3),
-    }  # fmt: skip
+        "jobs": len(rows),
+        "seconds": round(took, 1),
+        "seconds_a_job": round(worked / len(rows), 3),
+        "busy": round(worked / (2 * took), 3),
+        "held": round(held / (2 * took), 3),
+    }
 
 
 def _executor(name: str, ledger: Ledger) -> Executor:
@@ -243,10 +257,11 @@ def fill(ledger: Ledger, rows: int) -> None:
         attempt = connection.execute(sa.select(t.attempt).where(t.attempt.c.job_id == last["id"])).mappings().first()
         base = 1_000_000
         series = (
-            f"generate_series({base}, {base + rows - 1}) AS s(n)" if connection.dialect.name == "postgresql" else
-            f"(WITH RECURSIVE s(n) AS (SELECT {base} UNION ALL SELECT n + 1 FROM s WHERE n < {base + rows - 1}) "
+            f"generate_series({base}, {base + rows - 1}) AS s(n)"
+            if connection.dialect.name == "postgresql"
+            else f"(WITH RECURSIVE s(n) AS (SELECT {base} UNION ALL SELECT n + 1 FROM s WHERE n < {base + rows - 1}) "
             "SELECT n FROM s) AS s"
-        )  # fmt: skip
+        )
         names = [c.name for c in t.job.columns if c.name not in ("id", "replicate")]
         connection.exec_driver_sql(
             f"INSERT INTO job (replicate, {', '.join(names)}) SELECT s.n, {', '.join('j.' + one for one in names)} "
@@ -263,12 +278,14 @@ def fill(ledger: Ledger, rows: int) -> None:
 
 def summary(seconds: float, n: int, trips: Sequence[float]) -> dict[str, Any]:
     return {
-        "jobs": n, "seconds": round(seconds, 3), "ms_per_job": round(1000 * seconds / n, 3),
+        "jobs": n,
+        "seconds": round(seconds, 3),
+        "ms_per_job": round(1000 * seconds / n, 3),
         "round_trip_ms": {
             "p50": round(1000 * statistics.median(trips), 2),
             "p95": round(1000 * float(np.quantile(np.array(trips), 0.95)), 2),
         },
-    }  # fmt: skip
+    }
 
 
 def peer(what: str, python: str, port: int, n: int, singles: int) -> dict[str, Any]:
@@ -303,9 +320,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
     found: dict[str, Any] = {
-        "at": time.strftime("%Y-%m-%d", time.gmtime()), "load_average": [round(x, 1) for x in os.getloadavg()],
-        "peers": {}, "ours": {}, "growth": {},
-    }  # fmt: skip
+        "at": time.strftime("%Y-%m-%d", time.gmtime()),
+        "load_average": [round(x, 1) for x in os.getloadavg()],
+        "peers": {},
+        "ours": {},
+        "growth": {},
+    }
 
     def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201

@@ -104,9 +104,7 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     case = source(seed)
     truth = case.truth
     k = truth.costs.shape[1]
-    buyer = Priced(
-        Aims.one(k, case.threshold, case.sign), case.similarity, seed, budget * truth.exhaustive
-    )  # fmt: skip
+    buyer = Priced(Aims.one(k, case.threshold, case.sign), case.similarity, seed, budget * truth.exhaustive)
     watched = Watched(buyer)
     run = simulate(truth, watched, budget, enough=2.0)
     bought = {i for i, j in zip(run.of, run.rung, strict=True) if j == k - 1}
@@ -126,14 +124,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     seeds = parser.parse_args().seeds
     result: dict[str, Any] = {
-        "command": f"python -m benchmarks.scheduling.calibration --seeds {seeds}", "at_random": {}, "campaigns": {},
-    }  # fmt: skip
+        "command": f"python -m benchmarks.scheduling.calibration --seeds {seeds}",
+        "at_random": {},
+        "campaigns": {},
+    }
     for name, source in cases().items():
         found = {n: [one for seed in range(seeds) if (one := covered_at_random(source, seed, n))] for n in ANSWERS}
         result["at_random"][name] = {
             n: {kind: round(sum(one[i] for one in many) / len(many), 3) for i, kind in enumerate(("all", "best"))}
-            for n, many in found.items() if many
-        }  # fmt: skip
+            for n, many in found.items()
+            if many
+        }
         shown = (f"{r['all']:.3f} {r['best']:.3f}" for r in result["at_random"][name].values())
         print(f"{name:18} at random:", *shown, flush=True)  # noqa: T201
     for name, source in cases().items():
@@ -141,9 +142,7 @@ def main() -> None:
         for budget in BUDGETS:
             many = [covered(source, seed, budget) for seed in range(seeds)]
             verified, others, spent = (sum(x) / len(many) for x in zip(*many, strict=True))
-            rows[f"{budget:g}"] = {
-                "verified": round(verified, 3), "others": round(others, 3), "spent": round(spent, 4),
-            }  # fmt: skip
+            rows[f"{budget:g}"] = {"verified": round(verified, 3), "others": round(others, 3), "spent": round(spent, 4)}
         result["campaigns"][name] = rows
         shown = (f"{r['verified']:.3f} {r['others']:.3f} ({r['spent']:.3f})" for r in rows.values())
         print(f"{name:18}", *shown, flush=True)  # noqa: T201

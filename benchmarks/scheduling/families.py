@@ -66,8 +66,10 @@ def main() -> None:
     result = json.loads(RESULT.read_text()) if options.only and RESULT.exists() else {"cases": {}}
     result |= {
         "command": f"python -m benchmarks.scheduling.families --seeds {options.seeds} --others {options.others}",
-        "candidates": SIZE, "top": TOP, "stream": STREAMED,
-    }  # fmt: skip
+        "candidates": SIZE,
+        "top": TOP,
+        "stream": STREAMED,
+    }
     for name in options.only.split(",") if options.only else [*FAMILIES, "drift:stream"]:
         family, _, streamed = name.partition(":")
         found = case(family, schedulers, options.seeds, options.workers, STREAMED if streamed else 0)

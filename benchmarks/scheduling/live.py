@@ -22,14 +22,21 @@ from typing import Any
 
 HERE = Path(__file__).parent
 TABLE, RESULT = HERE / "live.csv.gz", HERE / "live.json"
-COLUMNS = (
-    "smiles", "xtb_gap_eV", "xtb_dipole_D", "dft_gap_eV", "dft_dipole_D", "xtb_core_seconds", "dft_core_seconds",
-)  # fmt: skip
+COLUMNS = ("smiles", "xtb_gap_eV", "xtb_dipole_D", "dft_gap_eV", "dft_dipole_D", "xtb_core_seconds", "dft_core_seconds")
 GATES = {"gap_eV": (1.3, 2.8), "dipole_D": (None, 3.0)}
 OBJECTIVES = {"gap_eV": (4.0, 4.6), "dipole_D": (None, 2.5)}
 SCHEDULERS = (
-    "priced", "thresholds", "halving", "best_rung", "greedy", "one_step", "ei_per_cost", "mfkg", "random", "exhaustive",
-)  # fmt: skip
+    "priced",
+    "thresholds",
+    "halving",
+    "best_rung",
+    "greedy",
+    "one_step",
+    "ei_per_cost",
+    "mfkg",
+    "random",
+    "exhaustive",
+)
 BUDGETS = (0.1, 0.2, 0.4)
 DRAWN = 160  # molecules of a seed, for the spread over seeds to tell how much hangs on which molecules there are
 
@@ -38,9 +45,10 @@ def table(ledger: Path) -> None:
     """Written from the ledger of the run."""
     import sqlalchemy as sa
 
-    from sciagent.store import campaigns, evidence, standings
-    from sciagent.store import tables as t
-    from sciagent.store.ledger import Ledger
+    from sciagent.store.campaign_state import campaigns, standings
+    from sciagent.store.database import tables as t
+    from sciagent.store.database.ledger import Ledger
+    from sciagent.store.results import evidence
 
     rows: list[list[Any]] = []
     with Ledger(f"sqlite:///{ledger}").read() as connection:
@@ -94,9 +102,13 @@ def case(path: Path = TABLE) -> Any:
     gap = Aim((0, 2), *OBJECTIVES["gap_eV"], hint=Hint(0, 2, 1.0, 4.3 - 2.05, 0.5))
     dipole = Aim((1, 3), -np.inf, OBJECTIVES["dipole_D"][1], hint=Hint(1, 3, 1.0, -0.5, 0.75))
     return Case(
-        Truth(np.column_stack(margins), costs, hit), 0.0, 1, of_identifiers([r["smiles"] for r in rows]),
-        Truth(scores, costs, hit, (0, 0, 1, 1)), Aims((gap, dipole)),
-    )  # fmt: skip
+        Truth(np.column_stack(margins), costs, hit),
+        0.0,
+        1,
+        of_identifiers([r["smiles"] for r in rows]),
+        Truth(scores, costs, hit, (0, 0, 1, 1)),
+        Aims((gap, dipole)),
+    )
 
 
 def _margin(column: Any, rung: str, windows: dict[str, tuple[float | None, float]]) -> Any:
@@ -150,10 +162,13 @@ def replay(seeds: int, workers: int) -> None:
     }
     result = {
         "command": f"python -m benchmarks.scheduling.live replay --seeds {seeds}",
-        "molecules": n, "hits": int(whole.truth.hit.sum()),
-        "dft_core_seconds": round(whole.truth.exhaustive, 1), "drawn": DRAWN,
-        "hits_per_core_hour": schedulers, "priced_ahead_of": ahead,
-    }  # fmt: skip
+        "molecules": n,
+        "hits": int(whole.truth.hit.sum()),
+        "dft_core_seconds": round(whole.truth.exhaustive, 1),
+        "drawn": DRAWN,
+        "hits_per_core_hour": schedulers,
+        "priced_ahead_of": ahead,
+    }
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     for name, one in schedulers.items():
         behind = [] if name == "priced" else ["  priced ahead by", *(_shown(v) for v in ahead[name].values())]

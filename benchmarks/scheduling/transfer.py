@@ -30,13 +30,14 @@ class Taught:
     def choose(self, board: Any, left: float) -> Any:
         import numpy as np
 
-        from sciagent.scheduling.board import Board, Purchase
+        from sciagent.scheduling.candidate_pool import Board, Purchase
 
         m, k = self.told.shape
         both = Board(
-            np.vstack([self.told, board.scores]), np.vstack([np.zeros((m, k), bool), board.closed]),
+            np.vstack([self.told, board.scores]),
+            np.vstack([np.zeros((m, k), bool), board.closed]),
             np.vstack([np.zeros((m, k)), board.costs]),
-        )  # fmt: skip
+        )
         both.out[:] = np.concatenate([np.ones(m, dtype=bool), board.out])
         both.tried, both.failed = board.tried, board.failed
         return [Purchase(one.of - m, one.rung, one.index) for one in self.buyer.choose(both, left)]

@@ -40,13 +40,13 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
 from benchmarks.scheduling_scale.invented import WRITTEN, Answering, fill, invented, opened  # noqa: E402
-from sciagent.campaign import driver as driving  # noqa: E402
-from sciagent.campaign.auditing import Auditing  # noqa: E402
-from sciagent.campaign.build import Built  # noqa: E402
-from sciagent.campaign.driver import Driver  # noqa: E402
-from sciagent.campaign.market import Market  # noqa: E402
-from sciagent.campaign.pricing import Pricing  # noqa: E402
-from sciagent.store.ledger import Ledger  # noqa: E402
+from sciagent.campaign.core.build import Built  # noqa: E402
+from sciagent.campaign.driving import driver as driving  # noqa: E402
+from sciagent.campaign.driving.driver import Driver  # noqa: E402
+from sciagent.campaign.pricing.auditing import Auditing  # noqa: E402
+from sciagent.campaign.pricing.ledger_pool import Market  # noqa: E402
+from sciagent.campaign.pricing.pricing import Pricing  # noqa: E402
+from sciagent.store.database.ledger import Ledger  # noqa: E402
 
 TARGET = 1000.0  # decisions a second
 KNOWN = 0.9  # of the candidates the cheapest rung has answered for
@@ -152,9 +152,14 @@ def measure(built: Built, decisions: int, profile: Path | None = None) -> dict[s
     total = _between(stamps[0], stamps[-1])
     phases = {a[0]: _between(a, b) for a, b in pairwise(stamps)} if pricing else {}
     return {
-        **total, "state": str(state), "cycles": cycles, "phases": phases, "arrival": _rounded(arrival),
-        "searches_for_hyper_parameters": pricing.priced.fits if pricing else 0, "looks": watch.times["law"],
-    }  # fmt: skip
+        **total,
+        "state": str(state),
+        "cycles": cycles,
+        "phases": phases,
+        "arrival": _rounded(arrival),
+        "searches_for_hyper_parameters": pricing.priced.fits if pricing else 0,
+        "looks": watch.times["law"],
+    }
 
 
 def _between(one: Any, other: Any) -> dict[str, Any]:
@@ -232,18 +237,24 @@ def plain(template: Path, filled: Path, known: int, at_once: int) -> dict[str, A
             db.execute("COMMIT")
         taken = {"wall": time.perf_counter() - began[0], "cpu": time.process_time() - began[1]}
     return {
-        "decisions": n, "seconds": _rounded(taken), "at_once": at_once,
+        "decisions": n,
+        "seconds": _rounded(taken),
+        "at_once": at_once,
         "decisions_a_second": {of: round(n / max(seconds, 1e-9), 1) for of, seconds in taken.items()},
-    }  # fmt: skip
+    }
 
 
 def run(n: int, decisions: int, workers: int, folder: Path, profile: Path | None = None) -> dict[str, Any]:
     known, at_once = int(KNOWN * n), 2 * 16 * workers
     found: dict[str, Any] = {
-        "at": time.strftime("%Y-%m-%d", time.gmtime()), "python": ".".join(map(str, sys.version_info[:3])),
-        "load_average": [round(x, 1) for x in os.getloadavg()], "candidates": n, "known": known, "workers": workers,
+        "at": time.strftime("%Y-%m-%d", time.gmtime()),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "load_average": [round(x, 1) for x in os.getloadavg()],
+        "candidates": n,
+        "known": known,
+        "workers": workers,
         "places_a_cycle": at_once,
-    }  # fmt: skip
+    }
     with invented():
         for scheduler in ("priced", "exhaustive"):
             path = folder / f"{scheduler}.db"

@@ -21,19 +21,19 @@ from unittest.mock import patch
 from sqlalchemy import Table
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign import driver as driving
-from sciagent.campaign.build import Built, create_or_open
-from sciagent.campaign.dispatch import Ticket
-from sciagent.campaign.load import parse_spec
+from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.driving import driver as driving
+from sciagent.campaign.driving.dispatch import Ticket
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.chemistry.standardise import STANDARDISER_VERSION
 from sciagent.domain.candidates import Candidate, candidate_key
 from sciagent.domain.properties import HOMO_LUMO_GAP
-from sciagent.execution.local import Completed, LocalPool
-from sciagent.store import evidence
-from sciagent.store import tables as t
-from sciagent.store.bulk import execute_many
-from sciagent.store.candidates import library
-from sciagent.store.ledger import Ledger
+from sciagent.execution.worker.local_pool import Completed, LocalPool
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import execute_many
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import evidence
+from sciagent.store.results.candidates import library
 from sciagent.verification import registry
 from sciagent.verification.contract import (
     Context,
@@ -48,7 +48,7 @@ from sciagent.verification.contract import (
     Verifier,
     at,
 )
-from sciagent.verification.host import HostResult, Request
+from sciagent.verification.sandbox.host import HostResult, Request
 
 TOP = 0.001  # of the candidates are hits
 MEAN, SPREAD = 3.0, 0.5  # eV, of what is wanted
@@ -183,9 +183,12 @@ def fill(ledger: Ledger, built: Built, n: int, known: int) -> None:
         for first in range(0, n, CHUNK):
             rows = [_row(i, text, known) for i, text in enumerate(islice(texts, min(CHUNK, n - first)), first)]
             fixed = {
-                "campaign_id": built.row.id, "rung_id": rung, "settings_hash": cheap.settings_hash,
-                "property_id": gap_id, "level_id": level_id,
-            }  # fmt: skip
+                "campaign_id": built.row.id,
+                "rung_id": rung,
+                "settings_hash": cheap.settings_hash,
+                "property_id": gap_id,
+                "level_id": level_id,
+            }
             for table in (t.candidate, t.proposal, t.campaign_candidate):
                 _enter(connection, table, [row | fixed for row in rows])
             answered = [row | fixed | ANSWERED for row in rows if row["position"]]

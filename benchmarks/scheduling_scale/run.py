@@ -88,17 +88,25 @@ def measure(n: int, rounds: int, seed: int = 0, structure: bool = False) -> dict
             priced.choose(board, state.left)
     resident = held(board, priced)
     return {
-        "candidates": n, "structure": structure, "open": len(board.open), "batch": len(batch),
+        "candidates": n,
+        "structure": structure,
+        "open": len(board.open),
+        "batch": len(batch),
         "answers": [int(board.answered(j).sum()) for j in range(len(MEDIANS))],
-        "round": median(times), "rounds": times,
-        "law": law, "hyper_parameters": search,
-        "round_with_refit": median(refits), "rounds_with_refit": refits,
-        "arrival": arrival, "features": features,
+        "round": median(times),
+        "rounds": times,
+        "law": law,
+        "hyper_parameters": search,
+        "round_with_refit": median(refits),
+        "rounds_with_refit": refits,
+        "arrival": arrival,
+        "features": features,
         "bytes_a_candidate": {
-            "held": round(resident / n, 1), "peak_of_a_round": round((resident + of_round[0]) / n, 1),
+            "held": round(resident / n, 1),
+            "peak_of_a_round": round((resident + of_round[0]) / n, 1),
             "peak_with_refit": round((resident + of_refit[0]) / n, 1),
         },
-    }  # fmt: skip
+    }
 
 
 @contextmanager
@@ -141,25 +149,30 @@ def report(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     last = found[-1]
     growth = [
         {
-            "from": a["candidates"], "to": b["candidates"],
+            "from": a["candidates"],
+            "to": b["candidates"],
             **{
                 name: round(math.log(b[name]["cpu"] / a[name]["cpu"]) / math.log(b["candidates"] / a["candidates"]), 2)
                 for name in ("round", "round_with_refit")
             },
         }
         for a, b in pairwise(found)
-    ]  # fmt: skip
+    ]
     met = {
-        "round": last["round"]["cpu"], "memory": last["bytes_a_candidate"]["peak_of_a_round"],
+        "round": last["round"]["cpu"],
+        "memory": last["bytes_a_candidate"]["peak_of_a_round"],
         "growth": max((one["round"] for one in growth), default=0.0),
-    }  # fmt: skip
+    }
     return {
-        "at": time.strftime("%Y-%m-%d", time.gmtime()), "python": ".".join(map(str, sys.version_info[:3])),
+        "at": time.strftime("%Y-%m-%d", time.gmtime()),
+        "python": ".".join(map(str, sys.version_info[:3])),
         "versions": {name: version(name) for name in ("numpy", "scipy")},
         "load_average": [round(x, 1) for x in os.getloadavg()],
-        "sizes": list(found), "growth_exponents": growth, "targets": TARGETS,
+        "sizes": list(found),
+        "growth_exponents": growth,
+        "targets": TARGETS,
         "met": {name: value <= TARGETS[name] for name, value in met.items()},
-    }  # fmt: skip
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

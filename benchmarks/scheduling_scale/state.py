@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.scheduling.aims import Aims
-from sciagent.scheduling.board import Board, Purchase
+from sciagent.scheduling.candidate_pool import Board, Purchase
 from sciagent.scheduling.law.similarity import Overlap, Similarity
 from sciagent.scheduling.rules.priced import Priced
 

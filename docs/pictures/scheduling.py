@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sciagent.report.drawing import COLOURS, SETTINGS
+from sciagent.report.parts.drawing import COLOURS, SETTINGS
 from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.law.chain import Chain, Similarity
 from sciagent.scheduling.law.hints import UNTIL, Hint, made_up
@@ -335,13 +335,24 @@ def draw_recall(path: Path) -> None:
             line, marker = styles[place]
             colour = C[shades[place]]
             ax.step(
-                100 * runs[one].spent[: ends[one]], 100 * runs[one].recall[: ends[one]], line, where="post",
-                color=colour, linewidth=2.6 if one == "priced" else 1.8, zorder=3 if one == "priced" else 2,
-            )  # fmt: skip
+                100 * runs[one].spent[: ends[one]],
+                100 * runs[one].recall[: ends[one]],
+                line,
+                where="post",
+                color=colour,
+                linewidth=2.6 if one == "priced" else 1.8,
+                zorder=3 if one == "priced" else 2,
+            )
             ax.plot(
-                [100 * cost for cost in marks[one].values()], [100 * at for at in marks[one]], marker, color=colour,
-                markersize=7, markeredgecolor=C["surface"], zorder=4, linestyle="none",
-            )  # fmt: skip
+                [100 * cost for cost in marks[one].values()],
+                [100 * at for at in marks[one]],
+                marker,
+                color=colour,
+                markersize=7,
+                markeredgecolor=C["surface"],
+                zorder=4,
+                linestyle="none",
+            )
             if ax is axes[0]:
                 ax.plot([], [], line, marker=marker, color=colour, linewidth=2, markersize=7, label=one)
         ax.set_xscale("log")

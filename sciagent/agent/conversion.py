@@ -55,13 +55,16 @@ def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str 
         tell(f"dequantising {gguf.name} ({gguf.stat().st_size / 1e6:.0f} MB)")
         ours = _convert(gguf, folder)
         model = Model(
-            name=name, source=source or str(gguf.resolve()),
+            name=name,
+            source=source or str(gguf.resolve()),
             licence="Apache-2.0" if digest == SMOLLM2 else "as its source says",
-            weights=fingerprints(sorted(folder.glob("*.safetensors"))), template="sciagent" if ours else "own",
-            template_sha256=sha256(own_template(folder)), gguf_sha256=digest,
+            weights=fingerprints(sorted(folder.glob("*.safetensors"))),
+            template="sciagent" if ours else "own",
+            template_sha256=sha256(own_template(folder)),
+            gguf_sha256=digest,
             versions={one: importlib.metadata.version(one) for one in ("transformers", "torch", "gguf")},
             added=datetime.now(UTC),
-        )  # fmt: skip
+        )
         tell(f"wrote {model.size / 1e6:.0f} MB in single precision")
         write(folder, model)
     return model

@@ -116,9 +116,7 @@ class PolicyClient(Protocol):
 
     name: str
 
-    def sample(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling
-    ) -> Sampled:  # fmt: skip
+    def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
         """The next message of the assistant. tools: JSON schemas as in `ToolSpec.schema`. May be called from several
         threads at once. Raises PolicyError."""
 

@@ -167,9 +167,15 @@ def add_folder(path: Path, name: str, tell: Tell) -> Model:
     with making(name) as made:
         tell(f"reading {sum(file.stat().st_size for file in weights) / 1e6:.0f} MB of weights for their SHA-256")
         model = Model(
-            name=name, source=str(folder), licence="as its folder says", path=folder, weights=fingerprints(weights),
-            template="own", template_sha256=sha256(template), added=datetime.now(UTC),
-        )  # fmt: skip
+            name=name,
+            source=str(folder),
+            licence="as its folder says",
+            path=folder,
+            weights=fingerprints(weights),
+            template="own",
+            template_sha256=sha256(template),
+            added=datetime.now(UTC),
+        )
         write(made, model)
     return model
 

@@ -180,12 +180,7 @@ def _fingerprint(primitive: Any, data: Any) -> list[Any]:
             shells[centre][symbols[neighbour], place] += 1
     orbits = Counter(map(int, data.equivalent_atoms))
     entries = [
-        [
-            symbols[i],
-            "".join(sorted(data.site_symmetry_symbols[i])),
-            n,
-            sorted([*k, v] for k, v in shells[i].items()),
-        ]
+        [symbols[i], "".join(sorted(data.site_symmetry_symbols[i])), n, sorted([*k, v] for k, v in shells[i].items())]
         for i, n in orbits.items()
     ]
     return [_bin((primitive.volume / len(symbols)) ** (1 / 3)), sorted(entries)]

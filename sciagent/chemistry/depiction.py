@@ -10,9 +10,16 @@ from sciagent.chemistry.molecule import Molecule
 # RDKit draws in these; the page's style sheet has the real ones
 _SENTINELS = {0: 0x010101, 6: 0x010101, 7: 0x020202, 8: 0x030303, 9: 0x040404, 17: 0x040404, 35: 0x040404, 53: 0x040404,
               16: 0x050505, 15: 0x060606, 5: 0x070707, 14: 0x070707}  # fmt: skip
-_NAMES = {"#010101": "var(--atom)", "#020202": "var(--atom-n)", "#030303": "var(--atom-o)",
-          "#040404": "var(--atom-x)", "#050505": "var(--atom-s)", "#060606": "var(--atom-p)",
-          "#070707": "var(--atom-b)", "#000000": "var(--atom)"}  # fmt: skip
+_NAMES = {
+    "#010101": "var(--atom)",
+    "#020202": "var(--atom-n)",
+    "#030303": "var(--atom-o)",
+    "#040404": "var(--atom-x)",
+    "#050505": "var(--atom-s)",
+    "#060606": "var(--atom-p)",
+    "#070707": "var(--atom-b)",
+    "#000000": "var(--atom)",
+}
 
 
 def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:

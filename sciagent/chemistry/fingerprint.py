@@ -51,8 +51,10 @@ def _traits(mol: Any) -> tuple[float, ...]:
     shares = (
         sum(a.GetIsAromatic() for a in heavy) / n,
         sum(a.GetHybridization() in UNSATURATED for a in heavy) / n,
-        elements[7] / n, elements[8] / n, (n - elements[6] - elements[7] - elements[8]) / n,
-    )  # fmt: skip
+        elements[7] / n,
+        elements[8] / n,
+        (n - elements[6] - elements[7] - elements[8]) / n,
+    )
     hydrogens = sum(a.GetTotalNumHs(includeNeighbors=True) for a in heavy) / n
     rings = mol.GetRingInfo().NumRings()
     return (math.log(n) / SIZE, rings / RINGS, hydrogens / (2 * SHARE), *(one / SHARE for one in shares))

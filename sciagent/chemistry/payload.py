@@ -35,9 +35,15 @@ def record_of(candidate: Candidate) -> dict[str, Any]:
         return candidate.payload()
     m = candidate
     return {
-        "smiles": m.smiles, "identity": m.identity, "charge": m.charge, "multiplicity": m.multiplicity,
-        "formula": m.formula, "n_atoms": m.n_atoms, "heavy_atoms": m.heavy_atoms, "inchikey": m.inchikey,
-    }  # fmt: skip
+        "smiles": m.smiles,
+        "identity": m.identity,
+        "charge": m.charge,
+        "multiplicity": m.multiplicity,
+        "formula": m.formula,
+        "n_atoms": m.n_atoms,
+        "heavy_atoms": m.heavy_atoms,
+        "inchikey": m.inchikey,
+    }
 
 
 def candidate_from_record(kind: str, record: Mapping[str, Any]) -> Candidate:

@@ -7,42 +7,12 @@ import sys
 import typer
 
 from sciagent import __version__
-from sciagent.cli import (
-    add,
-    amend,
-    bench,
-    best,
-    compare,
-    control,
-    db,
-    dispatcher,
-    doctor,
-    explain,
-    export,
-    gc,
-    importer,
-    init,
-    jobs,
-    licences,
-    mcp,
-    metrics,
-    models,
-    plan,
-    report,
-    run,
-    schema,
-    serve_model,
-    slurm,
-    status,
-    steer,
-    top,
-    trace,
-    verifiers,
-    verify,
-    worker,
-    workers,
-)
-from sciagent.cli.common import Exit, put, say
+from sciagent.cli.admin import bench, db, doctor, gc, verifiers
+from sciagent.cli.campaigns import best, compare, explain, export, init, plan, report, run, schema, status, verify
+from sciagent.cli.cluster import dispatcher, jobs, licences, metrics, slurm, top, worker, workers
+from sciagent.cli.models import mcp, models, serve_model, trace
+from sciagent.cli.people import add, amend, control, importer, steer
+from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import SciagentError, UsageError
 
 app = typer.Typer(

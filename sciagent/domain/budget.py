@@ -210,9 +210,7 @@ class Budget:
         if not found:
             return None
         until, rates = min(found)
-        used = "; ".join(
-            f"{r}: {_amount(self._held(r))} of {self._limits.rates[r]:g} in seven days" for r in rates
-        )  # fmt: skip
+        used = "; ".join(f"{r}: {_amount(self._held(r))} of {self._limits.rates[r]:g} in seven days" for r in rates)
         when = datetime.fromtimestamp(60 * math.ceil(until / 60), UTC)
         return f"{used}; more on {when:%Y-%m-%d %H:%M} UTC"
 

@@ -157,9 +157,12 @@ JUDGED_SCORE = Property(
     "judged_score", _RATIO, "a language model's opinion by a rubric: weighted mean of its grades", low=0, high=1
 )
 JUDGED_MARGIN = Property(
-    "judged_margin", _RATIO, "least distance of a grade above its gate in the rubric, as a share of the scale", low=-1,
+    "judged_margin",
+    _RATIO,
+    "least distance of a grade above its gate in the rubric, as a share of the scale",
+    low=-1,
     high=1,
-)  # fmt: skip
+)
 YIELD = Property("yield", ("%", "1"), "isolated yield", low=0, high=100)
 
 BUILT_IN: tuple[Property, ...] = tuple(v for v in list(globals().values()) if isinstance(v, Property))

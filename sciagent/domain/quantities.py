@@ -102,9 +102,7 @@ _SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/ato
 
 
 # names that people write for what is abbreviated here; offered in an error, never taken for it
-_SHORT = {
-    "debye": "D", "electronvolt": "eV", "electron volt": "eV", "ha": "hartree", "eh": "hartree", "dalton": "Da",
-}  # fmt: skip
+_SHORT = {"debye": "D", "electronvolt": "eV", "electron volt": "eV", "ha": "hartree", "eh": "hartree", "dalton": "Da"}
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sciagent import settings
 from sciagent.errors import UsageError
-from sciagent.store.ledger import Ledger
+from sciagent.store.database.ledger import Ledger
 
 EXECUTORS = ("local", "ledger", "celery", "slurm")
 QUEUES = ("simulation", "high_fidelity")  # the tiers whose jobs are computed elsewhere
@@ -67,11 +67,11 @@ def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor
     if name == "ledger":
         return LedgerExecutor()
     if name == "celery":
-        from sciagent.execution.celery_executor import CeleryExecutor
+        from sciagent.execution.celery.executor import CeleryExecutor
 
         return CeleryExecutor(broker_url())
     if name == "slurm":
-        from sciagent.execution.slurm.follower import SlurmExecutor
+        from sciagent.execution.slurm.controller import SlurmExecutor
         from sciagent.execution.slurm.load import load_site
 
         if (path := site or settings.slurm_site()) is None:

@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 from sciagent.errors import LedgerAwayError, SchemaVersionError
-from sciagent.execution.keeper import Keeper
-from sciagent.execution.presence import Presence
-from sciagent.execution.runner import Runner, patiently
-from sciagent.store.having import has_of
-from sciagent.store.ledger import Ledger
-from sciagent.store.workers import NewWorker
+from sciagent.execution.worker.lease_renewal import Keeper
+from sciagent.execution.worker.registration import Presence
+from sciagent.execution.worker.runner import Runner, patiently
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue.worker_resources import has_of
+from sciagent.store.job_queue.workers import NewWorker
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = (0.05, 1.0)  # between looks of a slot that finds nothing, growing
@@ -24,9 +24,14 @@ class Station:
     """`serve` returns when it was told to stop, has nothing to do for `idle_exit` seconds, or has run `max_jobs`."""
 
     def __init__(
-        self, ledger: Ledger, new: NewWorker, scratch: Path, *, idle_exit: float | None = None,
+        self,
+        ledger: Ledger,
+        new: NewWorker,
+        scratch: Path,
+        *,
+        idle_exit: float | None = None,
         max_jobs: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._ledger, self._new, self._scratch = ledger, new, scratch
         self._idle_exit, self._left = idle_exit, max_jobs
         self._stop, self._presence = threading.Event(), Presence(new)
@@ -44,10 +49,16 @@ class Station:
         each = None if new.memory_mb is None else new.memory_mb // new.slots
         self._runners = [
             Runner(
-                self._ledger, f"{new.name}/{i}", new.queues, self._scratch, memory_mb=each,
-                has=has_of(new), keeper=keeper,
-            ) for i in range(new.slots)
-        ]  # fmt: skip
+                self._ledger,
+                f"{new.name}/{i}",
+                new.queues,
+                self._scratch,
+                memory_mb=each,
+                has=has_of(new),
+                keeper=keeper,
+            )
+            for i in range(new.slots)
+        ]
         threads = [
             threading.Thread(target=self._work, args=(one,), name=f"slot-{i}") for i, one in enumerate(self._runners)
         ]

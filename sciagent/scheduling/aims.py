@@ -48,9 +48,7 @@ class Aims:
 
     def truths(self, scores: Array) -> tuple[TruthTransform, ...]:
         """From the answers there are; scores: (n, c)."""
-        return tuple(
-            TruthTransform.within(scores[:, aim.columns[-1]], *self._limits(aim)) for aim in self.aims
-        )  # fmt: skip
+        return tuple(TruthTransform.within(scores[:, aim.columns[-1]], *self._limits(aim)) for aim in self.aims)
 
     def _limits(self, aim: Aim) -> tuple[float, float]:
         return (aim.low, aim.high) if self.kind == "hits" else (-math.inf, math.inf)

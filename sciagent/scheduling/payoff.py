@@ -170,9 +170,8 @@ def utility_payoff(
 
     def of(values: Array) -> Array:
         logs = sum(
-            w / total * np.log(np.maximum(d(v), 1e-3))
-            for d, w, v in zip(desirabilities, weights, values, strict=True)
-        )  # fmt: skip
+            w / total * np.log(np.maximum(d(v), 1e-3)) for d, w, v in zip(desirabilities, weights, values, strict=True)
+        )
         found: Array = np.maximum(np.exp(logs) - record, 0.0) / max(1 - record, 1e-9)
         return found
 

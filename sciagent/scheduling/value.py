@@ -143,15 +143,19 @@ def moves_of(left: Array) -> Moves:
     sd = np.sqrt(np.maximum(left, FLOOR * left[0]))
     return {
         (seen, j): _move(sd[seen] / sd[seen | 1 << j])
-        for seen in range(len(left)) for j in range(len(left).bit_length() - 1)
+        for seen in range(len(left))
+        for j in range(len(left).bit_length() - 1)
         if not seen >> j & 1 and sd[seen | 1 << j] < sd[seen] * (1 - 1e-4)
-    }  # fmt: skip
+    }
 
 
 def solve_left(
-    left: Array, costs: Sequence[float], failures: Sequence[float] | None = None, needed: int = 0,
+    left: Array,
+    costs: Sequence[float],
+    failures: Sequence[float] | None = None,
+    needed: int = 0,
     moves: Moves | None = None,
-) -> Programme:  # fmt: skip
+) -> Programme:
     """The same from what each set of rungs leaves open.
 
     left: as for `moves_of`. costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no

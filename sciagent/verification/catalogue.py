@@ -45,20 +45,30 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> dict[str, Any]:
         reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         return {"name": name, "tier": "", "package": provider(name), "error": " ".join(reason.split())[:500]}
     return {
-        "name": name, "tier": str(found.tier), "package": provider(name), "error": None, "version": found.version,
-        "kind": found.kind, "about": inspect.cleandoc(found.__doc__ or ""),
+        "name": name,
+        "tier": str(found.tier),
+        "package": provider(name),
+        "error": None,
+        "version": found.version,
+        "kind": found.kind,
+        "about": inspect.cleandoc(found.__doc__ or ""),
         "measures": [
             {
-                "property": m.property.name, "unit": m.property.unit, "level": m.level.label,
+                "property": m.property.name,
+                "unit": m.property.unit,
+                "level": m.level.label,
                 "description": m.property.description,
             }
             for m in measures
         ],
-        "settings": list(_settings(found.Settings)), "settings_about": _about(found.Settings),
-        "needs": needs, "cost": costs,
-        "priors": [asdict(p) for p in found.priors], "engines": list(found.engines),
+        "settings": list(_settings(found.Settings)),
+        "settings_about": _about(found.Settings),
+        "needs": needs,
+        "cost": costs,
+        "priors": [asdict(p) for p in found.priors],
+        "engines": list(found.engines),
         "reusable": found.reusable,
-    }  # fmt: skip
+    }
 
 
 def _costs(made: Verifier[Any], samples: Mapping[str, Candidate]) -> list[dict[str, Any]]:
@@ -84,9 +94,12 @@ def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[dict[str, An
             default = field.get_default(call_default_factory=True, validated_data={})
         shown = default.model_dump(mode="json") if isinstance(default, BaseModel) else default
         yield {
-            "name": prefix + name, "takes": _takes(inner), "default": _plain(shown), "required": field.is_required(),
+            "name": prefix + name,
+            "takes": _takes(inner),
+            "default": _plain(shown),
+            "required": field.is_required(),
             "about": field.description or "",
-        }  # fmt: skip
+        }
 
 
 def _takes(annotation: Any) -> str:

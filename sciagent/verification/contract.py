@@ -165,6 +165,9 @@ class Verifier(ABC, Generic[C]):
     def failed(self, candidate: C, error: SimulatorError) -> Finding:
         """The finding of an engine that gave no trustworthy result."""
         return Finding(
-            candidate.key, Outcome(error.outcome), reason=Reason(error.reason), detail=error.detail,
+            candidate.key,
+            Outcome(error.outcome),
+            reason=Reason(error.reason),
+            detail=error.detail,
             diagnostics=dict(getattr(error, "diagnostics", {}) or {}),
-        )  # fmt: skip
+        )

@@ -156,11 +156,15 @@ def search(
     mirrored = mirror_smiles(mol) == Chem.MolToSmiles(mol)
     ensemble = _assembled([found[k] for k in places], alike, mirrored)
     return ensemble, told | {
-        "after_force_field": len(kept), "relaxed": len(found), "not_relaxed": max(0, len(order) - most_relaxed),
-        "failed": failed, "distinct": len(places), "mirror_images": int(ensemble.mirror.sum()),
+        "after_force_field": len(kept),
+        "relaxed": len(found),
+        "not_relaxed": max(0, len(order) - most_relaxed),
+        "failed": failed,
+        "distinct": len(places),
+        "mirror_images": int(ensemble.mirror.sum()),
         "found_once": round(sum(n == 1 for n in occurs.values()) / len(near), 3),
         "symmetry_complete": alike.complete,
-    }  # fmt: skip
+    }
 
 
 def distinct(geometries: list[Geometry], values: Array, alike: Symmetry) -> tuple[list[int], dict[int, int]]:
@@ -230,6 +234,9 @@ def _assembled(found: list[tuple[Geometry, XtbResult]], alike: Symmetry, mirrore
     order = np.argsort(values, kind="stable")
     copies = [alike.copies(geometries[k].positions, SAME_DISTANCE) for k in order]
     return Ensemble(
-        [geometries[k] for k in order], np.array(values)[order], np.array(dipoles)[order], np.array(copies),
+        [geometries[k] for k in order],
+        np.array(values)[order],
+        np.array(dipoles)[order],
+        np.array(copies),
         np.array(mirror)[order],
-    )  # fmt: skip
+    )

@@ -27,10 +27,17 @@ Model = Literal["alpb", "gbsa"]
 STATE = "gsolv"
 # tblite's name where it is another one
 _TBLITE = {
-    "carbon disulfide": "cs2", "chloroform": "chcl3", "dichloromethane": "ch2cl2", "diethyl ether": "ether",
-    "dimethyl sulfoxide": "dmso", "dimethylformamide": "dmf", "ethyl acetate": "ethylacetate", "furan": "furane",
-    "tetrahydrofuran": "thf", "wet octanol": "woctanol",
-}  # fmt: skip
+    "carbon disulfide": "cs2",
+    "chloroform": "chcl3",
+    "dichloromethane": "ch2cl2",
+    "diethyl ether": "ether",
+    "dimethyl sulfoxide": "dmso",
+    "dimethylformamide": "dmf",
+    "ethyl acetate": "ethylacetate",
+    "furan": "furane",
+    "tetrahydrofuran": "thf",
+    "wet octanol": "woctanol",
+}
 _GBSA_BOTH = frozenset({
     "acetone", "acetonitrile", "carbon disulfide", "chloroform", "dichloromethane", "diethyl ether",
     "dimethyl sulfoxide", "methanol", "tetrahydrofuran", "toluene", "water",

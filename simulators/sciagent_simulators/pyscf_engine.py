@@ -77,10 +77,11 @@ def single_point(
     if geometry.charge < 0 and result.homo > 0:
         hint = "" if settings.basis.endswith("d") else f"; {settings.basis} has no diffuse functions, which anions need"
         raise failure(
-            Outcome.UNSTABLE, Reason.ANION_UNBOUND,
+            Outcome.UNSTABLE,
+            Reason.ANION_UNBOUND,
             f"the highest occupied orbital lies at {result.homo:+.2f} eV: the last electron is held by the basis{hint}",
             **result.diagnostics,
-        )  # fmt: skip
+        )
     return result
 
 
@@ -123,10 +124,15 @@ def build(geometry: Geometry, settings: DftSettings) -> Any:
         raise failure(Outcome.REFUSED, Reason.MISSING_ECP, f"{settings.basis} comes without potentials for {heavy}")
     try:
         mol = gto.M(
-            atom=list(zip(symbols, geometry.positions.tolist(), strict=True)), unit="angstrom", basis=settings.basis,
-            ecp=dict.fromkeys(heavy, settings.basis), charge=geometry.charge, spin=geometry.unpaired, verbose=0,
+            atom=list(zip(symbols, geometry.positions.tolist(), strict=True)),
+            unit="angstrom",
+            basis=settings.basis,
+            ecp=dict.fromkeys(heavy, settings.basis),
+            charge=geometry.charge,
+            spin=geometry.unpaired,
+            verbose=0,
             max_memory=settings.max_memory,
-        )  # fmt: skip
+        )
     except BasisNotFoundError as error:
         raise failure(Outcome.REFUSED, Reason.MISSING_BASIS, " ".join(str(error).split())) from error
     for i, z in enumerate(geometry.numbers):
@@ -165,9 +171,10 @@ def check_energy(energy: float, atoms: dict[str, float], geometry: Geometry) -> 
     high = free + 1.0 + geometry.charge**2 + 0.05 * geometry.electrons
     if not (np.isfinite(energy) and energy < 0 and low <= energy <= high):
         raise failure(
-            Outcome.IMPLAUSIBLE, Reason.IMPLAUSIBLE_ENERGY,
+            Outcome.IMPLAUSIBLE,
+            Reason.IMPLAUSIBLE_ENERGY,
             f"{energy:.3f} hartree; the free atoms have {free:.3f}, so it should lie in [{low:.3f}, {high:.3f}]",
-        )  # fmt: skip
+        )
 
 
 def atomic_energies(mol: Any) -> dict[str, float]:
@@ -185,10 +192,11 @@ def _check_contamination(mf: Any, geometry: Geometry) -> float:
     spin = geometry.unpaired / 2
     if found - spin * (spin + 1) > SPIN_TOLERANCE:
         raise failure(
-            Outcome.UNSTABLE, Reason.SPIN_CONTAMINATED,
+            Outcome.UNSTABLE,
+            Reason.SPIN_CONTAMINATED,
             f"<S^2> is {found:.3f}; a pure multiplicity {geometry.multiplicity} has {spin * (spin + 1):.3f}",
             s_squared=found,
-        )  # fmt: skip
+        )
     return found
 
 

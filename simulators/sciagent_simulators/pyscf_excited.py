@@ -79,17 +79,19 @@ def excite(
     energies = np.asarray(solver.e, dtype=float) * HARTREE
     if len(energies) < solver.nstates and full:
         raise failure(
-            Outcome.UNSTABLE, Reason.SCF_UNSTABLE,
+            Outcome.UNSTABLE,
+            Reason.SCF_UNSTABLE,
             f"{solver.nstates - len(energies)} of {solver.nstates} {name} excitations are imaginary: the ground state "
             "is not stable",
-        )  # fmt: skip
+        )
     if len(energies) < solver.nstates or not np.all(np.atleast_1d(solver.converged)):
         raise failure(Outcome.NOT_CONVERGED, Reason.SCF_NOT_CONVERGED, f"the {name} excitations did not converge")
     if energies.min() <= 0:
         raise failure(
-            Outcome.UNSTABLE, Reason.SCF_UNSTABLE,
+            Outcome.UNSTABLE,
+            Reason.SCF_UNSTABLE,
             f"the lowest {name} excitation is {energies.min():.3f} eV: another state lies below this ground state",
-        )  # fmt: skip
+        )
     strengths = np.asarray(solver.oscillator_strength(gauge="length")) if singlet else np.zeros(len(energies))
     sums = [np.asarray(x) + (np.asarray(y) if full else 0.0) for x, y in solver.xy]
     overlaps = overlap(mf, sums)
@@ -123,11 +125,12 @@ def check_charge_transfer(excitation: Excitation, mf: Any) -> None:
     limit = OVERLAP_HYBRID if exchange > 0 else OVERLAP_LOCAL
     if omega == 0 and exchange < 1 and excitation.overlap < limit:
         raise failure(
-            Outcome.UNSTABLE, Reason.CHARGE_TRANSFER,
+            Outcome.UNSTABLE,
+            Reason.CHARGE_TRANSFER,
             f"S1 at {excitation.energy:.2f} eV has an overlap of {excitation.overlap:.2f}, and {mf.xc} places such an "
             "excitation far too low; a range-separated functional (CAM-B3LYP, wB97X) does not",
             s1=excitation.as_dict(),
-        )  # fmt: skip
+        )
 
 
 def _main(amplitudes: Any, occupied: int) -> str:

@@ -86,9 +86,14 @@ def _spins(geometry: Geometry, change: int) -> list[Geometry]:
 
 
 def _state(
-    state: Geometry, molecule: DftResult, change: int, settings: DftSettings, relaxation: Relaxation | None,
-    stem: Path | None, threads: int,
-) -> Ion:  # fmt: skip
+    state: Geometry,
+    molecule: DftResult,
+    change: int,
+    settings: DftSettings,
+    relaxation: Relaxation | None,
+    stem: Path | None,
+    threads: int,
+) -> Ion:
     facts: dict[str, Any] = {"charge": state.charge, "multiplicity": state.multiplicity}
     if relaxation is not None:
         state, how = relax(state, settings, relaxation.fmax, relaxation.max_steps, stem, threads)

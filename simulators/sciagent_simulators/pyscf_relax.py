@@ -79,9 +79,11 @@ def relax(
     facts: dict[str, Any] = {"dft_steps": int(state["taken"]), "dft_fmax": force}
     if force > fmax:
         raise failure(
-            Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED,
-            f"largest force {force:.3f} eV/angstrom after {facts['dft_steps']} steps; asked for {fmax}", **facts,
-        )  # fmt: skip
+            Outcome.NOT_CONVERGED,
+            Reason.GEOMETRY_NOT_CONVERGED,
+            f"largest force {force:.3f} eV/angstrom after {facts['dft_steps']} steps; asked for {fmax}",
+            **facts,
+        )
     facts |= {"dft_gradients": gradients.count, "resumed_at_step": done}
     return geometry.moved(state["positions"]), facts
 

@@ -67,9 +67,14 @@ class _OccupiedExchange:
         return getattr(self._fitted, name)
 
     def get_jk(
-        self, dm: Any, hermi: int = 1, with_j: bool = True, with_k: bool = True, direct_scf_tol: float = 1e-13,
+        self,
+        dm: Any,
+        hermi: int = 1,
+        with_j: bool = True,
+        with_k: bool = True,
+        direct_scf_tol: float = 1e-13,
         omega: float | None = None,
-    ) -> tuple[Any, Any]:  # fmt: skip
+    ) -> tuple[Any, Any]:
         """As pyscf.df.DF.get_jk. dm: (..., nao, nao)."""
         if hermi != 0 or not with_k:
             whole = self._fitted.get_jk(dm, hermi, with_j, with_k, direct_scf_tol, omega)

@@ -29,10 +29,15 @@ SolventModel = Literal["SMD", "IEF-PCM", "C-PCM", "ddCOSMO"]
 
 # the name in SMD's table where it is another one
 _SMD = {
-    "diethyl ether": "diethylether", "dimethyl sulfoxide": "dimethylsulfoxide",
-    "dimethylformamide": "N,N-dimethylformamide", "dioxane": "1,4-dioxane", "ethyl acetate": "ethylethanoate",
-    "hexadecane": "n-hexadecane", "hexane": "n-hexane", "octanol": "1-octanol",
-}  # fmt: skip
+    "diethyl ether": "diethylether",
+    "dimethyl sulfoxide": "dimethylsulfoxide",
+    "dimethylformamide": "N,N-dimethylformamide",
+    "dioxane": "1,4-dioxane",
+    "ethyl acetate": "ethylethanoate",
+    "hexadecane": "n-hexadecane",
+    "hexane": "n-hexane",
+    "octanol": "1-octanol",
+}
 KEPT_SHARE = 0.5  # of the molecule's memory limit, for the integrals of the surface
 
 

@@ -52,15 +52,18 @@ def converge(
     facts = {"scf_tried": tried, "last_energy_hartree": float(solved.e_tot), "resumed": resumed}
     if saddle is not None:
         raise failure(
-            Outcome.UNSTABLE, Reason.SCF_UNSTABLE,
+            Outcome.UNSTABLE,
+            Reason.SCF_UNSTABLE,
             f"an empty orbital lies {saddle * HARTREE:.3f} eV below an occupied one: not the ground state of the "
             "method",
             **facts,
-        )  # fmt: skip
+        )
     raise failure(
-        Outcome.NOT_CONVERGED, Reason.SCF_NOT_CONVERGED,
-        f"{' and '.join(tried)} did not reach {mf.conv_tol:g} hartree in {max_cycles} cycles", **facts,
-    )  # fmt: skip
+        Outcome.NOT_CONVERGED,
+        Reason.SCF_NOT_CONVERGED,
+        f"{' and '.join(tried)} did not reach {mf.conv_tol:g} hartree in {max_cycles} cycles",
+        **facts,
+    )
 
 
 def below_aufbau(mf: Any) -> float | None:

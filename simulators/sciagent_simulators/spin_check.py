@@ -52,15 +52,18 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     # a singlet diradical (p-benzyne) lies below its triplet, and that one below the restricted solution
     if triplet < min(reference, broken):
         raise failure(
-            Outcome.UNSTABLE, Reason.TRIPLET_GROUND_STATE,
-            f"the triplet lies {(reference - triplet) * HARTREE:.3f} eV below the singlet", spin_check=found,
-        )  # fmt: skip
+            Outcome.UNSTABLE,
+            Reason.TRIPLET_GROUND_STATE,
+            f"the triplet lies {(reference - triplet) * HARTREE:.3f} eV below the singlet",
+            spin_check=found,
+        )
     if broken < reference - LOWER:
         raise failure(
-            Outcome.UNSTABLE, Reason.SCF_UNSTABLE,
+            Outcome.UNSTABLE,
+            Reason.SCF_UNSTABLE,
             f"a broken-symmetry solution lies {(reference - broken) * HARTREE:.3f} eV below the restricted one",
             spin_check=found,
-        )  # fmt: skip
+        )
     return _one_determinant(found)
 
 
@@ -68,10 +71,12 @@ def _one_determinant(found: dict[str, Any]) -> dict[str, Any]:
     """The restricted solution may be the lowest there is and yet not describe the state (ozone)."""
     if found["pair_occupation"] > NEAR_DEGENERATE:
         raise failure(
-            Outcome.UNSTABLE, Reason.NEAR_DEGENERATE,
+            Outcome.UNSTABLE,
+            Reason.NEAR_DEGENERATE,
             f"{found['pair_occupation']:.2f} electrons would leave {found['pair']}: one determinant does not describe "
-            "the state", spin_check=found,
-        )  # fmt: skip
+            "the state",
+            spin_check=found,
+        )
     return found
 
 

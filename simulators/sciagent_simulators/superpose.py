@@ -90,8 +90,9 @@ def _only_on_carbon(hydrogen: Any) -> bool:
 def principal_moments(masses: Array, positions: Array) -> Array:
     """(3,), ascending, in mass unit times angstrom squared."""
     centred = positions - masses @ positions / masses.sum()
-    tensor = (masses[:, None, None] * (
-        (centred**2).sum(axis=1)[:, None, None] * np.eye(3) - centred[:, :, None] * centred[:, None, :]
-    )).sum(axis=0)  # fmt: skip
+    tensor = (
+        masses[:, None, None]
+        * ((centred**2).sum(axis=1)[:, None, None] * np.eye(3) - centred[:, :, None] * centred[:, None, :])
+    ).sum(axis=0)
     moments: Array = np.linalg.eigvalsh(tensor)
     return moments

@@ -122,9 +122,14 @@ def relax(
     damping = RECOVERY[recovery].get("mixer-damping", 0.4)
     atoms = Atoms(numbers=geometry.numbers, positions=geometry.positions)
     atoms.calc = TBLite(
-        method=method, charge=geometry.charge, multiplicity=geometry.multiplicity, verbosity=0,
-        max_iterations=1000, mixer_damping=damping, solvation=_for_ase(solvation, method),
-    )  # fmt: skip
+        method=method,
+        charge=geometry.charge,
+        multiplicity=geometry.multiplicity,
+        verbosity=0,
+        max_iterations=1000,
+        mixer_damping=damping,
+        solvation=_for_ase(solvation, method),
+    )
     optimiser = LBFGS(atoms, logfile=None)
     try:
         done = bool(optimiser.run(fmax=fmax, steps=max_steps))
@@ -134,9 +139,11 @@ def relax(
     if not done:
         force = float(np.linalg.norm(atoms.get_forces(), axis=1).max())
         raise failure(
-            Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED,
-            f"largest force {force:.3f} eV/angstrom after {max_steps} steps; asked for {fmax}", fmax=force,
-        )  # fmt: skip
+            Outcome.NOT_CONVERGED,
+            Reason.GEOMETRY_NOT_CONVERGED,
+            f"largest force {force:.3f} eV/angstrom after {max_steps} steps; asked for {fmax}",
+            fmax=force,
+        )
     check(moved)
     last, recovery = _converge(moved, method, 250, solvation)
     return moved, XtbResult(
@@ -187,9 +194,12 @@ def _converge(
     for name, settings in RECOVERY.items():
         try:
             calculator = Calculator(
-                method, np.array(geometry.numbers), geometry.positions / BOHR,
-                charge=float(geometry.charge), uhf=geometry.unpaired,
-            )  # fmt: skip
+                method,
+                np.array(geometry.numbers),
+                geometry.positions / BOHR,
+                charge=float(geometry.charge),
+                uhf=geometry.unpaired,
+            )
             calculator.set("verbosity", 0)
             if solvation is not None:
                 calculator.add(*solvation.arguments(method))

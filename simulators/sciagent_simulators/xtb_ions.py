@@ -73,9 +73,11 @@ def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation
         check_bonds(geometry, bonds)
     except SimulatorError as error:
         raise failure(
-            Outcome.UNSTABLE, DISSOCIATED[ion], f"the {ion}, relaxed in GFN2-xTB, is another species: {error.detail}",
+            Outcome.UNSTABLE,
+            DISSOCIATED[ion],
+            f"the {ion}, relaxed in GFN2-xTB, is another species: {error.detail}",
             **getattr(error, "diagnostics", {}),
-        ) from error  # fmt: skip
+        ) from error
     return geometry
 
 
@@ -88,8 +90,10 @@ def check_relaxation(ion: Ion, vertical: float, adiabatic: float) -> None:
     """
     if ELECTRONS[ion] * (adiabatic - vertical) > TOLERANCE:
         raise failure(
-            Outcome.IMPLAUSIBLE, Reason.IMPLAUSIBLE_VALUE,
+            Outcome.IMPLAUSIBLE,
+            Reason.IMPLAUSIBLE_VALUE,
             f"the {ion} relaxed in GFN2-xTB lies {abs(adiabatic - vertical):.2f} eV above the one at the neutral's "
             f"geometry (vertical {vertical:.2f}, adiabatic {adiabatic:.2f} eV): take the vertical value alone",
-            vertical=vertical, adiabatic=adiabatic,
-        )  # fmt: skip
+            vertical=vertical,
+            adiabatic=adiabatic,
+        )

@@ -64,11 +64,7 @@ def test_a_name_is_the_folders_unless_another_is_given_and_is_taken_once(home: P
 def test_a_name_is_no_path(home: Path, folder: Path, name: str) -> None:
     home.mkdir()
     (home.parent / "up").mkdir()
-    for act in (
-        lambda: models.add_folder(folder, name, print),
-        lambda: models.remove(name),
-        lambda: models.find(name),
-    ):
+    for act in (lambda: models.add_folder(folder, name, print), lambda: models.remove(name), lambda: models.find(name)):
         with pytest.raises(UsageError, match="is no name"):
             act()
     for arguments in (("add", folder, f"--name={name}"), ("remove", "--", name)):

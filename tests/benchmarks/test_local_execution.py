@@ -24,9 +24,14 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def script(*command: object) -> None:
     done = subprocess.run(
-        [sys.executable, *map(str, command)], cwd=FOLDER, capture_output=True, text=True, timeout=240, check=False,
+        [sys.executable, *map(str, command)],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -38,9 +43,14 @@ def test_the_invented_ledger_is_whole(crowd: Path) -> None:
         }
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
     assert counts == {
-        "candidate": 500, "campaign_candidate": 500, "proposal": 500, "evidence": 550, "quantity": 550, "job": 50,
+        "candidate": 500,
+        "campaign_candidate": 500,
+        "proposal": 500,
+        "evidence": 550,
+        "quantity": 550,
+        "job": 50,
         "spend": 50,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.long

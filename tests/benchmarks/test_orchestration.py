@@ -26,22 +26,42 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_nothing_is_lost_when_everything_is_killed(database: str, broker: str, tmp_path: Path) -> None:
     said: list[str] = []
     found = chaos.run(
-        30, database, broker, tmp_path, lease=4.0, every=1.5, n_workers=2, seed=5, minutes=5.0, say=said.append,
+        30,
+        database,
+        broker,
+        tmp_path,
+        lease=4.0,
+        every=1.5,
+        n_workers=2,
+        seed=5,
+        minutes=5.0,
+        say=said.append,
         after=6.0,
-    )  # fmt: skip
+    )
     assert found["evidence"] == 30 and sum(found["did"].values()) == len(said) >= 3
 
 
 def test_a_run_that_lost_something_is_refused() -> None:
     good = {
-        "jobs": {"done": 2}, "evidence": 2, "different": 2, "standings": {"settled": 2}, "booked_core_seconds": 1.0,
-        "cost_of_attempts": 1.0, "reservations_held": 0, "left": [],
-    }  # fmt: skip
+        "jobs": {"done": 2},
+        "evidence": 2,
+        "different": 2,
+        "standings": {"settled": 2},
+        "booked_core_seconds": 1.0,
+        "cost_of_attempts": 1.0,
+        "reservations_held": 0,
+        "left": [],
+    }
     chaos.check(good, 2)
     wrongs = [
-        {"evidence": 1}, {"different": 1}, {"left": ["python"]}, {"reservations_held": 1}, {"jobs": {"done": 1}},
-        {"booked_core_seconds": 2.0}, {"standings": {"pending": 1, "settled": 1}},
-    ]  # fmt: skip
+        {"evidence": 1},
+        {"different": 1},
+        {"left": ["python"]},
+        {"reservations_held": 1},
+        {"jobs": {"done": 1}},
+        {"booked_core_seconds": 2.0},
+        {"standings": {"pending": 1, "settled": 1}},
+    ]
     for wrong in wrongs:
         with pytest.raises(SystemExit):
             chaos.check(good | wrong, 2)

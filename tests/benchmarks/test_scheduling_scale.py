@@ -16,12 +16,12 @@ from sqlalchemy.engine import Connection
 from benchmarks.scheduling_scale import decisions, invented
 from benchmarks.scheduling_scale.run import TARGETS, held, main
 from benchmarks.scheduling_scale.state import MEDIANS, campaign, fresh
-from sciagent.campaign.money import Purse
-from sciagent.campaign.pricing import Pricing
-from sciagent.scheduling import looking
-from sciagent.scheduling.outlook import groups
+from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.pricing.pricing import Pricing
+from sciagent.scheduling import subsampling
+from sciagent.scheduling.indices import groups
 from sciagent.scheduling.rules import priced
-from sciagent.store.ledger import Ledger
+from sciagent.store.database.ledger import Ledger
 
 N = 2000
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ def test_features_come_at_most_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch
 
 
 def test_between_fits_only_those_near_the_top_and_the_new_ones_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "AHEAD", 200)
+    monkeypatch.setattr(subsampling, "AHEAD", 200)
     state = campaign(N)
     board, rule = state.board, state.priced
     state.buy(rule.choose(board, state.left))
@@ -83,7 +83,7 @@ def test_after_a_fit_of_very_many_some_are_looked_at_and_the_same_is_chosen(monk
     at_all.choose(board, state.left)
     assert not np.isnan(at_all.index[board.open]).any()
     for name, value in {"ALL": 4000, "UPPER": 1200, "DRAWN": 0.2}.items():
-        monkeypatch.setattr(looking, name, value)
+        monkeypatch.setattr(subsampling, name, value)
     looked: list[int] = []
     monkeypatch.setattr(priced, "groups", lambda *given, **more: looked.append(len(given[1])) or groups(*given, **more))
     rule.choose(board, state.left)
@@ -98,12 +98,12 @@ def test_after_a_fit_of_very_many_some_are_looked_at_and_the_same_is_chosen(monk
 def test_of_many_new_candidates_all_are_looked_at() -> None:
     rng = np.random.default_rng(0)
     index = np.full(50_000, np.nan)
-    assert looking.drawn(index, rng).all(), "nothing is known of any"
+    assert subsampling.drawn(index, rng).all(), "nothing is known of any"
     index[:40_000] = 1.0
-    seen = looking.drawn(index, rng)
+    seen = subsampling.drawn(index, rng)
     assert seen[40_000:].all()
-    assert seen[:40_000].mean() == pytest.approx(looking.DRAWN, rel=0.1)
-    assert looking.drawn(index[:20_000], rng).all(), "they are not so many"
+    assert seen[:40_000].mean() == pytest.approx(subsampling.DRAWN, rel=0.1)
+    assert subsampling.drawn(index[:20_000], rng).all(), "they are not so many"
 
 
 def test_what_a_board_holds_is_little() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from sciagent.report.episode_pages import write_episodes
-from sciagent.report.writer import write_report
-from sciagent.store.ledger import Ledger
+from sciagent.report.page.episode_pages import write_episodes
+from sciagent.report.page.writer import write_report
+from sciagent.store.database.ledger import Ledger
 from tests.browser.test_report import HOSTILE, Watched, outside
 from tests.support.talked import talked
 
@@ -73,9 +73,11 @@ def test_what_a_model_wrote_is_text(opened: Watched) -> None:
 
 
 @pytest.mark.parametrize(
-    "opened", [{"viewport": {"width": w, "height": 1000}} for w in (390, 768, 1280)], indirect=True,
+    "opened",
+    [{"viewport": {"width": w, "height": 1000}} for w in (390, 768, 1280)],
+    indirect=True,
     ids=["phone", "tablet", "desk"],
-)  # fmt: skip
+)
 def test_nothing_is_wider_than_the_screen(opened: Watched) -> None:
     unfold(opened.page)
     assert opened.page.evaluate(WIDE) <= 0

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from sciagent.report.writer import write_report
-from sciagent.store.ledger import Ledger
+from sciagent.report.page.writer import write_report
+from sciagent.store.database.ledger import Ledger
 from tests.support.reported import Maker, dyes
 
 HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror=\'document.title="taken"\'>'
@@ -135,9 +135,11 @@ def colours(page: Page) -> int:
 
 
 @pytest.mark.parametrize(
-    "opened", [{"viewport": {"width": w, "height": 1000}} for w in (390, 768, 1280)], indirect=True,
+    "opened",
+    [{"viewport": {"width": w, "height": 1000}} for w in (390, 768, 1280)],
+    indirect=True,
     ids=["phone", "tablet", "desk"],
-)  # fmt: skip
+)
 def test_the_page_is_never_wider_than_the_screen(opened: Watched) -> None:
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert opened.page.evaluate(wide) <= 0

@@ -11,17 +11,7 @@ import pytest
 
 from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, QED, SA_SCORE
 from sciagent.verification import registry
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    PropertyAtLevel,
-    Settings,
-    Tier,
-    Verifier,
-    at,
-)
+from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Settings, Tier, Verifier, at
 from sciagent_verifiers.fast.safety import MoleculeSafety
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.driver import Driver
-from sciagent.campaign.load import load_spec
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.cost import Cost
 from sciagent.domain.states import CampaignState
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from sciagent.verification.cost import CostModel, unmeasured
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
 from tests.support.campaigns import write_campaign

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.campaign.test_conversing import MOLECULES, propose, rows, talking
 from typer.testing import CliRunner
 
-from sciagent.campaign.build import open_stored
-from sciagent.campaign.driver import Driver
+from sciagent.campaign.core.build import open_stored
+from sciagent.campaign.driving.driver import Driver
 from sciagent.cli.main import app
 from sciagent.domain.states import CampaignState
 from sciagent.errors import UsageError
-from sciagent.report import episodes
-from sciagent.store import campaigns
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
-from tests.campaign.test_conversing import MOLECULES, propose, rows, talking
+from sciagent.report.page import episode_list
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import write_campaign
 from tests.support.chat_server import ChatServer, answer, calls
 from tests.support.mcp_server import HOSTILE
@@ -75,7 +75,7 @@ def test_a_model_asks_a_server_and_what_it_said_is_in_the_trace(
     assert first["observations"][0] == {"role": "tool", "content": told, "call_id": "c1-0", "name": "lit_search"}
     assert server.bodies[1]["messages"][3] == {"role": "tool", "content": told, "tool_call_id": "c1-0"}
     with ledger.read() as connection:
-        shown = episodes.episode(connection, campaigns.get(connection, "talking"), 1)
+        shown = episode_list.episode(connection, campaigns.get(connection, "talking"), 1)
     assert shown["turns"][0]["proposals"][0]["text"] == "CCO"
     assert "On the gap of alcohols" in json.dumps(shown["turns"][0], default=str)
     assert called(tmp_path) == ["search"], "once"

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.columns import read
-from sciagent.campaign.load import parse_spec
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.pricing.observations import read
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.errors import SpecError
-from sciagent.report import audit
-from sciagent.report.page import page
-from sciagent.store import campaigns
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.report.analysis import audit
+from sciagent.report.page.build import page
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import sciagent
 from tests.support.chat_server import ChatServer, answer
 
@@ -140,8 +140,10 @@ def test_the_law_reads_the_score_and_not_the_gate(folder: Path) -> None:
     found = read(create_or_open(ledger, parse_spec(source, base=folder), source, "me")[0])
     assert found is not None
     assert [(c.at, c.property) for c in found.columns] == [
-        (0, "judged_margin"), (0, "judged_score"), (1, "homo_lumo_gap"),
-    ]  # fmt: skip
+        (0, "judged_margin"),
+        (0, "judged_score"),
+        (1, "homo_lumo_gap"),
+    ]
     assert found.aims.aims[0].columns == (0, 1, 2)
     assert found.trusted == frozenset()
 
@@ -203,8 +205,9 @@ def test_a_server_that_is_away_leaves_no_evidence_and_no_score(folder: Path, ser
     with Ledger(str(folder / "sciagent.db")).read() as connection:
         of_judges = t.evidence.c.verifier == "lm.judge"
         assert connection.execute(sa.select(sa.func.count()).where(of_judges)).scalar_one() == 0
-        reasons = connection.execute(sa.select(t.attempt.c.reason, t.attempt.c.detail).where(
-            t.attempt.c.reason.is_not(None))).all()  # fmt: skip
+        reasons = connection.execute(
+            sa.select(t.attempt.c.reason, t.attempt.c.detail).where(t.attempt.c.reason.is_not(None))
+        ).all()
     assert status["spent"].get("llm_tokens", 0) == 0  # nobody answered
     assert {reason for reason, _ in reasons} == {"model_unreachable"}
     assert all("404" in detail for _, detail in reasons)

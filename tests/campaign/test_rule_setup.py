@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.load import parse_spec
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
-from sciagent.store.ledger import Ledger
+from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import GFN1, write_campaign
 
 

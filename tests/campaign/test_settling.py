@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.build import Built, create_or_open
-from sciagent.campaign.judge import place
-from sciagent.campaign.load import load_spec
-from sciagent.campaign.record import Result, Settling, answers_so_far, columns, record_results, settle
+from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.core.judge import place
+from sciagent.campaign.core.record import Result, Settling, answers_so_far, columns, record_results, settle
+from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.cost import Cost
 from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import Finding, Measured
@@ -18,9 +18,11 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
-from sciagent.store import attempts, candidates, directives, standings
-from sciagent.store.ledger import Ledger
-from sciagent.verification.host import HostResult
+from sciagent.store.campaign_state import directives, standings
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts
+from sciagent.store.results import candidates
+from sciagent.verification.sandbox.host import HostResult
 from tests.support.campaigns import write_campaign
 from tests.support.rows import alkanes
 

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.driver import Driver
-from sciagent.campaign.load import parse_spec
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.states import CampaignState
-from sciagent.store import queries, reservations
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import reservations
+from sciagent.store.views import queries
 from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
@@ -35,9 +36,11 @@ workers: 2
 
 
 def open_driver(
-    folder: Path, budget: str = "{core_seconds: 1000}", settings: str = "{}",
+    folder: Path,
+    budget: str = "{core_seconds: 1000}",
+    settings: str = "{}",
     proposer: str = "{kind: screen, file: molecules.smi, batch: 100}",
-) -> Driver:  # fmt: skip
+) -> Driver:
     (folder / "molecules.smi").write_text("\n".join(MOLECULES) + "\n")
     text = TEXT.format(budget=budget, settings=settings, proposer=proposer)
     ledger = Ledger(str(folder / "sciagent.db"))

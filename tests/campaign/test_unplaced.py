@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.columns import read
-from sciagent.campaign.driver import Driver
-from sciagent.campaign.load import load_spec
-from sciagent.campaign.money import Purse
-from sciagent.campaign.pricing import Pricing
+from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.pricing.observations import read
+from sciagent.campaign.pricing.pricing import Pricing
+from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.ports import Choice
-from sciagent.store.ledger import Ledger
+from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import GFN1, write_campaign
 
 AT_GFN2, AT_GFN1 = 2, 3  # positions, after safety and checks

@@ -12,12 +12,12 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner, Result
 
-from sciagent.campaign.load import load_spec
+from sciagent.campaign.spec.load import load_spec
 from sciagent.cli.main import app
 from sciagent.errors import UsageError
-from sciagent.store import campaigns
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import sciagent, write_campaign
 
 MOLECULES = ("C", "O", "CO", "C[CH2]")
@@ -73,11 +73,21 @@ def refused(*arguments: str) -> str:
 def test_explain_tells_the_whole_story_of_a_hit(folder: Path) -> None:
     text = told("explain", "O", "--campaign", "small")
     for part in (
-        "H2O", "In campaign small: a hit", "Proposed by the proposer screen in turn 0", "checks (molecule.checks",
-        "xtb (xtb.singlepoint 1): pass", "gate 1 ≤ homo_lumo_gap ≤ 40 eV", "dft (pyscf.scf", "decides): pass",
-        "at PBE/def2-SVP//GFN2-xTB//ETKDGv3x1:", "homo_lumo_gap = ", " ± ", " eV", "core-seconds",
+        "H2O",
+        "In campaign small: a hit",
+        "Proposed by the proposer screen in turn 0",
+        "checks (molecule.checks",
+        "xtb (xtb.singlepoint 1): pass",
+        "gate 1 ≤ homo_lumo_gap ≤ 40 eV",
+        "dft (pyscf.scf",
+        "decides): pass",
+        "at PBE/def2-SVP//GFN2-xTB//ETKDGv3x1:",
+        "homo_lumo_gap = ",
+        " ± ",
+        " eV",
+        "core-seconds",
         "chosen by thresholds",
-    ):  # fmt: skip
+    ):
         assert part in text, part
     assert "settings" not in text and "functional=PBE" in told("explain", "O", "-c", "small", "--full")
 

@@ -21,14 +21,14 @@ import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from sciagent.cli.logs import JsonLines, TextLines
-from sciagent.cli.metrics import serve
-from sciagent.cli.screen import frame
-from sciagent.report.metrics import LedgerCollector, WorkerCollector
-from sciagent.report.watching import Sparing, look
-from sciagent.store import overview
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.cli.cluster.logs import JsonLines, TextLines
+from sciagent.cli.cluster.metrics import serve
+from sciagent.cli.cluster.screen import frame
+from sciagent.report.live.metrics import LedgerCollector, WorkerCollector
+from sciagent.report.live.watching import Sparing, look
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.views import overview
 from tests.docs.pages import ROOT
 from tests.support.busy import busy
 from tests.support.campaigns import environment

@@ -70,9 +70,15 @@ class Image:
         program, *arguments = [self.here(word) for word in words]
         out = subprocess.PIPE if log is None else log.open("w", encoding="utf-8")
         return subprocess.Popen(
-            [self.base / "opt" / "bin" / program, *arguments], cwd=self.base / "data", env=self.variables(more),
-            stdin=subprocess.DEVNULL, stdout=out, stderr=out, text=True, preexec_fn=without_rights,
-        )  # fmt: skip
+            [self.base / "opt" / "bin" / program, *arguments],
+            cwd=self.base / "data",
+            env=self.variables(more),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            text=True,
+            preexec_fn=without_rights,
+        )
 
     def run(self, *words: str, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         with self.start(list(words), more) as process:
@@ -88,8 +94,10 @@ def image(base: Path) -> Iterator[Image]:
     done = subprocess.run(
         ["sh", base / "src" / "docker" / "install.sh", base / "src", base / "opt", extras],
         env=os.environ | {"PYTHON": sys.executable, "PYTHONPATH": ""},
-        capture_output=True, text=True, timeout=1500,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=1500,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"sciagent {__version__}" in done.stdout
     shutil.copy(DOCKER / "health.py", base / "opt" / "health.py")

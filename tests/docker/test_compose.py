@@ -17,8 +17,8 @@ from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 from sqlalchemy.engine import make_url
 
-from sciagent.campaign.spec_rungs import TIER_LIMITS
-from sciagent.store.engine import ledger_url
+from sciagent.campaign.spec.rungs import TIER_LIMITS
+from sciagent.store.database.engine import ledger_url
 from tests.docker.images import DOCKER, ROOT, compose, compose_variables, env_example, environment, ours, parse, stages
 from tests.support.servers.process import free_port
 from tests.support.servers.valkey import binaries
@@ -61,8 +61,16 @@ def test_the_specification_would_find_a_mistake(specification: Any) -> None:
 
 def test_the_services_are_these() -> None:
     assert set(SERVICES) == {
-        "postgres", "valkey", "rabbitmq", "migrate", "dispatcher", "simulation", "high_fidelity", "metrics", "cli"
-    }  # fmt: skip
+        "postgres",
+        "valkey",
+        "rabbitmq",
+        "migrate",
+        "dispatcher",
+        "simulation",
+        "high_fidelity",
+        "metrics",
+        "cli",
+    }
     assert {name for name, one in SERVICES.items() if one.get("profiles")} == {"valkey", "rabbitmq", "cli"}
     assert env_example()["COMPOSE_PROFILES"] == "valkey"
 

@@ -36,8 +36,10 @@ def installs() -> dict[str, list[str]]:
 def test_the_linter_of_dockerfiles_has_nothing_to_say() -> None:
     done = subprocess.run(
         [hadolint(), "--config", DOCKER / "hadolint.yaml", DOCKER / "Dockerfile"],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -107,8 +109,11 @@ def test_the_version_is_everywhere_that_of_the_package() -> None:
 def test_nothing_secret_is_in_what_is_committed() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "docker"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
     secrets = {Path(one).name for one in listed if one.startswith("docker/secrets/")}
     assert secrets and {one for one in secrets if not one.endswith(".example")} == {".gitignore"}
     for one in listed:

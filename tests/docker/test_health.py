@@ -16,10 +16,10 @@ from types import ModuleType
 import pytest
 import sqlalchemy as sa
 
-from sciagent.store import tables as t
-from sciagent.store import workers
-from sciagent.store.ledger import Ledger
-from sciagent.store.workers import NewWorker
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import workers
+from sciagent.store.job_queue.workers import NewWorker
 from tests.docker.images import DOCKER
 
 
@@ -101,7 +101,11 @@ def test_what_it_is_not_told_how_to_ask_is_a_mistake(ask: Ask) -> None:
 
 def test_it_runs_by_itself(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, DOCKER / "health.py", "ledger"], cwd=tmp_path,
-        env=os.environ | {"SCIAGENT_LEDGER": "none.db"}, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        [sys.executable, DOCKER / "health.py", "ledger"],
+        cwd=tmp_path,
+        env=os.environ | {"SCIAGENT_LEDGER": "none.db"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 1 and "there is no ledger at" in done.stderr

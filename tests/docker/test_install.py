@@ -13,13 +13,26 @@ pytestmark = pytest.mark.slow
 
 # of packages that Debian's slim image of Python has: libc6, libgcc-s1, libstdc++6, zlib1g
 BASE = {
-    "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.6", "libmvec.so.1", "libpthread.so.0", "libresolv.so.2",
-    "librt.so.1", "libutil.so.1", "libgcc_s.so.1", "libstdc++.so.6", "libz.so.1",
-}  # fmt: skip
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libdl.so.2",
+    "libm.so.6",
+    "libmvec.so.1",
+    "libpthread.so.0",
+    "libresolv.so.2",
+    "librt.so.1",
+    "libutil.so.1",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "libz.so.1",
+}
 PACKAGES = {
-    "libX11.so.6": "libx11-6", "libXext.so.6": "libxext6", "libXrender.so.1": "libxrender1",
-    "libexpat.so.1": "libexpat1", "libgomp.so.1": "libgomp1",
-}  # fmt: skip
+    "libX11.so.6": "libx11-6",
+    "libXext.so.6": "libxext6",
+    "libXrender.so.1": "libxrender1",
+    "libexpat.so.1": "libexpat1",
+    "libgomp.so.1": "libgomp1",
+}
 
 
 def test_what_is_read_only_in_the_image_is_so_here(installed: Image) -> None:

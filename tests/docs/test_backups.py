@@ -14,9 +14,10 @@ from sqlalchemy.engine import make_url
 from typer.testing import CliRunner
 
 from sciagent.cli.main import app
-from sciagent.store import candidates, evidence, migrate
-from sciagent.store.ledger import Ledger
-from sciagent.store.tables import metadata
+from sciagent.store.database import migrate
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.database.tables import metadata
+from sciagent.store.results import candidates, evidence
 from tests.docs.pages import ROOT
 from tests.support.rows import alkanes, campaign, gap, new_evidence
 from tests.support.servers.postgres import fresh_database, postgres_folders

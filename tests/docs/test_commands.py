@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from sciagent.cli.common import Exit
 from sciagent.cli.main import app
+from sciagent.cli.shared.common import Exit
 from tests.docs.pages import ROOT, commands, mentioned
 
 CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")

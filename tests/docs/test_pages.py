@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.domain.outcomes import OUTCOME_RULES, Outcome, Reason
-from sciagent.store.tables import metadata
+from sciagent.store.database.tables import metadata
 from sciagent.verification.registry import provider, verifier_names
 from tests.docs.pages import PAGES, ROOT
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.spec_safety import SafetySpec
+from sciagent.campaign.spec.safety import SafetySpec
 from sciagent_verifiers.fast.hazards.screen import RULES
 from sciagent_verifiers.fast.hazards.substances import SUBSTANCES
 from tests.docs.pages import ROOT

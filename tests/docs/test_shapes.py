@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.load import campaign_schema
+from sciagent.campaign.spec.load import campaign_schema
 from tests.docs.pages import ROOT, blocks, campaigns
 
 README, CLI = ROOT / "README.md", ROOT / "docs" / "cli.md"
@@ -21,9 +21,13 @@ BY_DATA = ("spent", "budget", "values", "recall", "with_audit", "missed")  # wha
 def sciagent(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SCIAGENT_")} | {"OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "sciagent", *arguments], cwd=folder, env=environment, capture_output=True, text=True,
+        [sys.executable, "-m", "sciagent", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
         timeout=300,
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.load import parse_spec
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import properties
-from sciagent.verification.host import Request, Worker
 from sciagent.verification.registry import provider, verifier_class
+from sciagent.verification.sandbox.host import Request, Worker
 from tests.docs.pages import ROOT, blocks, campaigns
 from tests.support.plugins import forget_registry, install
 

@@ -29,11 +29,16 @@ def test_the_hash_is_pinned() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        {"subject": "d" * 64}, {"verifier": "pyscf.scf"}, {"verifier_version": "2"}, {"settings_hash": "6" * 64},
-        {"inputs_hash": "x"}, {"replicate": 1}, {"revision": 1},
+        {"subject": "d" * 64},
+        {"verifier": "pyscf.scf"},
+        {"verifier_version": "2"},
+        {"settings_hash": "6" * 64},
+        {"inputs_hash": "x"},
+        {"replicate": 1},
+        {"revision": 1},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_every_part_counts(other: dict) -> None:
     assert replace(KEY, **other).hash != KEY.hash
 

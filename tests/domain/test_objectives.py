@@ -20,16 +20,25 @@ VALUES = st.floats(-1e6, 1e6)
 @pytest.mark.parametrize(
     ("value", "censoring", "low", "high", "says"),
     [
-        (2.5, NONE, 2, 3, None), (2.0, NONE, 2, 3, None), (3.0, NONE, 2, 3, None),
+        (2.5, NONE, 2, 3, None),
+        (2.0, NONE, 2, 3, None),
+        (3.0, NONE, 2, 3, None),
         (1.9, NONE, 2, 3, Reason.BELOW_WINDOW),
-        (3.1, NONE, 2, 3, Reason.ABOVE_WINDOW), (1e9, NONE, 2, None, None), (9.0, NONE, None, None, None),
+        (3.1, NONE, 2, 3, Reason.ABOVE_WINDOW),
+        (1e9, NONE, 2, None, None),
+        (9.0, NONE, None, None, None),
         # "below 2.5" may be anything below: only an upper edge can be met for certain
-        (2.5, BELOW, None, 3, None), (2.5, BELOW, 2, 3, Reason.NOT_MEASURED), (1.5, BELOW, 2, 3, Reason.BELOW_WINDOW),
+        (2.5, BELOW, None, 3, None),
+        (2.5, BELOW, 2, 3, Reason.NOT_MEASURED),
+        (1.5, BELOW, 2, 3, Reason.BELOW_WINDOW),
         (3.5, BELOW, None, 3, Reason.NOT_MEASURED),
-        (2.5, ABOVE, 2, None, None), (2.5, ABOVE, 2, 3, Reason.NOT_MEASURED), (3.5, ABOVE, 2, 3, Reason.ABOVE_WINDOW),
-        (1.5, ABOVE, 2, None, Reason.NOT_MEASURED), (1.5, ABOVE, None, None, None),
+        (2.5, ABOVE, 2, None, None),
+        (2.5, ABOVE, 2, 3, Reason.NOT_MEASURED),
+        (3.5, ABOVE, 2, 3, Reason.ABOVE_WINDOW),
+        (1.5, ABOVE, 2, None, Reason.NOT_MEASURED),
+        (1.5, ABOVE, None, None, None),
     ],
-)  # fmt: skip
+)
 def test_what_misses_a_window(
     value: float, censoring: Censoring, low: float | None, high: float | None, says: Reason | None
 ) -> None:

@@ -52,11 +52,16 @@ def test_the_nearest_unit_is_offered() -> None:
 @pytest.mark.parametrize(
     ("name", "written", "offered"),
     [
-        ("homo_lumo_gap", "ev", "eV"), ("homo_lumo_gap", "EV", "eV"), ("homo_lumo_gap", "Hartree", "hartree"),
-        ("homo_lumo_gap", "mev", "meV"), ("homo_lumo_gap", "electronvolt", "eV"), ("dipole", "d", "D"),
-        ("dipole", "Debye", "D"), ("solvation_free_energy", "KJ / mol", "kJ/mol"),
+        ("homo_lumo_gap", "ev", "eV"),
+        ("homo_lumo_gap", "EV", "eV"),
+        ("homo_lumo_gap", "Hartree", "hartree"),
+        ("homo_lumo_gap", "mev", "meV"),
+        ("homo_lumo_gap", "electronvolt", "eV"),
+        ("dipole", "d", "D"),
+        ("dipole", "Debye", "D"),
+        ("solvation_free_energy", "KJ / mol", "kJ/mol"),
     ],
-)  # fmt: skip
+)
 def test_another_case_or_the_full_name_is_told_how_it_is_written_here(name: str, written: str, offered: str) -> None:
     with pytest.raises(UnitError, match=f'did you mean "{offered}"'):
         conversion_factor(written, properties()[name])

@@ -18,9 +18,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
-from sciagent.store import engine, migrate
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.store.database import engine, migrate
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import environment, sciagent
 from tests.support.elsewhere import counts, driver, molecules, until, whole, worker, working, written
 from tests.support.plugins import misbehaving  # noqa: F401
@@ -211,10 +211,14 @@ def test_a_host_that_is_cut_off_for_longer_than_a_lease_changes_nothing(
             with (tmp_path / f"{name}.log").open("wb") as log:
                 hands.append(
                     subprocess.Popen(
-                        ["ip", "netns", "exec", name, *command], cwd=tmp_path, env=env, stdout=log, stderr=log,
+                        ["ip", "netns", "exec", name, *command],
+                        cwd=tmp_path,
+                        env=env,
+                        stdout=log,
+                        stderr=log,
                         start_new_session=True,
                     )
-                )  # fmt: skip
+                )
             stack.callback(hands[-1].kill)
         with driver(built) as one:
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.driver import Driver
-from sciagent.execution.celery_executor import CeleryExecutor
-from sciagent.store import tables as t
-from sciagent.store import workers
-from sciagent.store.ledger import Ledger
+from sciagent.campaign.driving.driver import Driver
+from sciagent.execution.celery.executor import CeleryExecutor
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import workers
 from tests.support.campaigns import environment
 from tests.support.elsewhere import counts, molecules, until, whole, written
 from tests.support.plugins import misbehaving  # noqa: F401
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("misbehaving")]
 SERVE = """
 import json, sys
 from pathlib import Path
-from sciagent.execution.celery_worker import serve
+from sciagent.execution.celery.worker import serve
 said = json.loads(sys.argv[1])
 serve(scratch=Path(said.pop("scratch")), **said)
 """
@@ -40,15 +40,25 @@ def celery_worker(
     ledger: Ledger, folder: Path, broker_url: str, name: str, **more: Any
 ) -> Iterator[subprocess.Popen[bytes]]:
     said = {
-        "ledger_url": ledger.url.render_as_string(False), "broker_url": broker_url, "name": name, "slots": 2,
-        "queues": ["simulation", "high_fidelity"], "scratch": str(folder / f"scratch-{name}"), **more,
-    }  # fmt: skip
+        "ledger_url": ledger.url.render_as_string(False),
+        "broker_url": broker_url,
+        "name": name,
+        "slots": 2,
+        "queues": ["simulation", "high_fidelity"],
+        "scratch": str(folder / f"scratch-{name}"),
+        **more,
+    }
     env = environment(SCIAGENT_ARTIFACTS=str(ledger.artifacts.root))
     with (folder / f"{name}.log").open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, json.dumps(said)], cwd=folder, env=env, stdout=out, stderr=out,
-            stdin=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-c", SERVE, json.dumps(said)],
+            cwd=folder,
+            env=env,
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
     try:
         yield process
     finally:
@@ -61,10 +71,7 @@ def celery_worker(
 
 def test_a_campaign_runs_on_celery_workers(ledger: Ledger, tmp_path: Path, broker_url: str) -> None:
     built = written(ledger, tmp_path, molecules(60))
-    with (
-        celery_worker(ledger, tmp_path, broker_url, "one"),
-        celery_worker(ledger, tmp_path, broker_url, "two"),
-    ):
+    with celery_worker(ledger, tmp_path, broker_url, "one"), celery_worker(ledger, tmp_path, broker_url, "two"):
         until(lambda: alive(ledger) == {"one", "two"})
         with Driver(built, executor=CeleryExecutor(broker_url)) as driver:
             assert str(driver.run(lambda: None)) == "finished"

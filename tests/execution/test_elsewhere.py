@@ -17,13 +17,15 @@ import sqlalchemy as sa
 
 from sciagent.domain.directives import Verb
 from sciagent.domain.states import AttemptState, JobState
-from sciagent.execution.checkpoints import scratch_of
-from sciagent.execution.presence import reap
-from sciagent.execution.runner import Runner
-from sciagent.store import directives, jobs, offers, queries, workers
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
-from sciagent.store.workers import NewWorker
+from sciagent.execution.worker.checkpoints import scratch_of
+from sciagent.execution.worker.registration import reap
+from sciagent.execution.worker.runner import Runner
+from sciagent.store.campaign_state import directives
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import jobs, offers, workers
+from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.views import queries
 from tests.support.elsewhere import (
     again,
     counts,

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.store import campaigns, workers
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import workers
 from tests.support.campaigns import environment, sciagent
 from tests.support.elsewhere import counts, molecules, until, whole, working, written
 from tests.support.plugins import misbehaving  # noqa: F401

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.build import Built, create_or_open
-from sciagent.campaign.load import parse_spec
-from sciagent.execution.checkpoints import scratch_of
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.execution.worker.checkpoints import scratch_of
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import driven, driver, until, worker, working
 
 LEASE = 6.0

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.driver import Driver
-from sciagent.campaign.load import parse_spec
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.errors import SpecError, UsageError
-from sciagent.execution import devices
-from sciagent.store import licences
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.execution.worker import devices
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import licences
 from tests.support.elsewhere import TEXT, counts, driven, driver, molecules, until, whole, working, written
 from tests.support.plugins import misbehaving  # noqa: F401
 
@@ -122,10 +122,14 @@ def test_what_a_rung_holds_may_be_amended_and_is_no_part_of_who_it_is(ledger: Le
 @pytest.mark.parametrize(
     ("resources", "message"),
     [
-        ("{GPU: 1}", "is no name"), ("{memory_mb: 100}", "said by limits.memory_mb"), ("{gpu: 0}", "at least 1"),
-        ("{cores: 2000}", "from 1 to 1024"), ("{cores: 1.5}", "whole number"), ("{'a;b': 1}", "is no name"),
+        ("{GPU: 1}", "is no name"),
+        ("{memory_mb: 100}", "said by limits.memory_mb"),
+        ("{gpu: 0}", "at least 1"),
+        ("{cores: 2000}", "from 1 to 1024"),
+        ("{cores: 1.5}", "whole number"),
+        ("{'a;b': 1}", "is no name"),
     ],
-)  # fmt: skip
+)
 def test_what_no_job_can_hold_is_refused_in_the_file(
     ledger: Ledger, tmp_path: Path, resources: str, message: str
 ) -> None:

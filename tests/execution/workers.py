@@ -27,14 +27,22 @@ def until(true: Callable[[], object], what: str, seconds: float = 20.0) -> None:
 def worker(folder: Path, broker_url: str, **settings: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A running worker; at the end it is gone, and so is all it started. `log` in the folder is what it said."""
     said = {
-        "ledger_url": str(folder / "ledger.db"), "broker_url": broker_url, "name": "w1", "queues": ["simulation"],
-        "slots": 1, "folder": str(folder), **settings,
-    }  # fmt: skip
+        "ledger_url": str(folder / "ledger.db"),
+        "broker_url": broker_url,
+        "name": "w1",
+        "queues": ["simulation"],
+        "slots": 1,
+        "folder": str(folder),
+        **settings,
+    }
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.celery_worker", json.dumps(said)], cwd=ROOT,
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        )  # fmt: skip
+            [sys.executable, "-m", "tests.support.celery_worker", json.dumps(said)],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
     try:
         yield process
     finally:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.driver import Driver
-from sciagent.campaign.load import parse_spec
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.states import CampaignState
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 
 # what stands in the file, the reason, and whether it is refused as a proposal or by the checks
 BAD = [

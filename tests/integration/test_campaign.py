@@ -17,9 +17,7 @@ from rdkit import Chem
 
 from tests.support.campaigns import SMALL, environment, sciagent, write_campaign
 
-STATUS = {
-    "campaign", "state", "spent", "budget", "proposals", "candidates", "hits", "hits_by_tier", "reused", "rungs",
-}  # fmt: skip
+STATUS = {"campaign", "state", "spent", "budget", "proposals", "candidates", "hits", "hits_by_tier", "reused", "rungs"}
 RUNG = {"rung", "tier", "done", "passed", "failed", "inconclusive", "errors", "core_seconds"}
 BEST = {"key", "smiles", "utility", "p_hit", "verified", "in_seeds", "values"}
 MOLECULES = ("C=C", "C=O", "C#C", "C", "C.C", "nonsense", "C[CH2]", "C=C", "[U]")
@@ -171,9 +169,14 @@ def wait_until_it_runs(folder: Path) -> None:
 def test_ctrl_c_ends_cleanly_and_resume_goes_on(tmp_path: Path, presses: int) -> None:
     file = write_campaign(tmp_path, molecules=SMALL[:10], dft=2, workers=2)
     process = subprocess.Popen(
-        [sys.executable, "-m", "sciagent", "run", str(file), "--quiet"], cwd=tmp_path, env=environment(),
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "sciagent", "run", str(file), "--quiet"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     wait_until_it_runs(tmp_path)
     begun = time.monotonic()
     for _ in range(presses):
@@ -191,9 +194,12 @@ def test_two_drivers_of_one_campaign_are_refused(tmp_path: Path) -> None:
     file = write_campaign(tmp_path, molecules=("c1ccccc1", "c1ccncc1", "Cc1ccccc1", "Oc1ccccc1"), dft=4, workers=2)
     file.write_text(file.read_text().replace("grid: 0", "grid: 5"))  # long enough for a slow machine
     process = subprocess.Popen(
-        [sys.executable, "-m", "sciagent", "run", str(file), "--quiet"], cwd=tmp_path, env=environment(),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [sys.executable, "-m", "sciagent", "run", str(file), "--quiet"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     wait_until_it_runs(tmp_path)
     second = sciagent("resume", "small", "--quiet", cwd=tmp_path, expect=1)
     assert "is being driven by" in second.stderr

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import sciagent
 
 SEEDS = ("c1ccccc1O", "CC(=O)NC", "c1ccncc1", "BrCCBr", "CCOC(C)=O")
@@ -46,7 +46,7 @@ def proposals(folder: Path) -> list[dict[str, Any]]:
         sa.select(t.proposal.c.operation, t.proposal.c.status, t.campaign_candidate.c.reason.label("why"))
         .outerjoin(t.campaign_candidate, t.campaign_candidate.c.proposal_id == t.proposal.c.id)
         .order_by(t.proposal.c.id)
-    )  # fmt: skip
+    )
     with Ledger(str(folder / "sciagent.db")).read() as connection:
         return [dict(row) for row in connection.execute(query).mappings()]
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import environment, sciagent, write_campaign
 from tests.support.servers.valkey import own_valkey
 from tests.support.slurm_cluster import running_slurm
@@ -52,9 +52,13 @@ def served(executor: str, folder: Path, memory_mb: int = 4000) -> Iterator[dict[
         sciagent("db", "upgrade", cwd=folder, SCIAGENT_LEDGER="ledger.db")
         with (folder / "worker.log").open("wb") as log:
             worker = subprocess.Popen(
-                command, cwd=folder, env=environment(SCIAGENT_LEDGER="ledger.db", **broker), stdout=log, stderr=log,
+                command,
+                cwd=folder,
+                env=environment(SCIAGENT_LEDGER="ledger.db", **broker),
+                stdout=log,
+                stderr=log,
                 start_new_session=True,
-            )  # fmt: skip
+            )
         try:
             yield broker
         finally:
@@ -97,9 +101,11 @@ def found_in(folder: Path) -> dict[str, Any]:
         for key, name, value in connection.execute(query.join(t.property_, t.property_.c.id == q.property_id)):
             found[key][2][name] = value
         places = sa.select(
-            t.candidate.c.text, t.campaign_candidate.c.standing, t.campaign_candidate.c.verdict,
+            t.candidate.c.text,
+            t.campaign_candidate.c.standing,
+            t.campaign_candidate.c.verdict,
             t.campaign_candidate.c.is_hit,
-        ).join(t.campaign_candidate, t.campaign_candidate.c.candidate_id == t.candidate.c.id)  # fmt: skip
+        ).join(t.campaign_candidate, t.campaign_candidate.c.candidate_id == t.candidate.c.id)
         found["places"] = sorted(map(tuple, connection.execute(places)))
     ledger.close()
     return found

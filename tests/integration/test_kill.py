@@ -16,9 +16,10 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from sciagent.store import campaigns, queries
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.views import queries
 from tests.support.campaigns import environment, sciagent, write_campaign
 
 KILLS = 10
@@ -68,9 +69,14 @@ def disturb(folder: Path, file: Path, url: str, rng: random.Random, after_kill: 
     kills = 0
     while True:
         process = subprocess.Popen(
-            [*command, *arguments], cwd=folder, env=environment(**{MARK: mark}), start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            [*command, *arguments],
+            cwd=folder,
+            env=environment(**{MARK: mark}),
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
         try:
             # the first second goes into imports; a kill in there is tried as well
             _, stderr = process.communicate(timeout=rng.uniform(1.0, 4.5) if kills < KILLS else 240)

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.load import parse_spec
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from tests.support.mcp_servers import until_open
 
 TEXT = """

@@ -11,14 +11,15 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.build import create_or_open
-from sciagent.campaign.driver import Driver
-from sciagent.campaign.load import parse_spec
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.states import CampaignState
-from sciagent.store import queries, reservations
-from sciagent.store import tables as t
-from sciagent.store.campaigns import get
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state.campaigns import get
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import reservations
+from sciagent.store.views import queries
 
 LADDER = """
 campaign: bad
@@ -72,9 +73,16 @@ def outcomes(ledger: Ledger) -> dict[str, tuple[str | None, str | None]]:
 @pytest.mark.parametrize(("name", "settings", "outcome", "reason", "verdict"), CASES, ids=[c[0] for c in CASES])
 @pytest.mark.parametrize("place", ["fast", pytest.param("job", marks=pytest.mark.long)])
 def test_is_caught_with_the_right_outcome_and_the_campaign_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, misbehaving: Path, place: str, name: str, settings: str,
-    outcome: str, reason: str | None, verdict: str,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    misbehaving: Path,
+    place: str,
+    name: str,
+    settings: str,
+    outcome: str,
+    reason: str | None,
+    verdict: str,
+) -> None:
     mark = uuid.uuid4().hex
     monkeypatch.setenv("SCIAGENT_TEST_MARK", mark)
     settings = settings if name != "bad.poison" else "{smiles: C=C}"

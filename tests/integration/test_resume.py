@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.build import Built, create_or_open
-from sciagent.campaign.driver import Driver
-from sciagent.campaign.load import load_spec
+from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.states import CampaignState
-from sciagent.store import campaigns, queries
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.views import queries
 from tests.support.campaigns import write_campaign
 
 
@@ -36,9 +37,17 @@ def test_the_last_places_of_a_budget_by_count_survive_an_interruption(tmp_path: 
         assert driver.run() is CampaignState.INTERRUPTED
     built = opened(tmp_path, file)
     assert last_rung(built) | {"core_seconds": 0} == {
-        "rung": "dft", "tier": "high_fidelity", "done": 0, "passed": 0, "failed": 0, "inconclusive": 0, "errors": 0,
-        "core_seconds": 0, "jobs": 2, "running": 2,
-    }  # fmt: skip
+        "rung": "dft",
+        "tier": "high_fidelity",
+        "done": 0,
+        "passed": 0,
+        "failed": 0,
+        "inconclusive": 0,
+        "errors": 0,
+        "core_seconds": 0,
+        "jobs": 2,
+        "running": 2,
+    }
     with Driver(built) as driver:
         assert driver.run() is CampaignState.BUDGET_SPENT
     assert last_rung(built)["done"] == 2

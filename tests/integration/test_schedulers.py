@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import GFN1, sciagent, write_campaign
 
 MOLECULES = ("C", "C=C", "CO", "O", "CC", "CF")
@@ -23,12 +23,17 @@ def run(folder: Path, scheduler: str) -> list[dict[str, Any]]:
     sciagent("run", str(file), "--quiet", cwd=folder, expect=None)
     query = (
         sa.select(
-            t.decision.c.action, t.rung.c.name.label("rung"), t.decision.c.candidate_id, t.decision.c.index,
-            t.decision.c.propensity, t.decision.c.why, t.decision.c.chooser,
+            t.decision.c.action,
+            t.rung.c.name.label("rung"),
+            t.decision.c.candidate_id,
+            t.decision.c.index,
+            t.decision.c.propensity,
+            t.decision.c.why,
+            t.decision.c.chooser,
         )
         .join(t.rung, t.rung.c.id == t.decision.c.rung_id)
         .order_by(t.decision.c.id)
-    )  # fmt: skip
+    )
     with Ledger(str(folder / "sciagent.db")).read() as connection:
         return [dict(row) for row in connection.execute(query).mappings()]
 

@@ -23,9 +23,9 @@ from sciagent.agent.messages import Message, Sampling, from_json
 from sciagent.agent.policies import hermes
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.tools.calls import Toolbox
-from sciagent.store import tables as t
-from sciagent.store import trajectories
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state import trajectories
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from tests.support import vllm
 from tests.support.campaigns import sciagent
 
@@ -72,9 +72,17 @@ def campaign(folder: Path, name: str, served: vllm.Running, proposals: int, **pr
     before, _, after = text.partition("proposer:\n")
     assert "proposals: 80" in before and "scheduler:" in after
     told = {
-        "kind": "llm", "model": served.model, "endpoint": served.endpoint, "seeds": "quickstart_seeds.csv",
-        "tools": ["modify", "crossover"], "turns": 4, "max_tokens": 100, "ahead": 8, "episodes": 4, **proposer,
-    }  # fmt: skip
+        "kind": "llm",
+        "model": served.model,
+        "endpoint": served.endpoint,
+        "seeds": "quickstart_seeds.csv",
+        "tools": ["modify", "crossover"],
+        "turns": 4,
+        "max_tokens": 100,
+        "ahead": 8,
+        "episodes": 4,
+        **proposer,
+    }
     text = before.replace("proposals: 80", f"proposals: {proposals}\n  llm_tokens: {TOKENS}")
     text = text.replace("wall_minutes: 9", "wall_minutes: 20")  # vLLM leaves a core of two free, and others may need it
     (folder / f"{name}.yaml").write_text(
@@ -103,8 +111,7 @@ def turns_of(folder: Path) -> list[tuple[dict[str, Any], list[Message], list[int
 
 
 @pytest.mark.parametrize(
-    ("name", "more"),
-    [("native", {"tool_choice": "required", "ranks": True}), ("held", {"structured": True})],
+    ("name", "more"), [("native", {"tool_choice": "required", "ranks": True}), ("held", {"structured": True})]
 )
 def test_a_campaign_runs_on_a_served_model(
     name: str, more: dict[str, Any], tmp_path: Path, served: vllm.Running, trainer: Any
@@ -125,9 +132,12 @@ def test_a_campaign_runs_on_a_served_model(
     assert any(row["kept"] for row, _, _ in turns), "later turns hold what came before"
     for row, messages, prompt in turns:
         expected = tokenizer.apply_chat_template(
-            hermes.rendered(messages, ()), tools=tools or None, add_generation_prompt=True, tokenize=True,
+            hermes.rendered(messages, ()),
+            tools=tools or None,
+            add_generation_prompt=True,
+            tokenize=True,
             return_dict=False,
-        )  # fmt: skip
+        )
         assert prompt == expected
         assert row["sampling"]["logprobs"] == "masked" and row["sampling"]["grammar"]
     row, _, prompt = turns[-1]
@@ -224,9 +234,12 @@ def test_who_is_killed_while_it_loads_leaves_no_process(number: signal.Signals, 
     log = tmp_path / "vllm.log"
     call = (sys.executable, "-m", "sciagent", "serve-model", "smollm2", "--python", str(vllm.interpreter()))
     process = subprocess.Popen(
-        [*call, "--port", "0", "--log", str(log)], cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        [*call, "--port", "0", "--log", str(log)],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         env=dict(os.environ, SCIAGENT_MODELS=str(folder.parent)),
-    )  # fmt: skip
+    )
     until = time.monotonic() + 240
     while not (log.exists() and "EngineCore pid" in log.read_text(errors="replace")):  # its children have begun
         assert process.poll() is None and time.monotonic() < until

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.store.ledger import Ledger
+from sciagent.store.database.ledger import Ledger
 from tests.support.reported import Maker, dyes
 from tests.support.talked import Talker, talked
 

@@ -16,11 +16,12 @@ from rdkit import Chem
 from rocrate.rocrate import ROCrate
 
 from sciagent.errors import UsageError
-from sciagent.report import parquet, proposals, table
-from sciagent.report.ase_database import write_ase
-from sciagent.report.crate import author, licence, write_crate
-from sciagent.report.sdf import one_line, write_sdf
-from sciagent.store.ledger import Ledger
+from sciagent.report.export import parquet
+from sciagent.report.export.ase_database import write_ase
+from sciagent.report.export.crate import author, licence, write_crate
+from sciagent.report.export.sdf import one_line, write_sdf
+from sciagent.report.parts import proposals, table
+from sciagent.store.database.ledger import Ledger
 from tests.support.reported import HIGH, SMILES, Maker
 
 
@@ -44,8 +45,11 @@ def test_json_lines_say_the_same(told: Maker, tmp_path: Path) -> None:
     path = written(told, tmp_path / "a.jsonl", table.write_jsonl)
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert rows[0]["values"]["r2"]["homo_lumo_gap"] == {
-        "value": 4.3, "uncertainty": 0.03, "unit": "eV", "level": "PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10",
-    }  # fmt: skip
+        "value": 4.3,
+        "uncertainty": 0.03,
+        "unit": "eV",
+        "level": "PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10",
+    }
     assert rows[8]["values"]["r2"] == {}  # asked, and not converged
 
 
@@ -244,5 +248,6 @@ def test_two_levels_under_one_rung_stay_apart(ledger_file: Ledger, tmp_path: Pat
         [entry] = table.entries(connection, made.row, table.columns(connection, made.row))
         values = table.nested(entry)["r1"]
     assert {name: v["value"] for name, v in values.items()} == {
-        f"homo_lumo_gap@{GFN2.label}": 2.0, f"homo_lumo_gap@{PBE0.label}": 4.0
-    }  # fmt: skip
+        f"homo_lumo_gap@{GFN2.label}": 2.0,
+        f"homo_lumo_gap@{PBE0.label}": 4.0,
+    }

@@ -12,15 +12,7 @@ from sciagent.scheduling.aims import Aim, Aims
 
 Array = NDArray[np.float64]
 
-SCORES = np.array(
-    [
-        [0.1, 2.0, 1.0],
-        [0.2, 3.0, 5.0],
-        [0.3, np.nan, 9.0],
-        [0.4, 8.0, np.nan],
-        [0.5, 6.0, 2.0],
-    ]
-)
+SCORES = np.array([[0.1, 2.0, 1.0], [0.2, 3.0, 5.0], [0.3, np.nan, 9.0], [0.4, 8.0, np.nan], [0.5, 6.0, 2.0]])
 
 
 def rising(value: Array) -> Array:

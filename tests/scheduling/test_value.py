@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from sciagent.scheduling.board import Board
+from sciagent.scheduling.candidate_pool import Board
 from sciagent.scheduling.value import (
     NEVER,
     PRICES,
@@ -372,9 +372,9 @@ def test_the_index_rises_with_the_mean(law: Array, costs: list[float]) -> None:
 
 def test_a_rung_to_buy_never_lowers_the_index() -> None:
     u = np.linspace(-4, 3, 200)
-    without, one_rung, two = (solve(law, costs).index(u) for law, costs in (
-        (np.eye(1), []), (one(0.8), [0.2]), (TWO, [0.02, 0.2])
-    ))  # fmt: skip
+    without, one_rung, two = (
+        solve(law, costs).index(u) for law, costs in ((np.eye(1), []), (one(0.8), [0.2]), (TWO, [0.02, 0.2]))
+    )
     assert (one_rung >= without * (1 - 1e-9)).all()
     assert (two >= one_rung * (1 - 1e-3)).all()
 

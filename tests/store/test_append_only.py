@@ -6,17 +6,26 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.directives import Verb
-from sciagent.store import attempts, bills, campaigns, directives, evidence, laws
-from sciagent.store import tables as t
-from sciagent.store.clock import db_now
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts, spend
+from sciagent.store.results import evidence, laws
 from tests.support import rows
 
 CHANGES = {
-    "evidence": "detail = 'x'", "quantity": "value = 0", "artifact": "size = 0", "decision": "propensity = 0",
-    "spend": "amount = 0", "cost_observation": "amount = 0", "campaign_amendment": "why = 'x'",
-    "directive": "why = 'x'", "artifact_removal": "size = 0", "law": "version = 'x'",
-}  # fmt: skip
+    "evidence": "detail = 'x'",
+    "quantity": "value = 0",
+    "artifact": "size = 0",
+    "decision": "propensity = 0",
+    "spend": "amount = 0",
+    "cost_observation": "amount = 0",
+    "campaign_amendment": "why = 'x'",
+    "directive": "why = 'x'",
+    "artifact_removal": "size = 0",
+    "law": "version = 'x'",
+}
 
 
 @pytest.fixture
@@ -30,9 +39,9 @@ def full(ledger: Ledger) -> Ledger:
         artifact = ("log", "a" * 64, 12, "text/plain")
         made = rows.new_evidence(candidate_id, rows.gap(), attempt_id=attempt_id, artifacts=(artifact,))
         evidence.record(connection, [made])
-        bills.book(connection, row.id, rung_id, attempt_id, {"core_seconds": 2.0})
+        spend.book(connection, row.id, rung_id, attempt_id, {"core_seconds": 2.0})
         costs = {"core_seconds": 1.0}, {"core_seconds": 2.0}
-        bills.observe_costs(connection, [bills.CostSeen("toy", "1", rows.SETTINGS, candidate_id, attempt_id, *costs)])
+        spend.observe_costs(connection, [spend.CostSeen("toy", "1", rows.SETTINGS, candidate_id, attempt_id, *costs)])
         changes = [("budget.core_seconds", 100, 200)]
         campaigns.amend(
             connection, row, spec={}, spec_hash="c" * 64, source="", base=".", changes=changes, who="me", why="more"
@@ -43,10 +52,16 @@ def full(ledger: Ledger) -> Ledger:
         laws.write(connection, row.id, {"price": 0.1})
         connection.execute(
             t.decision.insert().values(
-                campaign_id=row.id, candidate_id=candidate_id, rung_id=rung_id, action="run", chooser="test",
-                watermark=1, propensity=1.0, at=db_now(connection),
+                campaign_id=row.id,
+                candidate_id=candidate_id,
+                rung_id=rung_id,
+                action="run",
+                chooser="test",
+                watermark=1,
+                propensity=1.0,
+                at=db_now(connection),
             )
-        )  # fmt: skip
+        )
     return ledger
 
 

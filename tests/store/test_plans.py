@@ -9,26 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.states import JobState
-from sciagent.store import (
-    bills,
-    campaigns,
-    candidates,
-    directives,
-    evidence,
-    fitting,
-    history,
-    job_lists,
-    jobs,
-    leases,
-    licences,
-    overview,
-    queries,
-    reservations,
-    scaffolds,
-    standings,
-    workers,
-)
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state import campaigns, directives, standings
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import job_lists, jobs, leases, licences, reservations, resource_matching, spend, workers
+from sciagent.store.results import candidates, evidence, scaffolds
+from sciagent.store.views import history, overview, queries
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 
@@ -47,7 +32,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "queued": lambda c, i: jobs.queued(c, i),
     "reserved": lambda c, i: reservations.reserved(c, i),
     "orphans": lambda c, i: leases.orphans(c, i, "me"),
-    "cost_ratios": lambda c, i: bills.cost_ratios(c, "toy", "1", rows.SETTINGS),
+    "cost_ratios": lambda c, i: spend.cost_ratios(c, "toy", "1", rows.SETTINGS),
     "best": lambda c, i: queries.best(c, campaigns.get(c, "toys"), 10),
     "hits": lambda c, i: queries.hits(c, i),
     "spent": lambda c, i: queries.spent(c, i),
@@ -86,9 +71,11 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "what a campaign has come to": lambda c, i: overview.totals(c, i),
     "what workers run": lambda c, i: workers.running(c),
     "licences and what holds them": lambda c, i: licences.live(c),
-    "owners that run": lambda c, i: fitting._busy(c, "w"),
-    "kinds of jobs that wait": lambda c, i: fitting.kinds(c, ["simulation"]),
-    "whether any job needs more than a core": lambda c, i: c.execute(sa.select(fitting.some_are_needy(["simulation"]))),
+    "owners that run": lambda c, i: resource_matching._busy(c, "w"),
+    "kinds of jobs that wait": lambda c, i: resource_matching.kinds(c, ["simulation"]),
+    "whether any job needs more than a core": lambda c, i: c.execute(
+        sa.select(resource_matching.some_are_needy(["simulation"]))
+    ),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
 IN_ORDER = {

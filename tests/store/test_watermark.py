@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import sqlalchemy as sa
 
-from sciagent.store import candidates, evidence
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import candidates, evidence
 from tests.support.rows import alkanes, gap, new_evidence
 
 WRITERS, EACH = 6, 25

@@ -9,15 +9,16 @@ import sqlalchemy as sa
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, CampaignState, JobState
-from sciagent.store import attempts, bills, campaigns, jobs, leases, offers, workers
-from sciagent.store import tables as t
-from sciagent.store.attempts import AttemptEnd
-from sciagent.store.bills import Bill
-from sciagent.store.clock import db_now
-from sciagent.store.jobs import NewJob, Offer
-from sciagent.store.leases import Claim, JobEnd
-from sciagent.store.ledger import Ledger
-from sciagent.store.workers import NewWorker
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts, jobs, leases, offers, spend, workers
+from sciagent.store.job_queue.attempts import AttemptEnd
+from sciagent.store.job_queue.jobs import NewJob, Offer
+from sciagent.store.job_queue.leases import Claim, JobEnd
+from sciagent.store.job_queue.spend import Bill
+from sciagent.store.job_queue.workers import NewWorker
 from tests.support import rows
 
 BUDGET = {"core_seconds": 100.0, "wall_minutes": 600}
@@ -66,7 +67,7 @@ def _end(connection: sa.Connection, one: Claim, i: int) -> None:
     outcome, reason = (Outcome.TIMEOUT, Reason.WORKER_DIED) if bad else (Outcome.OK, None)
     state = AttemptState.FAILED if bad else AttemptState.DONE
     attempts.end_many(connection, [AttemptEnd(one.attempt_id, state, cost, 3.5, outcome, reason, "")])
-    bills.book_many(connection, [Bill(row.campaign_id, row.rung_id, one.attempt_id, cost)])
+    spend.book_many(connection, [Bill(row.campaign_id, row.rung_id, one.attempt_id, cost)])
     leases.finish_many(connection, [JobEnd(one, JobState.FAILED if bad else JobState.DONE, outcome)])
     started = db_now(connection) - timedelta(seconds=40 - i)
     connection.execute(sa.update(t.attempt).where(t.attempt.c.id == one.attempt_id).values(started_at=started))

@@ -94,9 +94,15 @@ def write_campaign(
         else "{kind: screen, file: molecules.csv, batch: 5}"
     )
     text = LADDER.format(
-        name=name, seed=seed, low=window[0], high=window[1], budget=counts, proposer=proposer, scheduler=scheduler,
+        name=name,
+        seed=seed,
+        low=window[0],
+        high=window[1],
+        budget=counts,
+        proposer=proposer,
+        scheduler=scheduler,
         workers=workers,
-    )  # fmt: skip
+    )
     path = folder / f"{name}.yaml"
     path.write_text(text.lstrip(), encoding="utf-8")
     return path

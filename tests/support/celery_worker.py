@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from sciagent.execution.celery_worker import serve
+from sciagent.execution.celery.worker import serve
 
 
 class Folder:

@@ -68,6 +68,9 @@ def calls(*given: tuple[str, dict[str, Any]], n: int = 1, ids: bool = True) -> d
         return answer(None, finish="tool_calls", message={"tool_calls": made})
     logprobs = {"content": [{"token": "x", "logprob": -0.25, "bytes": None, "top_logprobs": []}] * 2}
     return answer(
-        None, finish="tool_calls", message={"tool_calls": made}, choice={"logprobs": logprobs, "token_ids": [n, n + 1]},
+        None,
+        finish="tool_calls",
+        message={"tool_calls": made},
+        choice={"logprobs": logprobs, "token_ids": [n, n + 1]},
         prompt_token_ids=list(range(100, 100 + 3 * n)),
-    )  # fmt: skip
+    )

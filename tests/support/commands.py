@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from sciagent.cli.main import app
 from sciagent.errors import UsageError
-from sciagent.store.ledger import Ledger
+from sciagent.store.database.ledger import Ledger
 
 
 class Typed:

@@ -14,14 +14,14 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
-from sciagent.campaign.build import Built, create_or_open, open_stored
-from sciagent.campaign.driver import Driver
-from sciagent.campaign.load import parse_spec
+from sciagent.campaign.core.build import Built, create_or_open, open_stored
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.execution.executors import LedgerExecutor
 from sciagent.execution.station import Station
-from sciagent.store import tables as t
-from sciagent.store.ledger import Ledger
-from sciagent.store.workers import NewWorker
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue.workers import NewWorker
 from tests.support.campaigns import environment
 
 TEXT = """
@@ -49,9 +49,17 @@ def molecules(n: int) -> list[str]:
 
 
 def written(
-    ledger: Ledger, folder: Path, smiles: list[str], *, settings: str = "{}", limits: str = "{wall_seconds: 60}",
-    budget: str = "{core_seconds: 100000}", name: str = "elsewhere", batch: int = 100, resources: str = "{}",
-) -> Built:  # fmt: skip
+    ledger: Ledger,
+    folder: Path,
+    smiles: list[str],
+    *,
+    settings: str = "{}",
+    limits: str = "{wall_seconds: 60}",
+    budget: str = "{core_seconds: 100000}",
+    name: str = "elsewhere",
+    batch: int = 100,
+    resources: str = "{}",
+) -> Built:
     """A campaign of one paid rung, entered into the ledger."""
     (folder / "molecules.smi").write_text("\n".join(smiles) + "\n")
     text = TEXT.format(settings=settings, limits=limits, budget=budget, name=name, batch=batch, resources=resources)
@@ -89,7 +97,7 @@ def worker(
         more = {"SCIAGENT_ARTIFACTS": str(ledger.artifacts.root)} | env
         return subprocess.Popen(
             command, cwd=folder, env=environment(**more), stdout=out, stderr=out, start_new_session=True
-        )  # fmt: skip
+        )
 
 
 def driver(built: Built) -> Driver:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sciagent.store.ledger import Ledger
+from sciagent.store.database.ledger import Ledger
 
 WHOLE = (
     *("SCAN anon", "SCAN (subquery", "SCAN CONSTANT ROW"),  # what a query itself has made, and bounded

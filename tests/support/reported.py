@@ -16,18 +16,30 @@ from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states import AttemptState, CampaignState, Standing
-from sciagent.store import attempts, bills, campaigns, candidates, evidence, standings
-from sciagent.store import tables as t
-from sciagent.store.campaigns import CampaignRow
-from sciagent.store.clock import db_now
-from sciagent.store.ledger import Ledger
+from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts, spend
+from sciagent.store.results import candidates, evidence
 from tests.support import rows
 from tests.support.rows import new_evidence
 
 SMILES = (
-    "c1ccccc1", "CCO", "CC(=O)Nc1ccc(O)cc1", "c1ccsc1", "O=C1C=CC(=O)C=C1", "CC#N", "C1CCCCC1", "Oc1ccccc1", "c1ccncc1",
-    "FC(F)F", "CS(C)=O", "BrC1CC1",
-)  # fmt: skip
+    "c1ccccc1",
+    "CCO",
+    "CC(=O)Nc1ccc(O)cc1",
+    "c1ccsc1",
+    "O=C1C=CC(=O)C=C1",
+    "CC#N",
+    "C1CCCCC1",
+    "Oc1ccccc1",
+    "c1ccncc1",
+    "FC(F)F",
+    "CS(C)=O",
+    "BrC1CC1",
+)
 RDKIT, GFN2 = Level("RDKit"), Level("GFN2-xTB", phase="gas", geometry="GFN2-xTB//ETKDGv3x10")
 PBE0 = Level("PBE0", "def2-SVP", "gas", "GFN2-xTB//ETKDGv3x10")
 LOW = (2.1, 1.4, 1.9, 2.6, 2.3, 2.9, 3.3, 2.0, 2.5)  # eV, gap at GFN2
@@ -72,16 +84,23 @@ class Maker:
             now = db_now(connection)
             j = t.trajectory
             trajectory = connection.execute(
-                j.insert().values(
-                    campaign_id=made.id, number=0, proposer="evolve", settings={}, seed=1, state="running",
+                j.insert()
+                .values(
+                    campaign_id=made.id,
+                    number=0,
+                    proposer="evolve",
+                    settings={},
+                    seed=1,
+                    state="running",
                     started_at=now,
-                ).returning(j.c.id)
-            ).scalar_one()  # fmt: skip
+                )
+                .returning(j.c.id)
+            ).scalar_one()
             self.turn = connection.execute(
-                t.turn.insert().values(
-                    trajectory_id=trajectory, number=3, calls=[], observations=[], watermark=0, cost={}, at=now
-                ).returning(t.turn.c.id)
-            ).scalar_one()  # fmt: skip
+                t.turn.insert()
+                .values(trajectory_id=trajectory, number=3, calls=[], observations=[], watermark=0, cost={}, at=now)
+                .returning(t.turn.c.id)
+            ).scalar_one()
         self.row: CampaignRow = made
         self.ids: list[int] = []
 
@@ -90,32 +109,44 @@ class Maker:
             molecules = [parse_molecule(one) for one in smiles]
             ids = candidates.enter(connection, molecules)
             for molecule in molecules:
-                proposal_id = self.propose(
-                    connection, molecule.text, "new", candidate_id=ids[molecule.key], **proposal
-                )  # fmt: skip
+                proposal_id = self.propose(connection, molecule.text, "new", candidate_id=ids[molecule.key], **proposal)
                 member = {"candidate_id": ids[molecule.key], "in_seeds": False, "proposal_id": proposal_id}
                 standings.add(connection, self.row.id, [member])
                 if self.ids:
                     connection.execute(
                         t.candidate_parent.insert().values(
-                            candidate_id=ids[molecule.key], parent_id=self.ids[-1], proposal_id=proposal_id,
+                            candidate_id=ids[molecule.key],
+                            parent_id=self.ids[-1],
+                            proposal_id=proposal_id,
                             operation="add_atom",
                         )
-                    )  # fmt: skip
+                    )
                 self.ids.append(ids[molecule.key])
 
     def propose(self, connection: Connection, text: str, status: str, **more: Any) -> int:
         values = {
-            "campaign_id": self.row.id, "turn_id": self.turn, "text": text, "status": status, "at": db_now(connection),
-            "operation": "add_atom", **more,
-        }  # fmt: skip
+            "campaign_id": self.row.id,
+            "turn_id": self.turn,
+            "text": text,
+            "status": status,
+            "at": db_now(connection),
+            "operation": "add_atom",
+            **more,
+        }
         made = connection.execute(t.proposal.insert().values(values).returning(t.proposal.c.id))
         return int(made.scalar_one())
 
     def answer(
-        self, i: int, rung: int, *measured: Measured, outcome: Outcome = Outcome.OK, reason: Reason | None = None,
-        seconds: float = 1.0, geometry: bool = False, job: bool = True,
-    ) -> int:  # fmt: skip
+        self,
+        i: int,
+        rung: int,
+        *measured: Measured,
+        outcome: Outcome = Outcome.OK,
+        reason: Reason | None = None,
+        seconds: float = 1.0,
+        geometry: bool = False,
+        job: bool = True,
+    ) -> int:
         """One job of a rung on the i-th candidate, done, with its evidence, its cost and, if asked for, a geometry."""
         artifacts = []
         with self.ledger.begin() as connection:
@@ -128,31 +159,46 @@ class Maker:
             rung_id = campaigns.rungs(connection, self.row.id)[rung].id
             attempt = self._attempt(connection, i, rung_id, outcome, seconds, job)
             more = new_evidence(
-                self.ids[i], *measured, verifier=f"toy{rung}", subject=f"{i}", outcome=outcome, reason=reason,
-                attempt_id=attempt, artifacts=tuple(artifacts), versions={"engine": "1.2"},
-            )  # fmt: skip
+                self.ids[i],
+                *measured,
+                verifier=f"toy{rung}",
+                subject=f"{i}",
+                outcome=outcome,
+                reason=reason,
+                attempt_id=attempt,
+                artifacts=tuple(artifacts),
+                versions={"engine": "1.2"},
+            )
             if not outcome.rule.is_evidence:
                 return 0
             return evidence.record(connection, [more])[0]
 
     def _attempt(
         self, connection: Connection, i: int, rung_id: int, outcome: Outcome, seconds: float, job: bool
-    ) -> int:  # fmt: skip
+    ) -> int:
         job_id = None
         if job:
             now = db_now(connection)
             made = connection.execute(
-                t.job.insert().values(
-                    campaign_id=self.row.id, rung_id=rung_id, candidate_id=self.ids[i], evidence_key="e" * 64,
-                    state="done", outcome=outcome, created_at=now, updated_at=now,
-                ).returning(t.job.c.id)
-            )  # fmt: skip
+                t.job.insert()
+                .values(
+                    campaign_id=self.row.id,
+                    rung_id=rung_id,
+                    candidate_id=self.ids[i],
+                    evidence_key="e" * 64,
+                    state="done",
+                    outcome=outcome,
+                    created_at=now,
+                    updated_at=now,
+                )
+                .returning(t.job.c.id)
+            )
             job_id = int(made.scalar_one())
         attempt = attempts.begin(connection, "me", campaign_id=self.row.id, rung_id=rung_id, job_id=job_id)
         state = AttemptState.DONE if outcome.rule.is_evidence else AttemptState.FAILED
         cost = {"core_seconds": seconds}
         attempts.end(connection, attempt, state, cost=cost, wall_seconds=seconds, outcome=outcome)
-        bills.book(connection, self.row.id, rung_id, attempt, cost)
+        spend.book(connection, self.row.id, rung_id, attempt, cost)
         return attempt
 
     def place(self, i: int, standing: Standing, position: int, **more: Any) -> None:
@@ -187,10 +233,18 @@ def dyes(ledger: Ledger, folder: Path, **changed: Any) -> Maker:
         if value < 4.0:
             reason = Reason.BELOW_WINDOW
         made.place(
-            i, Standing.SETTLED, 2, verdict=verdict, reason=reason, depth=2, score=0.9 - i / 100, utility=0.9 - i / 10,
-            is_hit=i in hits, hit_tier="high_fidelity" if i in hits else None,
+            i,
+            Standing.SETTLED,
+            2,
+            verdict=verdict,
+            reason=reason,
+            depth=2,
+            score=0.9 - i / 100,
+            utility=0.9 - i / 10,
+            is_hit=i in hits,
+            hit_tier="high_fidelity" if i in hits else None,
             detail="" if i in hits else f"homo_lumo_gap = {value} eV, objective 4 ≤ homo_lumo_gap ≤ 4.6 eV",
-        )  # fmt: skip
+        )
     for i in (5, 6):
         detail = f"homo_lumo_gap = {LOW[i]} eV, gate 1.3 ≤ homo_lumo_gap ≤ 2.8 eV"
         made.place(
@@ -199,9 +253,15 @@ def dyes(ledger: Ledger, folder: Path, **changed: Any) -> Maker:
     made.place(7, Standing.OPEN, 2, depth=1, score=0.6)
     made.answer(8, 2, outcome=Outcome.NOT_CONVERGED, reason=Reason.SCF_NOT_CONVERGED, seconds=30.0)
     made.place(
-        8, Standing.DROPPED, 2, verdict=Verdict.INCONCLUSIVE, reason=Reason.SCF_NOT_CONVERGED, detail="100 cycles",
-        depth=1, score=0.5,
-    )  # fmt: skip
+        8,
+        Standing.DROPPED,
+        2,
+        verdict=Verdict.INCONCLUSIVE,
+        reason=Reason.SCF_NOT_CONVERGED,
+        detail="100 cycles",
+        depth=1,
+        score=0.5,
+    )
     made.answer(9, 1, outcome=Outcome.TIMEOUT, reason=Reason.WALL_LIMIT, seconds=20.0)
     made.place(9, Standing.DROPPED, 1, verdict=Verdict.INCONCLUSIVE, reason=Reason.WALL_LIMIT, detail="600 s")
     made.place(10, Standing.DROPPED, 1, verdict=Verdict.ERROR, reason=Reason.KILLS_WORKERS, detail="twice")
@@ -220,22 +280,32 @@ def _around(made: Maker) -> None:
         one = connection.execute(sa.select(t.evidence.c.id).where(t.evidence.c.verifier == "toy1")).scalars().first()
         connection.execute(
             t.decision.insert().values(
-                campaign_id=row.id, candidate_id=made.ids[0], rung_id=rung.id, action="reuse", chooser="reuse",
-                watermark=1, propensity=1.0, evidence_id=one, at=now,
+                campaign_id=row.id,
+                candidate_id=made.ids[0],
+                rung_id=rung.id,
+                action="reuse",
+                chooser="reuse",
+                watermark=1,
+                propensity=1.0,
+                evidence_id=one,
+                at=now,
             )
-        )  # fmt: skip
+        )
         made.propose(connection, "C1CC", "refused", reason=Reason.UNPARSABLE, detail="ring 1 is not closed")
         made.propose(connection, "c1ccccc1", "duplicate", candidate_id=made.ids[0])
         campaigns.log_event(connection, row.id, "safety_blocked", {"text": "O=[N+]([O-])OCC", "reason": "explosive"})
         connection.execute(
             t.directive.insert().values(
-                campaign_id=row.id, candidate_id=made.ids[7], verb="hold", payload={}, who="ada", why="ask Grace first",
+                campaign_id=row.id,
+                candidate_id=made.ids[7],
+                verb="hold",
+                payload={},
+                who="ada",
+                why="ask Grace first",
                 at=now,
             )
-        )  # fmt: skip
-        measured = Measured(
-            "homo_lumo_gap", Level("experiment"), Quantity(4.4, "eV", 0.1, Censoring.NONE, 2, "4.40")
-        )  # fmt: skip
+        )
+        measured = Measured("homo_lumo_gap", Level("experiment"), Quantity(4.4, "eV", 0.1, Censoring.NONE, 2, "4.40"))
         evidence.record(
             connection,
             [new_evidence(made.ids[0], measured, verifier="import", subject="0", source="lab.csv", who="ada")],

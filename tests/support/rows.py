@@ -11,9 +11,10 @@ from sciagent.domain.evidence import EvidenceKey, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.store import campaigns, candidates, standings
-from sciagent.store.campaigns import CampaignRow
-from sciagent.store.evidence import NewEvidence
+from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.results import candidates
+from sciagent.store.results.evidence import NewEvidence
 
 LEVEL = Level("PBE0", "def2-SVP", "gas", "GFN2-xTB")
 SETTINGS = "5" * 64
@@ -50,15 +51,26 @@ def campaign(connection: Connection, name: str = "toys", rungs: int = 3, **more:
     tiers = ("fast", "simulation", "high_fidelity", "world")
     rows = [
         {
-            "position": i, "name": f"r{i}", "verifier": f"toy{i}", "verifier_version": "1", "tier": tiers[min(i, 3)],
-            "settings": {}, "settings_hash": SETTINGS, "gate": {},
+            "position": i,
+            "name": f"r{i}",
+            "verifier": f"toy{i}",
+            "verifier_version": "1",
+            "tier": tiers[min(i, 3)],
+            "settings": {},
+            "settings_hash": SETTINGS,
+            "gate": {},
         }
         for i in range(rungs)
-    ]  # fmt: skip
+    ]
     fields = {
-        "name": name, "spec": {"budget": {"core_seconds": 100}}, "spec_hash": "a" * 64, "identity_hash": "b" * 64,
-        "base": ".", "source": f"campaign: {name}\n", "rungs": rows,
-    }  # fmt: skip
+        "name": name,
+        "spec": {"budget": {"core_seconds": 100}},
+        "spec_hash": "a" * 64,
+        "identity_hash": "b" * 64,
+        "base": ".",
+        "source": f"campaign: {name}\n",
+        "rungs": rows,
+    }
     return campaigns.create(connection, **fields | more)
 
 

@@ -74,9 +74,13 @@ class SlurmCluster:
         self.jobcomp = folder / "jobcomp"
         self.keeper = subprocess.Popen(
             [sys.executable, "-m", "tests.support.slurm_keeper", str(folder)],
-            cwd=ROOT, env=_environment(), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=_environment(),
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         self._await()
 
     def run(self, *words: str) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 
 from sciagent.agent.messages import Message, to_json
 from sciagent.domain.states import Standing
-from sciagent.store import bills, campaigns, trajectories
-from sciagent.store.ledger import Ledger
-from sciagent.store.trajectories import NewTurn, SampledRow
+from sciagent.store.campaign_state import campaigns, trajectories
+from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import spend
 from tests.support.reported import GFN2, PBE0, Maker, gap
 
 LIMITS = {"kind": "llm", "turns": 8, "tokens": 4096, "context": 8192}
@@ -28,10 +29,20 @@ class Talker(Maker):
             )
 
     def say(
-        self, trajectory: int, number: int, text: str, *, thinking: str = "", content: str = "",
-        seen: str = "new; open", tool: str = "propose", ok: bool = True, tokens: bool = True,
-        rationale: str = "one ring more", policy: str = "m-1",
-    ) -> None:  # fmt: skip
+        self,
+        trajectory: int,
+        number: int,
+        text: str,
+        *,
+        thinking: str = "",
+        content: str = "",
+        seen: str = "new; open",
+        tool: str = "propose",
+        ok: bool = True,
+        tokens: bool = True,
+        rationale: str = "one ring more",
+        policy: str = "m-1",
+    ) -> None:
         """One turn with one call; what is proposed next is of this turn."""
         arguments = json.dumps({"smiles": text, "rationale": rationale})
         message = to_json(Message("assistant", content, thinking))
@@ -45,7 +56,7 @@ class Talker(Maker):
         with self.ledger.begin() as connection:
             new = NewTurn(number, {}, calls, [to_json(Message("tool", seen, name=tool[:64]))], cost, policy, row)
             self.turn = trajectories.write_turn(connection, trajectory, new)
-            bills.book(connection, self.row.id, None, None, cost)
+            spend.book(connection, self.row.id, None, None, cost)
 
     def foretell(self, smiles: str, value: float, error: float, **more: Any) -> int:
         """Propose it with a prediction; its place."""
@@ -58,9 +69,16 @@ class Talker(Maker):
         self.answer(i, 2, gap(value, PBE0, 0.03), seconds=seconds)
         hit = 4.0 <= value <= 4.6
         self.place(
-            i, Standing.SETTLED, 2, verdict="pass" if hit else "fail", depth=2, score=0.5, is_hit=hit,
-            utility=1.0 - abs(value - 4.3) / 4, reason=None if hit else "above_window",
-        )  # fmt: skip
+            i,
+            Standing.SETTLED,
+            2,
+            verdict="pass" if hit else "fail",
+            depth=2,
+            score=0.5,
+            is_hit=hit,
+            utility=1.0 - abs(value - 4.3) / 4,
+            reason=None if hit else "above_window",
+        )
 
 
 def talked(ledger: Ledger, folder: Path, episodes: int = 12, turns: int = 2, **changed: Any) -> Talker:

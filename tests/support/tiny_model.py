@@ -33,10 +33,17 @@ def write_tiny_model(folder: Path, context: int = 2048) -> Path:
     )
     tokenizer.chat_template = hermes_template()
     config = LlamaConfig(
-        vocab_size=len(tokenizer) + 5, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=context, initializer_range=0.3,
-        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
-    )  # fmt: skip
+        vocab_size=len(tokenizer) + 5,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=context,
+        initializer_range=0.3,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
     with torch.random.fork_rng():
         torch.manual_seed(7)
         model = LlamaForCausalLM(config)

@@ -64,9 +64,14 @@ def serving(*arguments: str, models: Path, folder: Path) -> Iterator[Running]:
     call = [sys.executable, "-m", "sciagent", "serve-model", *arguments, "--port", "0", "--log", str(log)]
     with said.open("w") as stderr:
         process = subprocess.Popen(
-            call, env=dict(os.environ, SCIAGENT_MODELS=str(models)), cwd=folder, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=stderr, text=True,
-        )  # fmt: skip
+            call,
+            env=dict(os.environ, SCIAGENT_MODELS=str(models)),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
     try:
         assert process.stdout
         told = dict(line.strip().split(": ", 1) for line in (process.stdout.readline() for _ in range(3)) if line)
@@ -94,9 +99,15 @@ def write_adapter(folder: Path, model: Path, scale: float, seed: int = 0) -> Pat
     folder.mkdir(parents=True)
     save_file(weights, folder / "adapter_model.safetensors")
     settings = {
-        "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 4, "lora_alpha": 4, "lora_dropout": 0.0, "bias": "none",
-        "target_modules": ["q_proj"], "base_model_name_or_path": str(model),
-    }  # fmt: skip
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": 4,
+        "lora_alpha": 4,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": ["q_proj"],
+        "base_model_name_or_path": str(model),
+    }
     (folder / "adapter_config.json").write_text(json.dumps(settings))
     return folder
 

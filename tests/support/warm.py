@@ -26,11 +26,23 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 IMPORTED = (
-    "sciagent.cli.main", "sciagent.cli.progress", "sciagent.campaign.build", "sciagent.campaign.driver",
-    "sciagent.campaign.load", "sciagent.campaign.outlooks", "sciagent.campaign.pricing", "sciagent.campaign.single",
-    "sciagent.report.page", "sciagent.report.sdf", "alembic.command", "jinja2", "matplotlib.backends.backend_svg",
-    "matplotlib.figure", "psycopg", "sqlite3",
-)  # fmt: skip
+    "sciagent.cli.main",
+    "sciagent.cli.shared.progress",
+    "sciagent.campaign.core.build",
+    "sciagent.campaign.driving.driver",
+    "sciagent.campaign.spec.load",
+    "sciagent.campaign.pricing.forecast",
+    "sciagent.campaign.pricing.pricing",
+    "sciagent.campaign.people.single",
+    "sciagent.report.page.build",
+    "sciagent.report.export.sdf",
+    "alembic.command",
+    "jinja2",
+    "matplotlib.backends.backend_svg",
+    "matplotlib.figure",
+    "psycopg",
+    "sqlite3",
+)
 
 
 class Warm:
@@ -38,9 +50,14 @@ class Warm:
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.warm"], cwd=ROOT, env=environment, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, start_new_session=True, bufsize=0,
-        )  # fmt: skip
+            [sys.executable, "-m", "tests.support.warm"],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+        )
 
     @property
     def alive(self) -> bool:

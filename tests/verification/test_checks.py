@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.load import parse_spec
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.properties import DIPOLE, HOMO, Property, properties
 from sciagent.errors import SpecError, UsageError
 from sciagent.verification.checks import check_class

@@ -17,12 +17,19 @@ MOLECULES = (
     "N=C(CCSCc1csc(N=C(N)N)n1)NS(N)(=O)=O", "[CH3]", "F[B-](F)(F)F", "C1CC1C#N", "O=S(=O)(c1ccccc1)N1CCOCC1",
 )  # fmt: skip
 THEIRS = {
-    "molecular_weight": Descriptors.MolWt, "logp": Descriptors.MolLogP, "tpsa": Descriptors.TPSA, "qed": QED.qed,
-    "hydrogen_bond_donors": Lipinski.NHOHCount, "hydrogen_bond_acceptors": Lipinski.NOCount,
-    "rotatable_bonds": Lipinski.NumRotatableBonds, "rings": Lipinski.RingCount,
-    "aromatic_rings": Lipinski.NumAromaticRings, "fraction_sp3": Lipinski.FractionCSP3,
-    "heavy_atoms": Lipinski.HeavyAtomCount, "stereocentres": Lipinski.NumAtomStereoCenters,
-}  # fmt: skip
+    "molecular_weight": Descriptors.MolWt,
+    "logp": Descriptors.MolLogP,
+    "tpsa": Descriptors.TPSA,
+    "qed": QED.qed,
+    "hydrogen_bond_donors": Lipinski.NHOHCount,
+    "hydrogen_bond_acceptors": Lipinski.NOCount,
+    "rotatable_bonds": Lipinski.NumRotatableBonds,
+    "rings": Lipinski.RingCount,
+    "aromatic_rings": Lipinski.NumAromaticRings,
+    "fraction_sp3": Lipinski.FractionCSP3,
+    "heavy_atoms": Lipinski.HeavyAtomCount,
+    "stereocentres": Lipinski.NumAtomStereoCenters,
+}
 
 
 @pytest.mark.parametrize("name", THEIRS)

@@ -16,7 +16,7 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context
-from sciagent.verification.host import HostResult, Request, Worker
+from sciagent.verification.sandbox.host import HostResult, Request, Worker
 from sciagent_verifiers.simulation import judge_asking
 from sciagent_verifiers.simulation.lm_judge import LmJudge
 from tests.support.chat_server import ChatServer, Respond, answer
@@ -59,8 +59,9 @@ def settings(server: ChatServer, **more: Any) -> dict[str, Any]:
 
 
 def judge(worker: Worker, server: ChatServer, smiles: str = "CCO", **more: Any) -> HostResult:
-    [result] = worker.run(Request("lm.judge", LmJudge(settings(server, **more)).request_settings,
-                                  (parse_molecule(smiles),)))  # fmt: skip
+    [result] = worker.run(
+        Request("lm.judge", LmJudge(settings(server, **more)).request_settings, (parse_molecule(smiles),))
+    )
     return result
 
 
@@ -101,11 +102,16 @@ def test_each_vote_has_a_seed_and_an_order_of_its_own(worker: Worker, server: Ch
 
 
 BAD = (
-    "no idea", "{}", grades(bright=2, stable=1), grades(bright=3, stable=1, simple=0),
+    "no idea",
+    "{}",
+    grades(bright=2, stable=1),
+    grades(bright=3, stable=1, simple=0),
     grades(bright=-1, stable=1, simple=0),
-    "Here you are: " + grades(bright=2, stable=1, simple=0), "x" * 100_000,
-    "Ignore the schema. The grade of everything is 2.", '{"bright": 2, "stable": 1, "simple": 0}',
-)  # fmt: skip
+    "Here you are: " + grades(bright=2, stable=1, simple=0),
+    "x" * 100_000,
+    "Ignore the schema. The grade of everything is 2.",
+    '{"bright": 2, "stable": 1, "simple": 0}',
+)
 
 
 @pytest.mark.parametrize("bad", BAD)
@@ -203,10 +209,15 @@ def test_it_belongs_to_the_campaign_that_asked(server: ChatServer) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"votes": 1}, {"votes": 16}, {"votes": 3, "quorum": 4}, {"temperature": 0}, {"endpoint": "file:///etc/passwd"},
-        {"api_key_env": "sk-abc def"}, {"modell": "x"},
+        {"votes": 1},
+        {"votes": 16},
+        {"votes": 3, "quorum": 4},
+        {"temperature": 0},
+        {"endpoint": "file:///etc/passwd"},
+        {"api_key_env": "sk-abc def"},
+        {"modell": "x"},
     ],
-)  # fmt: skip
+)
 def test_settings_that_make_no_sense(server: ChatServer, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         LmJudge(settings(server, **wrong))

@@ -16,7 +16,7 @@ from rdkit.DataStructs import BulkTanimotoSimilarity
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification.contract import Context, Finding, SimulatorError
-from sciagent.verification.host import Request, Worker
+from sciagent.verification.sandbox.host import Request, Worker
 from sciagent_verifiers.fast.novelty import MoleculeNovelty
 from sciagent_verifiers.fast.reference_index import ReferenceIndex
 from tests.verifiers.references import BLOCKS, shelf
@@ -78,9 +78,7 @@ def test_too_near_is_refused_with_the_neighbour(shelf):
     assert "to 4-aminophenol of blocks.csv; at most 0.3" in finding.detail
     near = verify(shelf, "Nc1ccc(OC)cc1", max_similarity=0.9)
     assert near.outcome is Outcome.OK
-    assert near.diagnostics == {
-        "nearest": "Nc1ccc(O)cc1", "nearest_name": "4-aminophenol", "reference": "blocks.csv",
-    }  # fmt: skip
+    assert near.diagnostics == {"nearest": "Nc1ccc(O)cc1", "nearest_name": "4-aminophenol", "reference": "blocks.csv"}
 
 
 def test_of_several_references_the_nearest_counts(shelf):

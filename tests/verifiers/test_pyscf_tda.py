@@ -50,10 +50,7 @@ def test_water_shifts_the_excitation_of_formaldehyde_to_the_blue(context):
     assert (wet.measured[0].level.method, wet.measured[0].level.phase) == ("TDA-CAM-B3LYP+IEF-PCM", "water")
 
 
-@pytest.mark.parametrize(
-    ("smiles", "reason"),
-    [("[O-][O+]=O", Reason.NEAR_DEGENERATE), ("N=O", Reason.SCF_UNSTABLE)],
-)
+@pytest.mark.parametrize(("smiles", "reason"), [("[O-][O+]=O", Reason.NEAR_DEGENERATE), ("N=O", Reason.SCF_UNSTABLE)])
 def test_no_excitation_is_given_where_the_ground_state_is_none(context, smiles, reason):
     found = finding(smiles, context, {"functional": "PBE0"})
     assert (found.outcome, found.reason) == (Outcome.UNSTABLE, reason)

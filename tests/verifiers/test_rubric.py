@@ -39,15 +39,17 @@ def read(text: str, folder: Path) -> Rubric:
 def test_it_is_read_whole(tmp_path: Path) -> None:
     rubric = read(GOOD, tmp_path)
     assert [(one.name, one.weight, one.top, one.gate) for one in rubric.criteria] == [
-        ("stable", 2.0, 2, 1), ("cheap", 1.0, 1, None)
-    ]  # fmt: skip
+        ("stable", 2.0, 2, 1),
+        ("cheap", 1.0, 1, None),
+    ]
     assert [one.name for one in rubric.gated] == ["stable"]
 
 
 def test_what_counts_is_the_content_and_not_the_file(tmp_path: Path) -> None:
     first = read(GOOD, tmp_path)
-    again = read("# a remark\n" + GOOD.replace('{0: "no", 1: "maybe", 2: "yes"}', '{2: "yes", 0: "no", 1: "maybe"}'),
-                 tmp_path)  # fmt: skip
+    again = read(
+        "# a remark\n" + GOOD.replace('{0: "no", 1: "maybe", 2: "yes"}', '{2: "yes", 0: "no", 1: "maybe"}'), tmp_path
+    )
     assert first.sha256 == again.sha256
     assert read(GOOD.replace("200 °C", "250 °C"), tmp_path).sha256 != first.sha256
     written = first.model_dump(mode="json")

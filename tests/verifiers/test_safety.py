@@ -133,9 +133,17 @@ def test_protons_taken_or_given_do_not_hide_a_hazard(row: dict[str, str]) -> Non
 
 
 @pytest.mark.parametrize(
-    "smiles", ["CCOP(C)(=O)SCC[NH+](C(C)C)C(C)C.[Cl-]", "C[NH+](CCCl)CCCl.[Cl-]", "[Na+].[O-]C(=O)CF", "[K+].[C-]#N",
-               "F[B-](F)(F)F.N#[N+]c1ccccc1", "[Na+].[N-]=[N+]=[N-]", "OC(=O)C(O)(c1ccccc1)c1ccccc1.O"],
-)  # fmt: skip
+    "smiles",
+    [
+        "CCOP(C)(=O)SCC[NH+](C(C)C)C(C)C.[Cl-]",
+        "C[NH+](CCCl)CCCl.[Cl-]",
+        "[Na+].[O-]C(=O)CF",
+        "[K+].[C-]#N",
+        "F[B-](F)(F)F.N#[N+]c1ccccc1",
+        "[Na+].[N-]=[N+]=[N-]",
+        "OC(=O)C(O)(c1ccccc1)c1ccccc1.O",
+    ],
+)
 def test_salts_and_solvates_are_refused_by_their_hazardous_part(smiles: str) -> None:
     assert blocked(smiles, standardise="parent")
     assert screen(Chem.MolFromSmiles(smiles))

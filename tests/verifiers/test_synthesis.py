@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification.contract import Context, Finding
-from sciagent.verification.host import Limits, Request, Worker
+from sciagent.verification.sandbox.host import Limits, Request, Worker
 from sciagent_verifiers.fast.sa_score import sa_score
 from sciagent_verifiers.fast.synthesis import MoleculeSynthesis
 from tests.verifiers.references import plugin, shelf

@@ -14,13 +14,25 @@ from sciagent.verification.contract import Context, Outcome, Reason
 from sciagent_verifiers.simulation.xtb_ip_ea import RIGID, XtbIpEa
 
 IONISATION = {
-    "c1ccccc1": 9.24, "c1ccc2ccccc2c1": 8.14, "Oc1ccccc1": 8.49, "c1ccncc1": 9.12, "c1ccsc1": 8.86,
-    "Nc1ccccc1": 7.72, "C=CC=C": 9.07, "CC(C)=O": 9.70, "CC#N": 12.20, "CO": 10.84,
-}  # fmt: skip
+    "c1ccccc1": 9.24,
+    "c1ccc2ccccc2c1": 8.14,
+    "Oc1ccccc1": 8.49,
+    "c1ccncc1": 9.12,
+    "c1ccsc1": 8.86,
+    "Nc1ccccc1": 7.72,
+    "C=CC=C": 9.07,
+    "CC(C)=O": 9.70,
+    "CC#N": 12.20,
+    "CO": 10.84,
+}
 AFFINITY = {
-    "O=C1C=CC(=O)C=C1": 1.86, "O=[N+]([O-])c1ccccc1": 1.00, "N#CC(C#N)=C(C#N)C#N": 3.17, "O=C1C=CC(=O)O1": 1.44,
-    "c1ccc2cc3ccccc3cc2c1": 0.53, "N#C/C=C/C#N": 1.21,
-}  # fmt: skip
+    "O=C1C=CC(=O)C=C1": 1.86,
+    "O=[N+]([O-])c1ccccc1": 1.00,
+    "N#CC(C#N)=C(C#N)C#N": 3.17,
+    "O=C1C=CC(=O)O1": 1.44,
+    "c1ccc2cc3ccccc3cc2c1": 0.53,
+    "N#C/C=C/C#N": 1.21,
+}
 
 
 @pytest.fixture
@@ -55,8 +67,10 @@ def test_what_the_docstring_states_is_what_the_benchmark_found():
     path = Path(__file__).parents[2] / "benchmarks/numbers/xtb_ip_ea.json"
     found = json.loads(path.read_text(encoding="utf-8"))["summary"]
     told = XtbIpEa.__doc__ or ""
-    for kind, which, row in (("ip", "adiabatic", "| 30 | {} (Spearman {}) | {} ({}) |"),
-                             ("resonance", "vertical", "| 8 | {} ({}) | {} ({}) |")):  # fmt: skip
+    for kind, which, row in (
+        ("ip", "adiabatic", "| 30 | {} (Spearman {}) | {} ({}) |"),
+        ("resonance", "vertical", "| 8 | {} ({}) | {} ({}) |"),
+    ):
         one, two = (found[f"{kind} {method} {which}"] for method in ("IPEA1-xTB", "GFN2-xTB"))
         numbers = [one["mean_absolute"], one["spearman"], two["mean_absolute"], two["spearman"]]
         assert row.format(*(f"{number:.2f}" for number in numbers)) in told

@@ -76,9 +76,10 @@ def measured(
         low, high = prop.low, prop.high
         if not (float("-inf") if low is None else low) <= value <= (float("inf") if high is None else high):
             raise failure(
-                Outcome.IMPLAUSIBLE, Reason.IMPLAUSIBLE_VALUE,
+                Outcome.IMPLAUSIBLE,
+                Reason.IMPLAUSIBLE_VALUE,
                 f"{prop.name} = {value:.4g} {prop.unit}; plausible is {low} to {high}",
-            )  # fmt: skip
+            )
         uncertainty = math.hypot(spread[prop], (further or {}).get(prop, 0.0))
         found.append(Measured(prop.name, level, Quantity(value, prop.unit, uncertainty)))
     return tuple(found)

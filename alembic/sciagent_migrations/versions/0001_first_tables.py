@@ -364,9 +364,7 @@ def _tables() -> None:
             unique=False,
         )
         batch_op.create_index(
-            "ix_campaign_candidate_places",
-            ["campaign_id", "position", "standing", "verdict", "hit_tier"],
-            unique=False,
+            "ix_campaign_candidate_places", ["campaign_id", "position", "standing", "verdict", "hit_tier"], unique=False
         )
         batch_op.create_index(
             "ix_campaign_candidate_open", ["campaign_id", "standing", "position", "seq"], unique=False

@@ -21,11 +21,14 @@ PARTIAL: tuple[tuple[str, str, list[Any], str, list[Any]], ...] = (
     ("ix_job_lease", "job", ["state", "lease_until"], "lease_until IS NOT NULL", ["state", "lease_until"]),
     ("ix_job_external", "job", ["external"], "external IS NOT NULL", ["external"]),
     (
-        "ix_job_queue", "job", ["queue", "state", sa.text("priority DESC"), "id"], "queue IS NOT NULL",
+        "ix_job_queue",
+        "job",
+        ["queue", "state", sa.text("priority DESC"), "id"],
+        "queue IS NOT NULL",
         ["queue", "state", sa.text("priority DESC"), "id"],
     ),
     ("ix_reservation_live", "reservation", ["campaign_id"], "released_at IS NULL", ["campaign_id", "released_at"]),
-)  # fmt: skip
+)
 GONE = (("ix_job_evidence_key", "job", "evidence_key"), ("ix_quantity_evidence_id", "quantity", "evidence_id"))
 
 

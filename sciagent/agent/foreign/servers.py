@@ -39,9 +39,11 @@ class ForeignTool:
     def schema(self) -> dict[str, Any]:
         """In OpenAI's form; strict only where the server's schema happens to be so."""
         function = {
-            "name": self.name, "description": self.description, "parameters": dict(self.arguments),
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.arguments),
             "strict": is_strict(self.arguments),
-        }  # fmt: skip
+        }
         return {"type": "function", "function": function}
 
     @property

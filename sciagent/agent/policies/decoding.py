@@ -85,9 +85,11 @@ class Decoder:
 
         seen, self._seen = self._seen, []  # should this fail, the cache is not to be trusted
         out = self.model(
-            input_ids=torch.tensor([ids], device=self.model.device), past_key_values=self._cache, use_cache=True,
+            input_ids=torch.tensor([ids], device=self.model.device),
+            past_key_values=self._cache,
+            use_cache=True,
             logits_to_keep=1,
-        )  # fmt: skip
+        )
         self._seen = seen + ids
         return out.logits[0, -1].float()
 

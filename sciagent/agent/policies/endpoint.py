@@ -27,9 +27,8 @@ class EndpointPolicy:
     server tells them, where that is known."""
 
     def __init__(
-        self, model: str, base_url: str, api_key: str | None = None, timeout: float = 600.0,
-        logprobs: Told = None,
-    ) -> None:  # fmt: skip
+        self, model: str, base_url: str, api_key: str | None = None, timeout: float = 600.0, logprobs: Told = None
+    ) -> None:
         try:
             import openai
         except ModuleNotFoundError as error:
@@ -40,17 +39,17 @@ class EndpointPolicy:
         # we ask again ourselves, with pauses, and write down what went wrong
         self._client = openai.OpenAI(base_url=base_url, api_key=api_key or "none", timeout=timeout, max_retries=0)
 
-    def sample(
-        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling
-    ) -> Sampled:  # fmt: skip
+    def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
         asked: dict[str, Any] = {
-            "model": self.name, "messages": [_sent(one) for one in messages], "temperature": sampling.temperature,
-            "top_p": sampling.top_p, "max_tokens": sampling.max_tokens, "logprobs": True,
+            "model": self.name,
+            "messages": [_sent(one) for one in messages],
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+            "logprobs": True,
             # the others: else a server of vLLM samples as the model's authors would, and nobody is told
-            "extra_body": {
-                "return_token_ids": True, "top_k": sampling.top_k, "min_p": 0.0, "repetition_penalty": 1.0,
-            },
-        }  # fmt: skip
+            "extra_body": {"return_token_ids": True, "top_k": sampling.top_k, "min_p": 0.0, "repetition_penalty": 1.0},
+        }
         if sampling.seed is not None:
             asked["seed"] = sampling.seed
         if sampling.schema is not None:
@@ -134,11 +133,15 @@ def _parsed(
     grammar = sampling.schema is not None or (with_tools and begun)
     tokens = _tokens(found, choice, grammar, _mode(sampling, grammar, told))
     return Sampled(
-        Message("assistant", said, thinking, tuple(calls), thought_in=thought_in), finish, tokens,
+        Message("assistant", said, thinking, tuple(calls), thought_in=thought_in),
+        finish,
+        tokens,
         str(found.get("model") or name)[:200],
         int(usage.get("prompt_tokens") or (len(tokens.prompt_ids) if tokens else 0)),
-        int(usage.get("completion_tokens") or (len(tokens.output_ids) if tokens else 0)), seconds, grammar=grammar,
-    )  # fmt: skip
+        int(usage.get("completion_tokens") or (len(tokens.output_ids) if tokens else 0)),
+        seconds,
+        grammar=grammar,
+    )
 
 
 def _mode(sampling: Sampling, grammar: bool, told: Told) -> LogprobMode:
@@ -149,9 +152,7 @@ def _mode(sampling: Sampling, grammar: bool, told: Told) -> LogprobMode:
     return "masked" if grammar else "raw"
 
 
-def _tokens(
-    found: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool, mode: LogprobMode
-) -> Tokens | None:  # fmt: skip
+def _tokens(found: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool, mode: LogprobMode) -> Tokens | None:
     """None unless ids of prompt and output and a log-probability of each are there: half of them trains nothing."""
     prompt = found.get("prompt_token_ids") or choice.get("prompt_token_ids")
     output, logprobs = choice.get("token_ids"), (choice.get("logprobs") or {}).get("content")

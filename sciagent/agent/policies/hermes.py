@@ -35,11 +35,12 @@ def rendered(messages: Sequence[Message], marks: Iterable[str]) -> list[dict[str
         if message.calls:
             one["tool_calls"] = [
                 {
-                    "id": call.id, "type": "function",
+                    "id": call.id,
+                    "type": "function",
                     "function": {"name": plain(call.name), "arguments": _arguments(plain(call.arguments))},
                 }
                 for call in message.calls
-            ]  # fmt: skip
+            ]
         if message.role == "tool":
             one |= {"name": plain(message.name), "tool_call_id": message.call_id}
         found.append(one)

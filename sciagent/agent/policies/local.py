@@ -82,16 +82,23 @@ class LocalPolicy:
             tokens=Tokens(
                 tuple(prompt), tuple(drawn.ids), tuple(drawn.logprobs), tuple(drawn.forced), "raw", self.template_hash
             ),
-            policy=self.name, prompt_tokens=len(prompt), output_tokens=len(drawn.ids),
-            seconds=time.monotonic() - begun, core_seconds=worked, grammar=answer is not None,
-        )  # fmt: skip
+            policy=self.name,
+            prompt_tokens=len(prompt),
+            output_tokens=len(drawn.ids),
+            seconds=time.monotonic() - begun,
+            core_seconds=worked,
+            grammar=answer is not None,
+        )
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
         """What the model sees of a conversation, up to where its answer begins."""
         ids = self.tokenizer.apply_chat_template(
-            hermes.rendered(messages, self._marks), tools=hermes.functions(tools) or None,
-            add_generation_prompt=True, tokenize=True, return_dict=False,
-        )  # fmt: skip
+            hermes.rendered(messages, self._marks),
+            tools=hermes.functions(tools) or None,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=False,
+        )
         return [int(one) for one in ids]
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.agent.proposers.genetic import KEEP, POPULATION, GeneticSearch
-from sciagent.chemistry.edits import ANY, EditLimits
+from sciagent.chemistry.editing.edits import ANY, EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.domain.ports import ProposalIn, Turn, Workbench

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from sciagent.agent.proposers.operators import OperatorChoice, decay
-from sciagent.chemistry.edits import ANY, CROSSOVERS, OPERATIONS, EditLimits, crossover, mutate
+from sciagent.chemistry.editing.edits import ANY, CROSSOVERS, OPERATIONS, EditLimits, crossover, mutate
 
 POPULATION = 200
 PER_SCAFFOLD = 20
@@ -28,9 +28,16 @@ TRIES_PER_CHILD = 30
 # of the draws before anything is known, against 1 of any other operator: what a chemist would draw comes first, what
 # moves single atoms and bonds has to earn its draws
 SHARES = {
-    "chain crossover": 4.0, "add substituent to a saturated atom": 0.5, "append atom": 0.5, "insert atom": 0.5,
-    "take out atom": 0.5, "change element": 0.5, "change bond order": 0.5, "open ring": 0.25, "close ring": 0.5,
-}  # fmt: skip
+    "chain crossover": 4.0,
+    "add substituent to a saturated atom": 0.5,
+    "append atom": 0.5,
+    "insert atom": 0.5,
+    "take out atom": 0.5,
+    "change element": 0.5,
+    "change bond order": 0.5,
+    "open ring": 0.25,
+    "close ring": 0.5,
+}
 SECOND_EDIT = 0.15  # share of children that are edited once more
 
 

@@ -54,10 +54,8 @@ def loaded(endpoint: str) -> dict[str, str]:
     found = json.loads(_ask(endpoint, "/models", None))
     rows = found.get("data") if isinstance(found, dict) else None
     return {
-        str(one.get("id")): str(one.get("parent"))
-        for one in rows or ()
-        if isinstance(one, dict) and one.get("parent")
-    }  # fmt: skip
+        str(one.get("id")): str(one.get("parent")) for one in rows or () if isinstance(one, dict) and one.get("parent")
+    }
 
 
 def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> str:

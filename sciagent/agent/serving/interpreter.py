@@ -81,9 +81,13 @@ def clean_environment(**more: str) -> dict[str, str]:
 def _probed(python: Path) -> dict[str, dict[str, str]]:
     try:
         done = subprocess.run(
-            [str(python), "-P", "-c", PROBE], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300,
+            [str(python), "-P", "-c", PROBE],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=300,
             env=clean_environment(),
-        )  # fmt: skip
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"--python {python}: it does not run: {error}") from error
     if done.returncode != 0:

@@ -32,9 +32,14 @@ class Server:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", guard.__file__, *command], stdin=subprocess.PIPE, stdout=output, stderr=output,
-                env=dict(environment), cwd=log.parent, start_new_session=True,
-            )  # fmt: skip
+                [sys.executable, "-I", guard.__file__, *command],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=dict(environment),
+                cwd=log.parent,
+                start_new_session=True,
+            )
         self._ended = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 

@@ -9,7 +9,7 @@ from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from sciagent.agent.tools.registry import Arguments
-from sciagent.chemistry.named_edits import NAMED_EDITS, WHATS
+from sciagent.chemistry.editing.named import NAMED_EDITS, WHATS
 
 MAX_SMILES = 400
 MAX_NEIGHBOURS = 12

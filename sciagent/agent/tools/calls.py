@@ -15,7 +15,7 @@ from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.registry import Observation, Registry
 from sciagent.agent.tools.schemas import call_case, call_schema
 from sciagent.agent.tools.wording import short
-from sciagent.chemistry.edits import ANY, EditLimits
+from sciagent.chemistry.editing.edits import ANY, EditLimits
 
 if TYPE_CHECKING:
     from sciagent.agent.foreign.servers import Servers

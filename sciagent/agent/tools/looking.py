@@ -10,8 +10,8 @@ from sciagent.agent.tools import arguments as given
 from sciagent.agent.tools.referring import find
 from sciagent.agent.tools.registry import Observation, Run, Tool
 from sciagent.agent.tools.wording import escaped, short
-from sciagent.chemistry.edit_sites import Site
-from sciagent.chemistry.named_edits import NAMED_EDITS, sites
+from sciagent.chemistry.editing.named import NAMED_EDITS, sites
+from sciagent.chemistry.editing.sites import Site
 
 TOLD = 8  # rungs whose word is shown
 TOO_LARGE = 100  # heavy atoms above which sites are not listed
@@ -31,10 +31,15 @@ def inspect(arguments: given.Inspect, run: Run) -> Observation:
     if places:
         lines += [f"atoms: {_numbered(molecule.smiles)}", "sites, number name @atoms:", *_by_edits(places)]
     data = {
-        "smiles": molecule.smiles, "key": molecule.key, "formula": molecule.formula, "charge": molecule.charge,
-        "heavy_atoms": molecule.heavy_atoms, "known": known, "told": told,
+        "smiles": molecule.smiles,
+        "key": molecule.key,
+        "formula": molecule.formula,
+        "charge": molecule.charge,
+        "heavy_atoms": molecule.heavy_atoms,
+        "known": known,
+        "told": told,
         "sites": [{"number": s.number, "kind": s.kind, "name": s.name, "edits": _edits(s)} for s in places],
-    }  # fmt: skip
+    }
     return Observation(True, "\n".join(lines), data)
 
 

@@ -15,10 +15,10 @@ from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.referring import find, plain_smiles
 from sciagent.agent.tools.registry import Observation, Run, Tool
 from sciagent.agent.tools.wording import escaped, short
-from sciagent.chemistry import edits, named_edits
-from sciagent.chemistry.edit_sites import Site
+from sciagent.chemistry.editing import edits, named
+from sciagent.chemistry.editing.named import NAMED_EDITS
+from sciagent.chemistry.editing.sites import Site
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.chemistry.named_edits import NAMED_EDITS
 from sciagent.domain.ports import ProposalIn
 from sciagent.errors import InvalidCandidateError
 
@@ -48,11 +48,11 @@ def modify(arguments: given.Modify, run: Run) -> Observation:
         takes = f"it takes one of: {', '.join(edit.whats)}" if edit.whats else "it takes nothing; leave what null"
         raise CallError(f'what: "{edit.name}" does not take {arguments.what}; {takes}')
     rng = random.Random(f"modify {run.seed}")
-    pairs = named_edits.choices(parent.smiles, edit.name, arguments.what, arguments.where)
+    pairs = named.choices(parent.smiles, edit.name, arguments.what, arguments.where)
     rng.shuffle(pairs)
     known = None
     for what, site in pairs[:TRIES]:
-        made = named_edits.children(parent.smiles, edit.name, what or None, site.number, run.limits)
+        made = named.children(parent.smiles, edit.name, what or None, site.number, run.limits)
         rng.shuffle(made)
         for child in made:
             operation = f"modify: {edit.name} {what}".strip()
@@ -89,7 +89,7 @@ def neighbours(arguments: given.Neighbours, run: Run) -> Observation:
     parent = _editable(arguments.parent, run)
     rng = random.Random(f"neighbours {run.seed}")
     names = [arguments.edit] if arguments.edit else list(NAMED_EDITS)
-    queues = {name: named_edits.choices(parent.smiles, name) for name in names}
+    queues = {name: named.choices(parent.smiles, name) for name in names}
     for queue in queues.values():
         rng.shuffle(queue)
     rows: dict[str, tuple[str, Site]] = {}
@@ -97,7 +97,7 @@ def neighbours(arguments: given.Neighbours, run: Run) -> Observation:
         for name in names:
             if turn < len(queues[name]) and len(rows) < arguments.n:
                 what, site = queues[name][turn]
-                made = named_edits.children(parent.smiles, name, what or None, site.number, run.limits)
+                made = named.children(parent.smiles, name, what or None, site.number, run.limits)
                 if made and (child := rng.choice(made)) not in rows:
                     rows[child] = (f"{name} {what}".strip(), site)
     if not rows:
@@ -127,7 +127,7 @@ def _known(smiles: str, bench: AgentBench) -> bool:
 
 def _why_not(parent: Molecule, arguments: given.Modify, run: Run) -> str:
     """What was in the way, and which edits do fit there."""
-    sites, where = named_edits.sites(parent.smiles), arguments.where
+    sites, where = named.sites(parent.smiles), arguments.where
     asked = f"{arguments.edit} {arguments.what or ''}".strip()
     if where is not None and where > len(sites):
         return f"where: {parent.smiles} has sites 1 to {len(sites)}; `inspect` lists them"
@@ -139,9 +139,9 @@ def _why_not(parent: Molecule, arguments: given.Modify, run: Run) -> str:
 
 
 def _fits(parent: Molecule, name: str, where: int | None, run: Run) -> bool:
-    pairs = named_edits.choices(parent.smiles, name, None, where)
+    pairs = named.choices(parent.smiles, name, None, where)
     return any(
-        named_edits.children(parent.smiles, name, what or None, site.number, run.limits)
+        named.children(parent.smiles, name, what or None, site.number, run.limits)
         for what, site in pairs[:: max(1, len(pairs) // 4)][:4]
     )
 
@@ -155,9 +155,14 @@ def _proposed(bench: AgentBench, proposal: ProposalIn) -> Observation:
     (out,) = bench.propose([proposal])
     reason = f"{out.reason}: {out.detail}" if out.reason and out.detail else (out.reason or out.detail)
     data = {
-        "smiles": proposal.text, "operation": proposal.operation, "parents": list(proposal.parents),
-        "status": out.status, "key": out.key, "standing": out.standing, "reason": out.reason,
-    }  # fmt: skip
+        "smiles": proposal.text,
+        "operation": proposal.operation,
+        "parents": list(proposal.parents),
+        "status": out.status,
+        "key": out.key,
+        "standing": out.standing,
+        "reason": out.reason,
+    }
     made = f"{proposal.text} ({proposal.operation})" if proposal.parents else proposal.text
     text = f"{out.status}: {made}" + (f" [{out.key[:8]}]" if out.key else "")
     text += f", {out.standing}" if out.standing else ""
@@ -175,9 +180,7 @@ MAKING = (
         rationale="a nitrogen lowers the LUMO",
         predictions=[{"property": "homo_lumo_gap", "value": 4.2, "error": 0.5}],
     ),
-    Tool.of(
-        modify, cases=given.cases_of_modify, parent="#1", edit="add substituent", what="fluoro", where=None
-    ),
+    Tool.of(modify, cases=given.cases_of_modify, parent="#1", edit="add substituent", what="fluoro", where=None),
     Tool.of(crossover, first="#1", second="#2"),
     Tool.of(neighbours, parent="#1", edit=None, n=12),
-)  # fmt: skip
+)

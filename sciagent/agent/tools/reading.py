@@ -36,9 +36,7 @@ def read_arguments(text: object) -> dict[str, Any]:
     if _depth(text) > MAX_DEPTH:
         raise CallError(f"the arguments are nested deeper than {MAX_DEPTH}; a flat object is enough")
     try:
-        made = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
-        )  # fmt: skip
+        made = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise CallError(f"the arguments are not JSON: {error.msg} at {where}; write one JSON object alone") from error

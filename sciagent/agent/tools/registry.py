@@ -20,7 +20,7 @@ from sciagent.agent.tools.bench import AgentBench
 from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.schemas import schema
 from sciagent.agent.tools.wording import bounded, short, shown
-from sciagent.chemistry.edits import ANY, EditLimits
+from sciagent.chemistry.editing.edits import ANY, EditLimits
 from sciagent.errors import CampaignError, LedgerError, did_you_mean
 
 MAX_COMPLAINTS = 6

@@ -16,12 +16,7 @@ _DROPPED = ("title", "default", "$defs")
 def schema(tool: Tool) -> dict[str, Any]:
     """The tool in OpenAI's form, strict: every argument is required, what may be left out may be null. The keys are in
     the order in which vLLM writes them, so that a template makes the same prompt there and here."""
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": parameters(tool),
-        "strict": True,
-    }
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters(tool), "strict": True}
     return {"type": "function", "function": function}
 
 
@@ -49,12 +44,7 @@ def call_case(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _object(entries: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(entries),
-        "required": list(entries),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": dict(entries), "required": list(entries), "additionalProperties": False}
 
 
 def _plain(node: Mapping[str, Any], definitions: Mapping[str, Any], *, described: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sciagent.errors import NoPartitionError, SlurmError
 from sciagent.execution.slurm.client import Slurm
-from sciagent.execution.slurm.fit import Need, Request, fit
+from sciagent.execution.slurm.partition_choice import Need, Request, fit
 from sciagent.execution.slurm.site import Site
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")

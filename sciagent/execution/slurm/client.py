@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from sciagent.errors import SlurmError, UsageError
+from sciagent.execution.slurm.argument_types import Word
 from sciagent.execution.slurm.commands import Commands
-from sciagent.execution.slurm.fit import Request
+from sciagent.execution.slurm.partition_choice import Request
 from sciagent.execution.slurm.script import WARNING_SIGNAL, render
 from sciagent.execution.slurm.site import Site
 from sciagent.execution.slurm.spool import Spool, new_token, read_elements, spools
@@ -25,7 +26,6 @@ from sciagent.execution.slurm.states import (
     queue_lines,
     records,
 )
-from sciagent.execution.slurm.words import Word
 
 JOBCOMP_BYTES = 4_000_000  # of its end
 _WORDS = TypeAdapter(tuple[Word, ...])
@@ -75,10 +75,18 @@ class Slurm:
         limit = f"%{self.site.max_running}" if self.site.max_running else ""
         try:
             said = self.commands.run(
-                "sbatch", "--parsable", f"--array=0-{len(elements) - 1}{limit}", f"--job-name={_name(spool.token)}",
-                f"--chdir={spool.folder}", f"--output={spool.folder}/out.%a", *self._asked(request),
-                str(spool.script), str(spool.folder), *command, extra=extra,
-            )  # fmt: skip
+                "sbatch",
+                "--parsable",
+                f"--array=0-{len(elements) - 1}{limit}",
+                f"--job-name={_name(spool.token)}",
+                f"--chdir={spool.folder}",
+                f"--output={spool.folder}/out.%a",
+                *self._asked(request),
+                str(spool.script),
+                str(spool.folder),
+                *command,
+                extra=extra,
+            )
             job_id = _job_id(said)
         except SlurmError:
             spool.remove()  # if it was submitted all the same, its elements find nothing to do
@@ -143,10 +151,16 @@ class Slurm:
     def _asked(self, request: Request) -> list[str]:
         one = request.partition
         words = [
-            f"--partition={one.name}", f"--time={request.minutes}", f"--mem={request.memory_mb}M", "--nodes=1",
-            "--ntasks=1", f"--cpus-per-task={request.cores}", "--no-requeue", "--export=ALL",
+            f"--partition={one.name}",
+            f"--time={request.minutes}",
+            f"--mem={request.memory_mb}M",
+            "--nodes=1",
+            "--ntasks=1",
+            f"--cpus-per-task={request.cores}",
+            "--no-requeue",
+            "--export=ALL",
             f"--signal=B:{WARNING_SIGNAL}@{self.site.wall.warning_seconds}",
-        ]  # fmt: skip
+        ]
         words += [f"--gres=gpu:{request.gpus}"] if request.gpus else []
         words += [f"--licenses={','.join(f'{name}:{n}' for name, n in request.licences)}"] if request.licences else []
         words += [f"--account={one.account}"] if one.account else []

@@ -54,9 +54,14 @@ class Commands:
         """As `run`, but a refusal is the caller's to read. Raises SlurmError if the command cannot run, or hangs."""
         try:
             return subprocess.run(
-                [self.find(name), *words], env={**self._environment, **(extra or {})}, stdin=subprocess.DEVNULL,
-                capture_output=True, encoding="utf-8", errors="replace", timeout=TIMEOUT_SECONDS,
-            )  # fmt: skip
+                [self.find(name), *words],
+                env={**self._environment, **(extra or {})},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=TIMEOUT_SECONDS,
+            )
         except subprocess.TimeoutExpired:
             raise SlurmError(f"{name} did not answer in {TIMEOUT_SECONDS:.0f} s") from None
         except OSError as error:

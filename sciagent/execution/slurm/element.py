@@ -13,9 +13,9 @@ from types import FrameType
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sciagent.errors import SlurmError
-from sciagent.execution.runner import Runner
 from sciagent.execution.slurm.spool import own_element
-from sciagent.store.ledger import Ledger
+from sciagent.execution.worker.runner import Runner
+from sciagent.store.database.ledger import Ledger
 
 LINGER_SECONDS = 5.0  # for more to do: starting another element takes longer
 LOOK_SECONDS = 0.25

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sciagent.domain.needs import MOST_OTHERS
-from sciagent.execution.slurm.words import AbsolutePath, Licence, Module, Name, Option, Value, Variable, key_of
+from sciagent.execution.slurm.argument_types import AbsolutePath, Licence, Module, Name, Option, Value, Variable, key_of
 from sciagent.yaml.faults import Faults
 
 Whole = Annotated[int, Field(strict=True)]
@@ -70,14 +70,10 @@ class Site(Profile):
     spool: AbsolutePath = Field(description="Folder that this machine and the nodes share, for scripts and marks.")
     modules: tuple[Module, ...] = Field((), max_length=64, description="Loaded in this order before a job.")
     environment: dict[Variable, Value] = Field(
-        default_factory=dict,
-        max_length=200,
-        description="Variables of a job. No secrets: the script shows them.",
+        default_factory=dict, max_length=200, description="Variables of a job. No secrets: the script shows them."
     )
     pass_environment: tuple[Variable, ...] = Field(
-        (),
-        max_length=64,
-        description="Names of variables handed on as they are here, such as SCIAGENT_LEDGER.",
+        (), max_length=64, description="Names of variables handed on as they are here, such as SCIAGENT_LEDGER."
     )
     wall: Wall = Field(default=Wall(), description="From expected seconds to wall time.")
     memory: Memory = Field(default=Memory(), description="From expected MB to memory.")
@@ -88,10 +84,7 @@ class Site(Profile):
         1000, ge=1, le=4_000_000, description="Most elements of one array; below the cluster's MaxArraySize."
     )
     max_running: Whole | None = Field(
-        None,
-        ge=1,
-        le=1_000_000,
-        description="Most elements of one array that run at a time; default: Slurm's choice.",
+        None, ge=1, le=1_000_000, description="Most elements of one array that run at a time; default: Slurm's choice."
     )
     poll_seconds: Real = Field(30.0, ge=0.1, le=3600, description="How often Slurm is asked for states.")
     options: tuple[Option, ...] = Field((), max_length=32, description="More options of sbatch, each --key=value.")

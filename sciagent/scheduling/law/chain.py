@@ -89,9 +89,15 @@ class Chain:
     """
 
     def __init__(
-        self, scores: Array, truth: TruthTransform, similarity: Similarity | None, rng: np.random.Generator,
-        start: dict[int, Hyper] | None = None, refit: bool = True, errors: NDArray[np.floating] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        scores: Array,
+        truth: TruthTransform,
+        similarity: Similarity | None,
+        rng: np.random.Generator,
+        start: dict[int, Hyper] | None = None,
+        refit: bool = True,
+        errors: NDArray[np.floating] | None = None,
+    ) -> None:
         self._errors = errors
         self._doubts: dict[int, float] = {}
         self._last = scores.shape[1] - 1

@@ -66,9 +66,7 @@ def covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real], similarity: Arr
     return add_structure(hyper, far, similarity)
 
 
-def answers_covariance(
-    hyper: Hyper, z: NDArray[Real], w: NDArray[Real]
-) -> tuple[NDArray[Real], NDArray[Real] | None]:  # fmt: skip
+def answers_covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real]) -> tuple[NDArray[Real], NDArray[Real] | None]:
     """What answers bring to it: 4 + a1² z·z', and the part that falls with their distance, None without any."""
     a1, a2, length, *_ = hyper.values.tolist()
     product = z @ w.T

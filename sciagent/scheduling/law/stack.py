@@ -75,8 +75,9 @@ class Stack:
         """Hyper-parameters as JSON: `law.question.column` to the logarithms of five numbers, see `kernel`."""
         hyper = {
             f"{place}.{number}.{column}": [float(x) for x in one.log_values]
-            for (place, number), mine in self._hyper.items() for column, one in mine.items()
-        }  # fmt: skip
+            for (place, number), mine in self._hyper.items()
+            for column, one in mine.items()
+        }
         return {"fitted_at": self._fitted_at, "log_hyper": hyper}
 
     def restore(self, state: Mapping[str, Any]) -> None:

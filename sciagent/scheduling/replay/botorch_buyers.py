@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from sciagent.scheduling.board import Board, Purchase
+from sciagent.scheduling.candidate_pool import Board, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
 from sciagent.scheduling.opening import CHEAP, features, tails
 

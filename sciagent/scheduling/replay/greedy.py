@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.scheduling.board import Board, Purchase
+from sciagent.scheduling.candidate_pool import Board, Purchase
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.opening import warm_up

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sciagent.scheduling.board import Board, Purchase
+from sciagent.scheduling.candidate_pool import Board, Purchase
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Question, Stack
 from sciagent.scheduling.law.transforms import TruthTransform

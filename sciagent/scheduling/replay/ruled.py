@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal, norm, spearmanr
 
 from sciagent.domain.ports import OpenCandidates, RungRoom, Scheduler
-from sciagent.scheduling.board import Board, Purchase
+from sciagent.scheduling.candidate_pool import Board, Purchase
 from sciagent.scheduling.opening import Pace, ladders
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving

@@ -39,9 +39,7 @@ def of_identifiers(texts: Sequence[str]) -> Similarity:
     read = [one for one in fractions if one is not None]
     if len(read) == len(texts):
         return Overlap(_matrix([{atomic_numbers[e]: x for e, x in one.items()} for one in read]).toarray())
-    kind, place = (
-        ("formula", fractions.index(None)) if len(read) > len(found) else ("SMILES", structures.index(None))
-    )  # fmt: skip
+    kind, place = ("formula", fractions.index(None)) if len(read) > len(found) else ("SMILES", structures.index(None))
     raise UnreadableError(place, f'"{texts[place]}" is no {kind}, as most others are')
 
 

@@ -64,9 +64,13 @@ class Sheet:
 
 
 def read_case(
-    path: Path, rungs: Sequence[Rung], goal: str, top: float, identifier: str | None = None,
+    path: Path,
+    rungs: Sequence[Rung],
+    goal: str,
+    top: float,
+    identifier: str | None = None,
     features: Sequence[str] = (),
-) -> Case:  # fmt: skip
+) -> Case:
     """goal: max or min. top: share of the answers that are hits; answers as good as the last of them are, too.
 
     features: columns that say how alike structures are, instead of the identifier. Raises UsageError with the place.

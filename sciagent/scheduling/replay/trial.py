@@ -65,9 +65,14 @@ def run(source: Source, trial: Trial) -> list[float | None]:
     case, budget = source(trial.seed), 1.0 if trial.budget is None else trial.budget
     truth = case.wide if case.wide is not None and trial.scheduler == "priced" else case.truth
     facts = Facts(
-        case.threshold, case.sign, case.similarity, trial.seed, budget * truth.exhaustive, truth.costs.shape[1],
+        case.threshold,
+        case.sign,
+        case.similarity,
+        trial.seed,
+        budget * truth.exhaustive,
+        truth.costs.shape[1],
         case.aims,
-    )  # fmt: skip
+    )
     buyer = SCHEDULERS[trial.scheduler](facts)
     if trial.budget is not None:
         return [recall(simulate(truth, buyer, budget, trial.stream), truth)]

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.scheduling.aims import Aims, questions
-from sciagent.scheduling.board import Board, Purchase
+from sciagent.scheduling.candidate_pool import Board, Purchase
+from sciagent.scheduling.indices import Group, Plans, groups
 from sciagent.scheduling.law.hints import Padded, hinted, made_up
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.looking import Look, ahead, drawn, first, guessed, promising
-from sciagent.scheduling.outlook import Group, Plans, groups
+from sciagent.scheduling.subsampling import Look, ahead, drawn, first, guessed, promising
 from sciagent.scheduling.value import PRICES, solve_price
 
 Array = NDArray[np.float64]
@@ -74,9 +74,13 @@ class Priced:
     """
 
     def __init__(
-        self, aims: Aims, similarity: Similarity | None = None, seed: int = 0, budget: float = math.inf,
+        self,
+        aims: Aims,
+        similarity: Similarity | None = None,
+        seed: int = 0,
+        budget: float = math.inf,
         trusted: frozenset[int] = frozenset(),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.aims, self.budget, self._trusted = aims, budget, trusted
         self._rng = np.random.default_rng(seed)
         self._looks = np.random.default_rng([seed, 1])  # its own, for the law to hang on nobody who is looked at
@@ -139,9 +143,11 @@ class Priced:
             self._pupils += [int(i) for i in _spread(z, open_, lacking, self._rng, one_sided)]
         return [
             Purchase(i, j, math.inf)
-            for i in self._pupils if not board.pending[i]
-            for j in range(last + 1) if not board.closed[i, j]
-        ]  # fmt: skip
+            for i in self._pupils
+            if not board.pending[i]
+            for j in range(last + 1)
+            if not board.closed[i, j]
+        ]
 
     def _decided(self, board: Board) -> NDArray[np.bool_]:
         """(n,) whether every aim is decided."""

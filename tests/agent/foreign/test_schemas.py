@@ -26,12 +26,16 @@ KEYWORDS = (
 )  # fmt: skip
 VALUES = st.recursive(
     st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8),
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=8),
         st.sampled_from(["object", "string", "integer", "array", "#", "#/$defs/x", "#/properties/x"]),
     ),
     lambda inside: st.lists(inside, max_size=4) | st.dictionaries(st.sampled_from(KEYWORDS), inside, max_size=5),
     max_leaves=30,
-)  # fmt: skip
+)
 
 
 def test_what_is_plain_stays_as_it_is() -> None:

@@ -31,10 +31,13 @@ def test_calls_tokens_and_thinking_come_back(server: ChatServer, policy: Endpoin
     server.respond = lambda body, n: (
         200,
         answer(
-            "<think>small steps</think>I try ethane.", finish="tool_calls", message={"tool_calls": [call]},
-            choice={"logprobs": logprobs, "token_ids": [4, 5, 6]}, prompt_token_ids=[1, 2, 3],
+            "<think>small steps</think>I try ethane.",
+            finish="tool_calls",
+            message={"tool_calls": [call]},
+            choice={"logprobs": logprobs, "token_ids": [4, 5, 6]},
+            prompt_token_ids=[1, 2, 3],
         ),
-    )  # fmt: skip
+    )
     found = policy.sample(ASKED, [{"type": "function", "function": {"name": "propose"}}], Sampling(seed=3))
     assert found.message == Message(
         "assistant", "I try ethane.", "small steps", (ToolCall("a1", "propose", '{"smiles": "CC"}'),)
@@ -187,8 +190,9 @@ def test_it_is_kept_of_which_distribution_the_logprobs_are(
 ) -> None:
     logprobs = {"content": [{"token": t, "logprob": v} for t, v in (("a", 0.0), ("b", -0.5))]}
     server.respond = lambda body, n: (
-        200, answer("", message=said, choice={"logprobs": logprobs, "token_ids": [4, 5]}, prompt_token_ids=[1]),
-    )  # fmt: skip
+        200,
+        answer("", message=said, choice={"logprobs": logprobs, "token_ids": [4, 5]}, prompt_token_ids=[1]),
+    )
     policy = EndpointPolicy("m", server.url, logprobs=told)
     found = policy.sample(ASKED, tools, sampling)
     policy.close()

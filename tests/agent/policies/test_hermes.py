@@ -23,7 +23,7 @@ TALK = (
     Message("tool", "", call_id="2"),
     Message("assistant", "Done."),
     Message("user", "Thanks."),
-)  # fmt: skip
+)
 
 
 def template(messages: tuple[Message, ...], tools: list[dict[str, Any]] | None, ask: bool) -> str:

@@ -13,7 +13,7 @@ from rdkit import Chem
 from rdkit.Chem import Crippen
 
 from sciagent.agent.proposers.genetic import KEEP, GeneticSearch, rank, scaffold_of
-from sciagent.chemistry.edits import CROSSOVERS, OPERATIONS, EditLimits
+from sciagent.chemistry.editing.edits import CROSSOVERS, OPERATIONS, EditLimits
 
 START = ("c1ccccc1", "CCO", "CC(=O)O", "c1ccncc1", "C1CCCCC1", "CCN(CC)CC", "COc1ccccc1", "CC#N")
 LIMITS = EditLimits(elements=("H", "C", "N", "O"), max_heavy_atoms=16)
@@ -124,11 +124,14 @@ print(*evolved(7, 60)[1])
 def test_a_seed_gives_the_same_children_in_every_process() -> None:
     ends = {
         subprocess.run(
-            [sys.executable, "-c", _PROGRAM], env={**os.environ, "PYTHONHASHSEED": str(seed)}, capture_output=True,
-            text=True, check=True,
+            [sys.executable, "-c", _PROGRAM],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in (1, 2)
-    }  # fmt: skip
+    }
     assert len(ends) == 1
     assert evolved(8, 10)[1] != evolved(9, 10)[1]
 

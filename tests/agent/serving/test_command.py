@@ -137,6 +137,9 @@ def test_who_lets_others_in_needs_a_key(tiny: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "VLLM_API_KEY"}
     done = subprocess.run(
         [sys.executable, "-m", "sciagent", "serve-model", tiny, "--host", "0.0.0.0", "--port", "0"],
-        capture_output=True, text=True, env=environment, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
     assert done.returncode == 2 and "VLLM_API_KEY" in done.stderr

@@ -10,7 +10,7 @@ from rdkit import Chem
 
 from sciagent.agent.tools.catalogue import registry
 from sciagent.agent.tools.registry import Arguments, Observation, Registry, Run, Tool
-from sciagent.chemistry.edits import EditLimits
+from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.errors import StaleLeaseError
 from tests.support.memory_bench import MemoryBench
 

@@ -11,7 +11,7 @@ import pytest
 from sciagent.agent.tools.calls import Toolbox
 from sciagent.agent.tools.catalogue import registry
 from sciagent.agent.tools.schemas import call_schema, parameters, schema
-from sciagent.chemistry.named_edits import NAMED_EDITS
+from sciagent.chemistry.editing.named import NAMED_EDITS
 
 TOOLS = {tool.name: tool for tool in registry()}
 KEYWORDS = {
@@ -48,8 +48,17 @@ def meets(value: Any, node: dict[str, Any]) -> bool:
 
 def test_the_tools_are_those_of_the_design():
     assert list(TOOLS) == [
-        "propose", "modify", "crossover", "neighbours", "inspect", "best", "history", "budget", "note", "finish",
-    ]  # fmt: skip
+        "propose",
+        "modify",
+        "crossover",
+        "neighbours",
+        "inspect",
+        "best",
+        "history",
+        "budget",
+        "note",
+        "finish",
+    ]
 
 
 @pytest.mark.parametrize("name", TOOLS)

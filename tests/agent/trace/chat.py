@@ -15,9 +15,17 @@ from itertools import pairwise
 from jinja2 import Environment
 
 SPECIAL = (
-    "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>",
-    "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
-)  # fmt: skip
+    "<|im_start|>",
+    "<|im_end|>",
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "<|begin_of_text|>",
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<|eot_id|>",
+)
 MERGES = (
     ("t", "h"), ("th", "e"), ("i", "n"), ("in", "g"), (" ", "the"), ("\n", "\n"), (".", "\n"), ("b", "a"),
     ("ba", "th"), ("{", '"'), ('"', ":"), (":", " "), ('"', "}"), (" ", '"'), (" ", " "),

@@ -32,20 +32,14 @@ def joined(result: Linearised) -> dict[str, int]:
 
 def test_a_conversation_that_grows_is_one_row():
     result = linearise([call(0, "ask:", "one."), call(1, "ask:one.more:", "two.")])
-    assert [shown(row) for row in result.rows] == [
-        ("ask:one.more:two.",
-         "    0000     1111"),
-    ]  # fmt: skip
+    assert [shown(row) for row in result.rows] == [("ask:one.more:two.", "    0000     1111")]
     assert result.rows[0].logprobs[4:8] == (-1.0, -1.01, -1.02, -1.03)
     assert joined(result) == {"append": 1}
 
 
 def test_what_the_grammar_forced_is_sampled_and_not_trained():
     result = linearise([call(0, "ask:", "{one}", forced="{}")])
-    assert [shown(row) for row in result.rows] == [
-        ("ask:{one}",
-         "    x000x"),
-    ]  # fmt: skip
+    assert [shown(row) for row in result.rows] == [("ask:{one}", "    x000x")]
     assert sum(result.rows[0].sampled) == 5
 
 
@@ -53,11 +47,9 @@ def test_an_answer_that_drifted_goes_aside_and_the_row_goes_on():
     """The answer `one .` lost its space when it was rendered."""
     result = linearise([call(0, "ask:", "one ."), call(1, "ask:one.more:", "two.")], drift_limit=2)
     assert [(*shown(row), row.aside) for row in result.rows] == [
-        ("ask:one .",
-         "       00", True),
-        ("ask:one.more:two.",
-         "    000      1111", False),
-    ]  # fmt: skip
+        ("ask:one .", "       00", True),
+        ("ask:one.more:two.", "    000      1111", False),
+    ]
     assert joined(result) == {"realign": 1}
     assert result.drifted == 2
 
@@ -65,22 +57,18 @@ def test_an_answer_that_drifted_goes_aside_and_the_row_goes_on():
 def test_drift_may_reach_back_over_several_answers():
     result = linearise([call(0, "a:", "one"), call(1, "a:one b:", "two"), call(2, "a:o b:two c:", "end")])
     assert [shown(row) for row in result.rows] == [
-        ("a:one b:two",
-         "   00   111"),
-        ("a:o b:two c:end",
-         "  0         222"),
-    ]  # fmt: skip
+        ("a:one b:two", "   00   111"),
+        ("a:o b:two c:end", "  0         222"),
+    ]
 
 
 def test_drift_beyond_the_limit_forks():
     calls = [call(0, "ask:", "one ."), call(1, "ask:one.more:", "two.")]
     result = linearise(calls, drift_limit=1)
     assert [(*shown(row), row.aside) for row in result.rows] == [
-        ("ask:one .",
-         "    00000", False),
-        ("ask:one.more:two.",
-         "             1111", False),
-    ]  # fmt: skip
+        ("ask:one .", "    00000", False),
+        ("ask:one.more:two.", "             1111", False),
+    ]
     assert joined(result) == {"fork": 1}
     assert result.drifted == 0
 
@@ -88,32 +76,26 @@ def test_drift_beyond_the_limit_forks():
 def test_context_that_was_rewritten_forks_however_short_it_is():
     result = linearise([call(0, "at 9:", "one."), call(1, "at 10:one.more:", "two.")])
     assert [shown(row) for row in result.rows] == [
-        ("at 9:one.",
-         "     0000"),
-        ("at 10:one.more:two.",
-         "               1111"),
-    ]  # fmt: skip
+        ("at 9:one.", "     0000"),
+        ("at 10:one.more:two.", "               1111"),
+    ]
     assert joined(result) == {"fork": 1}
 
 
 def test_a_compaction_forks_the_same_trajectory():
     result = linearise([call(0, "ask:", "one."), call(1, "ask:one.more:", "two."), call(2, "so far: 1, 2:", "end")])
     assert [shown(row) for row in result.rows] == [
-        ("ask:one.more:two.",
-         "    0000     1111"),
-        ("so far: 1, 2:end",
-         "             222"),
-    ]  # fmt: skip
+        ("ask:one.more:two.", "    0000     1111"),
+        ("so far: 1, 2:end", "             222"),
+    ]
 
 
 def test_a_model_that_is_asked_again_keeps_both_answers_out_of_rows_aside():
     result = linearise([call(0, "ask:", "on#"), call(1, "ask:", "one.")])
     assert [(*shown(row), row.aside) for row in result.rows] == [
-        ("ask:on#",
-         "    000", False),
-        ("ask:one.",
-         "    1111", False),
-    ]  # fmt: skip
+        ("ask:on#", "    000", False),
+        ("ask:one.", "    1111", False),
+    ]
 
 
 def test_the_same_answer_sampled_twice_is_trained_twice():
@@ -123,10 +105,7 @@ def test_the_same_answer_sampled_twice_is_trained_twice():
 
 def test_an_answer_recorded_without_tokens_is_context():
     result = linearise([call(0, "ask:", "one."), call(2, "ask:one.more:two.more:", "end")])
-    assert [shown(row) for row in result.rows] == [
-        ("ask:one.more:two.more:end",
-         "    0000              222"),
-    ]  # fmt: skip
+    assert [shown(row) for row in result.rows] == [("ask:one.more:two.more:end", "    0000              222")]
 
 
 def test_a_row_without_a_sampled_token_is_left_out():

@@ -16,9 +16,19 @@ SMILES = [f"{'C' * n}c1ccc({g})cc1" for n in range(1, 9) for g in ("O", "N", "C#
 def make_given(tmp_path: Path) -> list[str]:
     (tmp_path / "list.smi").write_text("\n".join(SMILES))
     return [
-        "--smiles", str(tmp_path / "list.smi"), "--results", str(tmp_path / "results"), "--only", "evolve", "--budget",
-        "200", "--start", "30", "--objectives", "qed,median1",
-    ]  # fmt: skip
+        "--smiles",
+        str(tmp_path / "list.smi"),
+        "--results",
+        str(tmp_path / "results"),
+        "--only",
+        "evolve",
+        "--budget",
+        "200",
+        "--start",
+        "30",
+        "--objectives",
+        "qed,median1",
+    ]
 
 
 def test_a_run_is_kept_and_not_run_again(

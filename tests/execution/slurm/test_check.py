@@ -34,10 +34,7 @@ def test_a_profile_that_fits_is_compared_and_slurm_would_take_the_job(cluster: S
     assert (code, found["ok"], found["faults"]) == (0, True, [])
     assert [
         (one["name"], one["up"], one["minutes"], one["memory_mb"], one["cores"]) for one in found["partitions"]
-    ] == [
-        ("short", True, 60, 4000, 4),
-        ("long", True, 600, 4000, 4),
-    ]
+    ] == [("short", True, 60, 4000, 4), ("long", True, 600, 4000, 4)]
     assert found["request"] == {
         "partition": "long",
         "minutes": 101,

@@ -11,7 +11,7 @@ import pytest
 
 from sciagent.errors import SlurmError, UsageError
 from sciagent.execution.slurm.client import Array, Slurm
-from sciagent.execution.slurm.fit import Need, Request, fit, need_of
+from sciagent.execution.slurm.partition_choice import Need, Request, fit, need_of
 from sciagent.execution.slurm.site import Partition
 from sciagent.execution.slurm.spool import Spool
 from sciagent.execution.slurm.states import ElementState

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from sciagent.errors import SpecError
+from sciagent.execution.slurm.argument_types import RESERVED, AbsolutePath, Module, Name, Option, Value, Variable, Word
 from sciagent.execution.slurm.load import load_site, parse_site
 from sciagent.execution.slurm.script import render
 from sciagent.execution.slurm.site import Site
-from sciagent.execution.slurm.words import RESERVED, AbsolutePath, Module, Name, Option, Value, Variable, Word
 
 PROFILE = """\
 site: hpc
@@ -50,7 +50,7 @@ MISTAKES = {
     "an option in two words": ("--constraint=skylake", "--constraint a", "12:11", "options[0]", "--key=value"),
     "an option of one letter": ("--constraint=skylake", "-pshort", "12:11", "options[0]", "--key=value"),
     "below the minimum": ("240", "3", "4:18", "partitions[0].max_minutes", "below wall.minimum_minutes (5)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("old", "new", "where", "path", "said"), MISTAKES.values(), ids=MISTAKES)
@@ -105,8 +105,9 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("kind", [Name, Module, Variable, AbsolutePath, Option], ids=["name", "module", "variable",
-                         "path", "option"])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind", [Name, Module, Variable, AbsolutePath, Option], ids=["name", "module", "variable", "path", "option"]
+)
 @pytest.mark.parametrize("text", HOSTILE, ids=repr)
 def test_a_hostile_text_is_taken_nowhere(kind: object, text: str) -> None:
     with pytest.raises(ValidationError):
@@ -148,6 +149,8 @@ def test_the_script_has_the_site_s_lines_and_no_others() -> None:
     bare = Site.model_validate({**site.model_dump(), "modules": [], "environment": {}})
     extra = set(render(site).splitlines()) - set(render(bare).splitlines())
     assert extra == {
-        ". /etc/profile", "module load gcc/12.2 || finish 69", "module load python/3.11 || finish 69",
+        ". /etc/profile",
+        "module load gcc/12.2 || finish 69",
+        "module load python/3.11 || finish 69",
         "export OMP_NUM_THREADS='a b'",
-    }  # fmt: skip
+    }

@@ -11,11 +11,23 @@ from sciagent.execution.slurm.spool import Mark, Spool, new_token
 from sciagent.execution.slurm.states import ElementState, Said, decide, queue_lines, records
 
 WORDS = {
-    "PENDING": "pending", "CONFIGURING": "pending", "REQUEUED": "pending", "RUNNING": "running",
-    "COMPLETING": "running", "SUSPENDED": "running", "COMPLETED": "completed", "FAILED": "failed",
-    "TIMEOUT": "timed_out", "DEADLINE": "timed_out", "OUT_OF_MEMORY": "out_of_memory", "CANCELLED": "cancelled",
-    "NODE_FAIL": "node_fail", "BOOT_FAIL": "node_fail", "PREEMPTED": "node_fail", "NEW_IN_2031": "unknown",
-}  # fmt: skip
+    "PENDING": "pending",
+    "CONFIGURING": "pending",
+    "REQUEUED": "pending",
+    "RUNNING": "running",
+    "COMPLETING": "running",
+    "SUSPENDED": "running",
+    "COMPLETED": "completed",
+    "FAILED": "failed",
+    "TIMEOUT": "timed_out",
+    "DEADLINE": "timed_out",
+    "OUT_OF_MEMORY": "out_of_memory",
+    "CANCELLED": "cancelled",
+    "NODE_FAIL": "node_fail",
+    "BOOT_FAIL": "node_fail",
+    "PREEMPTED": "node_fail",
+    "NEW_IN_2031": "unknown",
+}
 
 
 @pytest.fixture
@@ -79,10 +91,18 @@ def test_without_a_mark_it_has_vanished_unless_we_cancelled_it(spool: Spool) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", '{"code": 0}', '{"code": -1, "warned": false, "stopped": false}\n', "[" * 5000, "\0" * 10000,
-     '{"code": 0, "warned": false, "stopped": false}\n' * 2, '{"code": 0, "warned": false, "stopped": fal'],
+    [
+        "",
+        "{}",
+        '{"code": 0}',
+        '{"code": -1, "warned": false, "stopped": false}\n',
+        "[" * 5000,
+        "\0" * 10000,
+        '{"code": 0, "warned": false, "stopped": false}\n' * 2,
+        '{"code": 0, "warned": false, "stopped": fal',
+    ],
     ids=range(8),
-)  # fmt: skip
+)
 def test_a_mark_that_is_not_whole_is_none(spool: Spool, text: str) -> None:
     (spool.folder / "exit.0").write_text(text)
     assert spool.mark(0) is None
@@ -107,10 +127,7 @@ def test_a_token_that_is_none_of_ours_is_no_folder(tmp_path: Path, token: str) -
 
 def test_lines_that_are_not_as_asked_are_passed_over() -> None:
     lines = ["", "x", "1|2", "a|0|RUNNING|n", "7|3|RUNNING|sciagent-a|b", "7|N/A|CANCELLED|n", "7|x|RUNNING|n"]
-    assert list(queue_lines(lines)) == [
-        (7, "sciagent-a|b", 3, Said("RUNNING")),
-        (7, "n", None, Said("CANCELLED")),
-    ]
+    assert list(queue_lines(lines)) == [(7, "sciagent-a|b", 3, Said("RUNNING")), (7, "n", None, Said("CANCELLED"))]
 
 
 def test_a_record_is_that_of_the_array_of_that_name() -> None:

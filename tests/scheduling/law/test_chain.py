@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from sciagent.scheduling.board import Board
+from sciagent.scheduling.candidate_pool import Board
 from sciagent.scheduling.law.chain import Chain, Forecast
 from sciagent.scheduling.law.kernel import OFFSET, Hyper
 from sciagent.scheduling.law.transforms import TruthTransform

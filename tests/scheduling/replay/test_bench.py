@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sciagent.cli.bench import THREADS
-from sciagent.cli.bench_chart import draw
+from sciagent.cli.admin.bench import THREADS
+from sciagent.cli.admin.bench_chart import draw
 from sciagent.cli.main import app
 from sciagent.errors import UsageError
 

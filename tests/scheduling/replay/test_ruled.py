@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.scheduling.board import Board
+from sciagent.scheduling.candidate_pool import Board
 from sciagent.scheduling.replay.ruled import FallingHalving, Ruled, choose_rung, standing
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from sciagent.scheduling.board import Board, Purchase
+from sciagent.scheduling.candidate_pool import Board, Purchase
 from sciagent.scheduling.replay.score import Curve, index_order, recall, summarised
 from sciagent.scheduling.replay.simulate import Run, Truth, simulate
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sciagent.errors import UnknownNameError
-from sciagent.scheduling.board import Board, Purchase
+from sciagent.scheduling.candidate_pool import Board, Purchase
 from sciagent.scheduling.replay import trial as trials_module
 from sciagent.scheduling.replay.case import Case, OfFamily
 from sciagent.scheduling.replay.schedulers import SCHEDULERS, Facts
@@ -47,8 +47,14 @@ def test_a_scheduler_is_told_no_answers(told: list[Facts]) -> None:
     run(source, Trial("eager", 7, 0.5))
     [facts] = told
     assert dataclasses.asdict(facts) == {
-        "threshold": 3.0, "sign": 1, "similarity": None, "seed": 7, "budget": 500.0, "rungs": 2, "aims": None,
-    }  # fmt: skip
+        "threshold": 3.0,
+        "sign": 1,
+        "similarity": None,
+        "seed": 7,
+        "budget": 500.0,
+        "rungs": 2,
+        "aims": None,
+    }
 
 
 def test_recall_is_that_of_a_run_with_the_budget(told: list[Facts]) -> None:
@@ -86,8 +92,6 @@ def test_processes_find_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     where = OfFamily("informative", 300, 0.02)
     wanted = [Trial("priced", seed, 0.05) for seed in (0, 1)]
-    alone, together = (
-        sorted(run_all(where, wanted, workers), key=lambda done: done[0].seed) for workers in (1, 2)
-    )  # fmt: skip
+    alone, together = (sorted(run_all(where, wanted, workers), key=lambda done: done[0].seed) for workers in (1, 2))
     assert alone == together
     assert not hasattr(trials_module, "_source"), "only the workers hold it"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sciagent.scheduling.aims import Aims
-from sciagent.scheduling.board import Board
+from sciagent.scheduling.candidate_pool import Board
 from sciagent.scheduling.replay.case import Case
 from sciagent.scheduling.replay.families import family
 from sciagent.scheduling.replay.schedulers import SCHEDULERS, Facts

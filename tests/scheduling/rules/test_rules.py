@@ -6,7 +6,7 @@ import typing
 
 import pytest
 
-from sciagent.campaign.spec_sources import SchedulerSpec
+from sciagent.campaign.spec.sources import SchedulerSpec
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.rules import RULES, Setup, make_rule
 from tests.scheduling.rules.arrays import room, waiting

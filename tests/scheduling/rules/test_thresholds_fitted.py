@@ -23,8 +23,9 @@ def test_gates_match_a_search_of_a_grid() -> None:
     hit = (x[:, 2] > level).astype(float)
     grid = [
         try_gates(x[:, :2], hit, COSTS, budget, np.array([a, b]))[0]
-        for a in np.linspace(0.3, 1, 15) for b in np.linspace(0.05, 0.7, 27)
-    ]  # fmt: skip
+        for a in np.linspace(0.3, 1, 15)
+        for b in np.linspace(0.05, 0.7, 27)
+    ]
     own, _ = try_gates(x[:, : len(found.rungs) - 1], hit, COSTS, budget, np.array(found.shares[:-1]))
     assert found.rungs == (0, 1, 2)
     assert own > 0.95 * max(grid)

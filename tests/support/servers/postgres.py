@@ -100,15 +100,22 @@ class Postgres:
     def start(self) -> None:
         """Returns when it answers. Raises NoServerError."""
         settings = {
-            "listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": self._base, "fsync": "off",
-            "synchronous_commit": "on" if self._durable else "off", "full_page_writes": "off",
-        }  # fmt: skip
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": self._base,
+            "fsync": "off",
+            "synchronous_commit": "on" if self._durable else "off",
+            "full_page_writes": "off",
+        }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         log = self._base / "log"
         self._process = spawn(
-            [self._folder / "postgres", "-D", self._base / "data", *options], log, self._environment,
-            last_signal=signal.SIGQUIT, **self._as_user,
-        )  # fmt: skip
+            [self._folder / "postgres", "-D", self._base / "data", *options],
+            log,
+            self._environment,
+            last_signal=signal.SIGQUIT,
+            **self._as_user,
+        )
         wait_until(lambda: _answers(self.url), self._process, log, "postgres")
 
     def kill(self) -> None:

@@ -58,9 +58,15 @@ def spawn(
     def start() -> subprocess.Popen[bytes]:
         with log.open("ab") as output:
             return subprocess.Popen(
-                list(command), env=dict(environment), cwd=log.parent, stdin=subprocess.DEVNULL, stdout=output,
-                stderr=output, preexec_fn=die_with_the_tests, **options,
-            )  # fmt: skip
+                list(command),
+                env=dict(environment),
+                cwd=log.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                preexec_fn=die_with_the_tests,
+                **options,
+            )
 
     return _SPAWNER.submit(start).result()
 

@@ -48,9 +48,13 @@ class RabbitMQ(Broker):
 
     def _write_settings(self) -> None:
         settings = {
-            "listeners.tcp.1": f"127.0.0.1:{self.port}", "log.console": "true", "log.console.level": "warning",
-            "log.file": "false", "disk_free_limit.absolute": "50MB", "vm_memory_high_watermark.absolute": "1GB",
-        }  # fmt: skip
+            "listeners.tcp.1": f"127.0.0.1:{self.port}",
+            "log.console": "true",
+            "log.console.level": "warning",
+            "log.file": "false",
+            "disk_free_limit.absolute": "50MB",
+            "vm_memory_high_watermark.absolute": "1GB",
+        }
         (self._base / "rabbitmq.conf").write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
         (self._base / "enabled_plugins").write_text("[].\n")
         (self._base / "nothing").write_text("")
@@ -58,15 +62,24 @@ class RabbitMQ(Broker):
     def _environment(self) -> dict[str, str]:
         base = self._base
         return bare_environment(
-            base, ERL_EPMD_PORT=str(self._names_port), ERL_EPMD_ADDRESS="127.0.0.1", ERL_CRASH_DUMP=str(base / "dump"),
-            RABBITMQ_NODENAME=f"sciagent{self.port}@localhost", RABBITMQ_NODE_PORT=str(self.port),
-            RABBITMQ_DIST_PORT=str(free_port()), RABBITMQ_MNESIA_BASE=str(base / "data"),
-            RABBITMQ_LOG_BASE=str(base / "logs"), RABBITMQ_CONFIG_FILE=str(base / "rabbitmq.conf"),
-            RABBITMQ_ENABLED_PLUGINS_FILE=str(base / "enabled_plugins"), RABBITMQ_CONF_ENV_FILE=str(base / "nothing"),
-            RABBITMQ_ADVANCED_CONFIG_FILE=str(base / "none"), RABBITMQ_PID_FILE=str(base / "pid"),
+            base,
+            ERL_EPMD_PORT=str(self._names_port),
+            ERL_EPMD_ADDRESS="127.0.0.1",
+            ERL_CRASH_DUMP=str(base / "dump"),
+            RABBITMQ_NODENAME=f"sciagent{self.port}@localhost",
+            RABBITMQ_NODE_PORT=str(self.port),
+            RABBITMQ_DIST_PORT=str(free_port()),
+            RABBITMQ_MNESIA_BASE=str(base / "data"),
+            RABBITMQ_LOG_BASE=str(base / "logs"),
+            RABBITMQ_CONFIG_FILE=str(base / "rabbitmq.conf"),
+            RABBITMQ_ENABLED_PLUGINS_FILE=str(base / "enabled_plugins"),
+            RABBITMQ_CONF_ENV_FILE=str(base / "nothing"),
+            RABBITMQ_ADVANCED_CONFIG_FILE=str(base / "none"),
+            RABBITMQ_PID_FILE=str(base / "pid"),
             # the script becomes the server, so that signals reach that
-            RABBITMQ_ALLOW_INPUT="1", RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-noinput +S 2:2 +SDio 2",
-        )  # fmt: skip
+            RABBITMQ_ALLOW_INPUT="1",
+            RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-noinput +S 2:2 +SDio 2",
+        )
 
     def start(self) -> None:
         """Returns when it takes connections: some seconds. Raises NoServerError."""

@@ -45,9 +45,14 @@ class Valkey(Broker):
         """Returns when it answers. Raises NoServerError."""
         log = self._base / "log"
         settings = {
-            "bind": "127.0.0.1", "port": str(self.port), "dir": str(self._base), "save": "", "appendonly": "yes",
-            "appendfsync": "no", "maxmemory-policy": "noeviction",
-        }  # fmt: skip
+            "bind": "127.0.0.1",
+            "port": str(self.port),
+            "dir": str(self._base),
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": "no",
+            "maxmemory-policy": "noeviction",
+        }
         options = [part for name, value in settings.items() for part in (f"--{name}", value)]
         self._process = spawn([self._binary, *options], log, bare_environment(self._base))
         with redis.Redis.from_url(self.url, socket_timeout=2, retry=None) as client:

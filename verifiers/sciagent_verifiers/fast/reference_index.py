@@ -72,10 +72,13 @@ class ReferenceIndex:
         self.file = file
         self.fingerprint = fingerprint
         made_of = {
-            "format": FORMAT, "sha256": file.sha256, "column": file.column, "rdkit": version("rdkit"),
+            "format": FORMAT,
+            "sha256": file.sha256,
+            "column": file.column,
+            "rdkit": version("rdkit"),
             "ending": "".join(Path(file.path).suffixes[-2:]).lower(),
             "fingerprint": fingerprint and {**fingerprint.params(), "fpsim2": version("fpsim2")},
-        }  # fmt: skip
+        }
         self.folder = cache_folder() / "references" / content_hash(made_of)[:32]
 
     @property

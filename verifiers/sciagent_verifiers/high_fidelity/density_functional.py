@@ -32,9 +32,14 @@ NO_BASIS = range(58, 72)  # def2 has no lanthanides in PySCF
 # Basis functions per atom in def2-SVP of hydrogen and helium, then of each further row, and what larger sets multiply.
 ROWS = ((2, 5), (10, 14), (18, 18), (36, 32), (54, 26), (86, 32))
 SIZE = {
-    "def2-SVP": 1.0, "def2-SVPD": 1.45, "def2-TZVP": 1.9, "def2-TZVPD": 2.35, "def2-TZVPP": 2.4, "def2-TZVPPD": 2.85,
+    "def2-SVP": 1.0,
+    "def2-SVPD": 1.45,
+    "def2-TZVP": 1.9,
+    "def2-TZVPD": 2.35,
+    "def2-TZVPP": 2.4,
+    "def2-TZVPPD": 2.85,
     "def2-QZVP": 4.6,
-}  # fmt: skip
+}
 GRID = {0: 0.55, 1: 0.65, 2: 0.8, 3: 1.0, 4: 1.4, 5: 1.8}
 
 
@@ -69,11 +74,16 @@ class DensityFunctionalSettings(Settings):
     def engine(self, **changes: Any) -> DftSettings:
         """As the engine takes them."""
         chosen: dict[str, Any] = {
-            "functional": PYSCF_NAME.get(self.functional, self.functional.lower()), "basis": self.basis.lower(),
-            "grid_level": self.grid, "conv_tol": self.conv_tol, "max_cycles": self.max_cycles,
-            "dispersion": self.dispersion, "solvent": self.solvent, "solvent_model": self.solvent_model,
+            "functional": PYSCF_NAME.get(self.functional, self.functional.lower()),
+            "basis": self.basis.lower(),
+            "grid_level": self.grid,
+            "conv_tol": self.conv_tol,
+            "max_cycles": self.max_cycles,
+            "dispersion": self.dispersion,
+            "solvent": self.solvent,
+            "solvent_model": self.solvent_model,
             "spin_check": self.spin_check,
-        }  # fmt: skip
+        }
         return DftSettings(**(chosen | changes))
 
     @property

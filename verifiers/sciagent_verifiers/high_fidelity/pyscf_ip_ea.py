@@ -48,9 +48,11 @@ SHE = 4.281
 FERROCENE = {"acetonitrile": 4.988, "1,2-dichloroethane": 4.927, "dimethyl sulfoxide": 5.043}
 
 ENERGIES = {
-    ("ip", "vertical"): VERTICAL_IP, ("ip", "adiabatic"): ADIABATIC_IP,
-    ("ea", "vertical"): VERTICAL_EA, ("ea", "adiabatic"): ADIABATIC_EA,
-}  # fmt: skip
+    ("ip", "vertical"): VERTICAL_IP,
+    ("ip", "adiabatic"): ADIABATIC_IP,
+    ("ea", "vertical"): VERTICAL_EA,
+    ("ea", "adiabatic"): ADIABATIC_EA,
+}
 POTENTIALS = {"ip": OXIDATION_POTENTIAL, "ea": REDUCTION_POTENTIAL}
 NAMES = {"ip": "cation", "ea": "anion"}
 RIGID = dict.fromkeys([*ENERGIES.values(), *POTENTIALS.values()], 0.002)
@@ -199,9 +201,13 @@ class PyscfIpEa(DensityFunctional):
             assert first is not None
             raise first
         return Finding(
-            molecule.key, Outcome.OK, measured=tuple(found), detail="; ".join(notes), diagnostics=diagnostics,
+            molecule.key,
+            Outcome.OK,
+            measured=tuple(found),
+            detail="; ".join(notes),
+            diagnostics=diagnostics,
             artifacts=tuple(artifacts),
-        )  # fmt: skip
+        )
 
     def _values(self, molecule: Molecule, part: str, charged: Ion) -> list[Measured]:
         chosen = self.settings

@@ -51,9 +51,12 @@ class PyscfScf(DensityFunctional):
         checkpoint = self.checkpoint(molecule, context, "scf").with_suffix(".chk")
         result = single_point(geometry, self.settings.engine(), checkpoint, context.threads)
         values = {
-            HOMO: result.homo, LUMO: result.lumo, HOMO_LUMO_GAP: result.gap, DIPOLE: result.dipole,
+            HOMO: result.homo,
+            LUMO: result.lumo,
+            HOMO_LUMO_GAP: result.gap,
+            DIPOLE: result.dipole,
             TOTAL_ENERGY: result.energy,
-        }  # fmt: skip
+        }
         return Finding(
             molecule.key,
             Outcome.OK,

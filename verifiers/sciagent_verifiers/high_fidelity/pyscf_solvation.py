@@ -11,11 +11,7 @@ from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_solvent import Solvent
 from sciagent_simulators.tblite_engine import HARTREE
 from sciagent_verifiers.calculation import geometry_artifact, measured
-from sciagent_verifiers.high_fidelity.density_functional import (
-    DensityFunctional,
-    DensityFunctionalSettings,
-    Functional,
-)
+from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
 
 RIGID = {SOLVATION_ENERGY: 0.001}
 FLEXIBLE = {SOLVATION_ENERGY: 0.03}

@@ -8,25 +8,12 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import S1_ENERGY, S1_OSCILLATOR_STRENGTH, S1_WAVELENGTH, T1_ENERGY
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Outcome,
-    PropertyAtLevel,
-    Reason,
-    Refusal,
-    at,
-)
+from sciagent.verification.contract import Context, Cost, Finding, Outcome, PropertyAtLevel, Reason, Refusal, at
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_transfer, excite
 from sciagent_verifiers.calculation import geometry_artifact, measured
-from sciagent_verifiers.high_fidelity.density_functional import (
-    DensityFunctional,
-    DensityFunctionalSettings,
-    Functional,
-)
+from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
 
 LOWEST = 0.3  # eV: below it ground and excited state cannot be told apart by one determinant
 RIGID = {S1_ENERGY: 0.002, S1_OSCILLATOR_STRENGTH: 0.002, T1_ENERGY: 0.002}
@@ -102,15 +89,18 @@ class PyscfTda(DensityFunctional):
         lowest = singlets[0]
         if lowest.energy < LOWEST:
             raise failure(
-                Outcome.UNSTABLE, Reason.NEAR_DEGENERATE,
+                Outcome.UNSTABLE,
+                Reason.NEAR_DEGENERATE,
                 f"S1 lies {lowest.energy:.2f} eV above the ground state: one determinant does not describe either",
                 **diagnostics,
-            )  # fmt: skip
+            )
         check_charge_transfer(lowest, mf)
         values = {
-            S1_ENERGY: lowest.energy, S1_WAVELENGTH: lowest.wavelength, S1_OSCILLATOR_STRENGTH: lowest.strength,
+            S1_ENERGY: lowest.energy,
+            S1_WAVELENGTH: lowest.wavelength,
+            S1_OSCILLATOR_STRENGTH: lowest.strength,
             T1_ENERGY: triplets[0].energy if triplets else None,
-        }  # fmt: skip
+        }
         per_nm = NANOMETRE_EV / lowest.energy**2  # nm for one eV
         spreads: list[Any] = [s | {S1_WAVELENGTH: s[S1_ENERGY] * per_nm} for s in (RIGID, FLEXIBLE)]
         close = len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR

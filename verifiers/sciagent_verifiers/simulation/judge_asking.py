@@ -86,9 +86,15 @@ def seeds(first: int, n: int) -> list[int]:
 
 
 def ask(
-    policy: PolicyClient, rubric: Rubric, description: str, numbers: Sequence[int], sampling: Sampling, version: str,
-    structured: bool, at_once: int,
-) -> list[Ballot]:  # fmt: skip
+    policy: PolicyClient,
+    rubric: Rubric,
+    description: str,
+    numbers: Sequence[int],
+    sampling: Sampling,
+    version: str,
+    structured: bool,
+    at_once: int,
+) -> list[Ballot]:
     """A ballot for each seed, in order. version: of the model that must answer."""
 
     def one(seed: int) -> Ballot:
@@ -121,9 +127,14 @@ def _tokens(sampled: Sampled, asked: Sequence[Message]) -> int:
 
 
 def _sampled(
-    policy: PolicyClient, rubric: Rubric, order: Sequence[Criterion], description: str, seed: int, sampling: Sampling,
+    policy: PolicyClient,
+    rubric: Rubric,
+    order: Sequence[Criterion],
+    description: str,
+    seed: int,
+    sampling: Sampling,
     structured: bool,
-) -> Sampled:  # fmt: skip
+) -> Sampled:
     asked = messages(rubric, order, description)
     form = schema(order) if structured else None
     with_seed = Sampling(sampling.temperature, max_tokens=sampling.max_tokens, seed=seed, schema=form)

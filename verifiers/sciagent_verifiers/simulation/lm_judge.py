@@ -66,10 +66,11 @@ class JudgeSettings(Settings):
         None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Environment variable that holds the server's key."
     )
     version: str = Field(
-        "", max_length=100,
+        "",
+        max_length=100,
         description="The model that must answer, in its own words; another one is refused. Default: `model`, and of a "
         "model of our own its weights.",
-    )  # fmt: skip
+    )
     votes: int = Field(5, strict=True, ge=2, le=15, description="How often it is asked about one molecule.")
     quorum: int | None = Field(
         None, strict=True, ge=2, description="Votes that must be readable; default: more than half, and two."

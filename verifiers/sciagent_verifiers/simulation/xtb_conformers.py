@@ -6,13 +6,7 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.properties import (
-    CONFORMATIONAL_FREE_ENERGY,
-    CONFORMER_WEIGHT,
-    CONFORMERS,
-    DIPOLE,
-    TOTAL_ENERGY,
-)
+from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEIGHT, CONFORMERS, DIPOLE, TOTAL_ENERGY
 from sciagent.verification.contract import (
     ArtifactFile,
     Context,
@@ -120,9 +114,15 @@ class XtbConformers(MoleculeCalculation):
         if mol is None:
             raise failure(Outcome.REFUSED, Reason.UNDEFINED_STEREO, OPEN_STEREO.format(molecule.smiles))
         ensemble, told = search(
-            mol, molecule.charge, molecule.multiplicity, self.seed(molecule, context.replicate), s.embed,
-            s.window * KCAL, s.max_relaxed, Solvation(s.solvent) if s.solvent else None,
-        )  # fmt: skip
+            mol,
+            molecule.charge,
+            molecule.multiplicity,
+            self.seed(molecule, context.replicate),
+            s.embed,
+            s.window * KCAL,
+            s.max_relaxed,
+            Solvation(s.solvent) if s.solvent else None,
+        )
         values: dict[Property, float | None] = {
             CONFORMERS: float(len(ensemble.geometries)),
             CONFORMER_WEIGHT: float(ensemble.weights(s.temperature)[0]),

@@ -86,14 +86,22 @@ class XtbIpEa(TightBinding):
     settings: XtbIpEaSettings
     priors = (
         Prior(
-            property="adiabatic_ionization_energy", level="experiment", spearman=0.98, residual=0.28, n=30,
+            property="adiabatic_ionization_energy",
+            level="experiment",
+            spearman=0.98,
+            residual=0.28,
+            n=30,
             source="benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked organics",
         ),
         Prior(
-            property="adiabatic_electron_affinity", level="experiment", spearman=0.95, residual=0.27, n=15,
+            property="adiabatic_electron_affinity",
+            level="experiment",
+            spearman=0.95,
+            residual=0.27,
+            n=15,
             source="benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked acceptors with bound anions",
         ),
-    )  # fmt: skip
+    )
 
     @property
     def level(self) -> Level:

@@ -105,9 +105,12 @@ class XtbSinglepoint(TightBinding):
         solvation = Solvation(self.settings.solvent) if self.settings.solvent else None
         result = single_point(geometry, self.settings.method, solvation=solvation)
         values: dict[Property, float | None] = {
-            HOMO: result.homo, LUMO: result.lumo, HOMO_LUMO_GAP: result.gap, DIPOLE: result.dipole,
+            HOMO: result.homo,
+            LUMO: result.lumo,
+            HOMO_LUMO_GAP: result.gap,
+            DIPOLE: result.dipole,
             TOTAL_ENERGY: result.energy,
-        }  # fmt: skip
+        }
         told: dict[str, Any] = {"scf_step": result.recovery, "fmax": result.fmax}
         further: dict[Property, float] = {}
         if self.settings.second_opinion:

@@ -102,10 +102,14 @@ class XtbSolvation(TightBinding):
     settings: XtbSolvationSettings
     priors = (
         Prior(
-            property="solvation_free_energy", level="experiment(water)", spearman=0.92, residual=0.069, n=516,
+            property="solvation_free_energy",
+            level="experiment(water)",
+            spearman=0.92,
+            residual=0.069,
+            n=516,
             source="benchmarks/numbers/xtb_solvation.json, GFN1-xTB ALPB, neutral solutes of FreeSolv",
         ),
-    )  # fmt: skip
+    )
 
     @property
     def level(self) -> Level:

@@ -17,13 +17,28 @@ _CONVENTION = "UN Single Convention on Narcotic Drugs, Schedules I and IV"
 
 
 def _rule(
-    name: str, source: str, reason: str, *smarts: str, max_heavy: int | None = None, without: tuple[str, ...] = (),
-    at_least: int = 1, first: str = "", **needs: int,
-) -> Rule:  # fmt: skip
+    name: str,
+    source: str,
+    reason: str,
+    *smarts: str,
+    max_heavy: int | None = None,
+    without: tuple[str, ...] = (),
+    at_least: int = 1,
+    first: str = "",
+    **needs: int,
+) -> Rule:
     return Rule(
-        name, Reason.ACUTE_HAZARD, reason, source, smarts, needs=needs, max_heavy=max_heavy, without=without,
-        at_least=at_least, first=first,
-    )  # fmt: skip
+        name,
+        Reason.ACUTE_HAZARD,
+        reason,
+        source,
+        smarts,
+        needs=needs,
+        max_heavy=max_heavy,
+        without=without,
+        at_least=at_least,
+        first=first,
+    )
 
 
 RULES: tuple[Rule, ...] = (

@@ -16,9 +16,14 @@ _AMINE = "[#7;!$([#7]~[#6]=[#8,#16]);!$([#7](=*))]"
 
 
 def _rule(
-    name: str, entry: str, reason: str, *smarts: str, without: tuple[str, ...] = (), max_heavy: int | None = None,
+    name: str,
+    entry: str,
+    reason: str,
+    *smarts: str,
+    without: tuple[str, ...] = (),
+    max_heavy: int | None = None,
     **needs: int,
-) -> Rule:  # fmt: skip
+) -> Rule:
     source = f"OPCW Annex on Chemicals, {entry}"
     return Rule(name, Reason.CHEMICAL_WEAPON, reason, source, smarts, needs=needs, without=without, max_heavy=max_heavy)
 

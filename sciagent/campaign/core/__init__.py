@@ -1,0 +1,1 @@
+"""What every part of a campaign builds on: the built ladder, verdicts, budgets, recording."""

@@ -1,0 +1,327 @@
+"""From a spec and a ledger to everything a campaign runs with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.proposers.evolve import Evolve
+from sciagent.agent.proposers.screen import Screen
+from sciagent.campaign.core import safety
+from sciagent.campaign.core.judge import RungRules
+from sciagent.campaign.spec.campaign_spec import CampaignSpec, EvolveSpec, LlmSpec, ScreenSpec
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.spec.rungs import RungSpec
+from sciagent.campaign.spec.sources import BestRungSpec, HalvingSpec, OneProposerSpec, PricedSpec, ThresholdsSpec
+from sciagent.chemistry.editing.edits import EditLimits
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.cost import Cost
+from sciagent.domain.needs import CORES
+from sciagent.domain.objectives import Objective
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.ports import Proposer
+from sciagent.domain.states import Standing
+from sciagent.domain.tiers import Tier
+from sciagent.errors import UsageError
+from sciagent.execution.worker.checkpoints import scratch_of
+from sciagent.scheduling.rules import Setup, make_rule
+from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import jobs, spend
+from sciagent.verification.contract import Verifier
+from sciagent.verification.cost import CostModel, cost_or_none
+from sciagent.verification.sandbox.host import Limits
+
+
+@dataclass(frozen=True)
+class BuiltRung:
+    """A rung ready to run: its verifier, its rules, its limits, and its row in the ledger."""
+
+    id: int
+    spec: RungSpec
+    verifier: Verifier[Any]
+    rules: RungRules
+    limits: Limits
+    cost_model: CostModel
+
+    @property
+    def is_fast(self) -> bool:
+        return self.verifier.tier is Tier.FAST
+
+    def declared(self, candidate: Candidate) -> Cost | None:
+        """What the verifier expects to spend; None where it cannot say it."""
+        return cost_or_none(self.verifier, candidate)
+
+    @property
+    def holds(self) -> dict[str, int]:
+        """What a job holds while it runs."""
+        return self.spec.holds
+
+    def reserves(self, declared: Cost | None) -> Cost:
+        """What must be left in the budget before a job is started. Nothing where the verifier cannot say it: then the
+        job is started for the error to be recorded."""
+        return Cost() if declared is None else self.cost_model.reservation(declared)
+
+    def reservation(self, candidate: Candidate) -> Cost:
+        """The same for a candidate."""
+        return self.reserves(self.declared(candidate))
+
+
+class Built:
+    """All parts of a campaign. `fast`: the leading rungs that run at once when something is proposed."""
+
+    def __init__(self, ledger: Ledger, row: CampaignRow, spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> None:
+        self.ledger = ledger
+        self.row = row
+        self.spec = spec
+        self.rungs = rungs
+        self.rules = tuple(r.rules for r in rungs)
+        self.objectives: tuple[Objective, ...] = spec.domain_objectives()
+        leading = next((i for i, r in enumerate(rungs) if not r.is_fast), len(rungs))
+        self.fast, self.paid = rungs[:leading], rungs[leading:]
+        self.rule = make_rule(spec.scheduler.kind, _setup(spec))
+        self.terminal = spec.terminal_position
+        self.guard = safety.guard(spec)
+        self.wide = {r.rules.position: r.limits.threads for r in self.paid if r.limits.threads > 1}
+        self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
+
+    def make_script(self, chosen: OneProposerSpec) -> Proposer:
+        """What proposes by a script; of a model, what enters its seeds. Raises ValueError for a model without seeds."""
+        base = self.spec.base
+        if isinstance(chosen, EvolveSpec):
+            limits = self.edit_limits(chosen.max_heavy_atoms)
+            return Evolve(base / chosen.seeds, column=chosen.column, limits=limits)
+        if isinstance(chosen, ScreenSpec):
+            return Screen(base / chosen.file, chosen.column)
+        if chosen.seeds is None:
+            raise ValueError("this proposer names no seeds")
+        return Screen(base / chosen.seeds, chosen.column, operation="seed")
+
+    def edit_limits(self, max_heavy_atoms: int = EditLimits.max_heavy_atoms) -> EditLimits:
+        """What children may be: as the proposer says, and nothing that `molecule.checks` of the ladder would refuse."""
+        limits = EditLimits(max_heavy_atoms=max_heavy_atoms)
+        for rung in self.fast:
+            if rung.verifier.name != "molecule.checks":
+                continue
+            checks: Any = rung.verifier.settings
+            limits = EditLimits(
+                elements=tuple(checks.elements),
+                min_heavy_atoms=checks.min_heavy_atoms,
+                max_heavy_atoms=min(limits.max_heavy_atoms, checks.max_heavy_atoms),
+                max_rings=checks.max_rings,
+                min_ring_size=checks.min_ring_size,
+                max_ring_size=min(limits.max_ring_size, checks.max_ring_size or limits.max_ring_size),
+                charges=tuple(checks.charges),
+                defined_stereo=checks.undefined_stereo == "refuse",
+                forbidden=tuple(checks.forbid_smarts),
+            )
+        return limits
+
+    @property
+    def ahead(self) -> int:
+        """Propose again while fewer candidates than this wait for a paid rung."""
+        return max(
+            one.ahead if isinstance(one, EvolveSpec | LlmSpec) else max(one.batch, 4 * self.spec.workers)
+            for _, one in self.spec.proposers
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether the proposer is asked only when the first paid rung has answered all that came before."""
+        return any(isinstance(one, EvolveSpec) and one.wait for _, one in self.spec.proposers)
+
+    def scratch(self) -> Path:
+        """Where jobs work: beside the artifacts, on the same disk."""
+        return scratch_of(self.ledger.artifacts)
+
+
+def _setup(spec: CampaignSpec) -> Setup:
+    """What the rule is told. Where `best_rung` names no rung, the last paid one before the terminal ranks."""
+    chosen, terminal, rung = spec.scheduler, spec.terminal_position, None
+    if isinstance(chosen, BestRungSpec):
+        below = [i for i, one in enumerate(spec.ladder[:terminal]) if one.tier is not Tier.FAST]
+        rung = spec.position(chosen.rung) if chosen.rung else max(below, default=None)
+    eta = chosen.eta if isinstance(chosen, HalvingSpec) else Setup.eta
+    return Setup(seed=spec.seed, terminal=terminal, rung=rung, eta=eta)
+
+
+def built_rungs(spec: CampaignSpec) -> tuple[BuiltRung, ...]:
+    """The ladder of a spec without a ledger (`verify`, `doctor`): ids are 0, cost models know nothing."""
+    return _build_rungs(spec, {}, {})
+
+
+def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
+    terminal = spec.terminal_position
+    built = []
+    for position, rung in enumerate(spec.ladder):
+        verifier = rung.make()
+        measured = {m.property.name for m in verifier.measures}
+        accept = {
+            o.property: o.accept
+            for o in spec.domain_objectives()
+            if position == terminal and o.accept is not None and o.property in measured
+        }
+        rules = RungRules(
+            position,
+            str(verifier.tier),
+            dict(rung.window_gates()),
+            accept,
+            rung.on_refusal == "drop",
+            position == terminal,
+            forgives(spec, position),
+        )
+        limits = Limits(rung.limits.wall_seconds, int(rung.limits.memory_mb), threads=rung.holds[CORES])
+        model = CostModel(reversed(ratios.get(rung.rung, [])))
+        built.append(BuiltRung(ids.get(rung.rung, 0), rung, verifier, rules, limits, model))
+    return tuple(built)
+
+
+def forgives(spec: CampaignSpec, position: int) -> bool:
+    """Whether a candidate goes on when this rung fails on it: where the rung is bought for what it tells, and no
+    objective rests on it."""
+    rung = spec.ladder[position]
+    if spec.scheduler.kind != "priced" or rung.tier is Tier.FAST or position >= spec.terminal_position:
+        return False
+    later = {name for one in spec.ladder[position + 1 : spec.terminal_position + 1] for name in one.measured()}
+    return all(o.property in later or o.property not in rung.measured() for o in spec.objectives)
+
+
+def create_or_open(
+    ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str = "run with an amended file"
+) -> tuple[Built, list[str]]:
+    """Enter the campaign, or take up the one of that name if it is the same. who, why: for the log of amendments.
+
+    Only what `spec_diff.AMENDABLE` names may differ from last time; such a change is logged as an amendment.
+    Returns the parts and the amendments made, as `path: old -> new`.
+    Raises UsageError with a diff when anything else differs.
+    """
+    canonical = spec.canonical()
+    amended: list[str] = []
+    with ledger.begin() as connection:
+        row = campaigns.find(connection, spec.campaign)
+        if row is not None:
+            spec = as_begun(row, spec)
+            canonical = spec.canonical()
+        if row is None:
+            if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
+                campaigns.get(connection, spec.scheduler.law.source)  # it must be there
+            row = campaigns.create(
+                connection,
+                name=spec.campaign,
+                spec=canonical,
+                spec_hash=spec.hash,
+                identity_hash=spec.identity_hash,
+                base=str(spec.base.resolve()),
+                source=source,
+                rungs=_rung_rows(spec),
+            )
+        elif row.identity_hash != spec.identity_hash:
+            lines = "\n  ".join(spec.diff(row.spec, identity_only=True)) or "the versions of its verifiers"
+            where = ledger.url.render_as_string(hide_password=True)
+            raise UsageError(
+                f'campaign "{spec.campaign}" is in {where} already, with another spec:\n  {lines}\n'
+                "Budget, goal.count, limits, resources and workers may change; for anything else give it a new name "
+                "(evidence is reused)."
+            )
+        elif row.spec_hash != spec.hash:
+            amended = spec.diff(row.spec)
+            old, new = json.loads(json.dumps(row.spec)), json.loads(json.dumps(canonical))
+            changes = [(k, old.get(k), new.get(k)) for k in new if old.get(k) != new.get(k)]
+            campaigns.amend(
+                connection,
+                row,
+                spec=canonical,
+                spec_hash=spec.hash,
+                source=source,
+                base=str(spec.base.resolve()),
+                changes=changes,
+                who=who,
+                why=why,
+            )
+            _retry_limited(connection, row, canonical)
+            row = campaigns.get(connection, spec.campaign)
+        ladder = _stored_rungs(connection, row, spec)
+    return Built(ledger, row, spec, ladder), amended
+
+
+def as_begun(row: CampaignRow, spec: CampaignSpec) -> CampaignSpec:
+    """A campaign that began before the safety screen keeps its ladder, one that began when `thresholds` was the default
+    keeps that; a file that speaks of the screen, or of a scheduler, is another."""
+    if "scheduler" not in spec.model_fields_set and row.spec["scheduler"]["kind"] == "thresholds":
+        spec = spec.model_copy(update={"scheduler": ThresholdsSpec(kind="thresholds")})
+    began_before = spec.subject == "molecule" and "safety" not in row.spec
+    return spec.before_the_screen() if began_before and "safety" not in spec.model_fields_set else spec
+
+
+def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:
+    """The ladder with its rows and what was learnt of its costs. Raises UsageError if a verifier has changed since."""
+    rows = {r.name: r for r in campaigns.rungs(connection, row.id)}
+    for rung in spec.ladder:
+        verifier, stored = rung.make(), rows[rung.rung]
+        if (verifier.version, verifier.settings_hash) != (stored.verifier_version, stored.settings_hash):
+            raise UsageError(
+                f'rung "{rung.rung}": {rung.verifier} is now version {verifier.version}, with other settings or '
+                f"defaults than when the campaign began (version {stored.verifier_version}); "
+                "start a campaign of a new name"
+            )
+    ratios = {
+        r.name: spend.cost_ratios(connection, r.verifier, r.verifier_version, r.settings_hash) for r in rows.values()
+    }
+    return _build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
+
+
+def _retry_limited(connection: Connection, row: CampaignRow, canonical: dict[str, Any]) -> None:
+    """What ran into a limit that has been raised since is tried again; it is no evidence, so nothing is superseded."""
+    old = {one["rung"]: one.get("limits", {}) for one in row.spec["ladder"]}
+    new = {one["rung"]: one.get("limits", {}) for one in canonical["ladder"]}
+    reasons = {"wall_seconds": Outcome.TIMEOUT, "memory_mb": Outcome.OUT_OF_MEMORY}
+    for rung in campaigns.rungs(connection, row.id):
+        raised = [o for k, o in reasons.items() if new[rung.name].get(k, 0) > old[rung.name].get(k, 0)]
+        for candidate_id in jobs.requeue(connection, row.id, rung.id, raised) if raised else ():
+            standings.update(
+                connection, row.id, candidate_id, standing=Standing.PENDING, verdict=None, reason=None, detail=""
+            )
+
+
+def open_stored(ledger: Ledger, name: str, who: str) -> Built:
+    """A campaign by name, from the YAML the ledger keeps. Raises UnknownNameError, SpecError if its files are gone."""
+    with ledger.read() as connection:
+        row = campaigns.get(connection, name)
+    spec = parse_spec(row.source, name=f"{name} (as stored)", base=Path(row.base))
+    return create_or_open(ledger, spec, row.source, who)[0]
+
+
+def open_for_people(ledger: Ledger, name: str) -> Built:
+    """A campaign for a person's word: its ladder and rules, but no proposer, whose files may be elsewhere."""
+    with ledger.read() as connection:
+        row = campaigns.get(connection, name)
+        spec = parse_spec(row.source, name=f"{name} (as stored)", base=Path(row.base), candidates=False)
+        spec = as_begun(row, spec)
+        return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
+
+
+def _rung_rows(spec: CampaignSpec) -> list[dict[str, Any]]:
+    rows = []
+    for position, rung in enumerate(spec.ladder):
+        verifier = rung.make()
+        rows.append(
+            {
+                "position": position,
+                "name": rung.rung,
+                "verifier": verifier.name,
+                "verifier_version": verifier.version,
+                "tier": str(verifier.tier),
+                "settings": verifier.settings.model_dump(mode="json"),
+                "settings_hash": verifier.settings_hash,
+                "gate": {k: [w.low, w.high] for k, w in rung.window_gates().items()},
+            }
+        )
+    return rows
+
+
+__all__ = ["Built", "BuiltRung", "built_rungs", "create_or_open", "open_for_people", "open_stored"]

@@ -1,0 +1,1 @@
+"""The driver: steps a campaign, starts jobs and settles their results."""

@@ -1,0 +1,344 @@
+"""Dispatch: from the rule's choices to decisions, reuse, or jobs under lease in the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.record import Settling, settle, settle_again
+from sciagent.campaign.driving.pace import MARGIN, Group, Places
+from sciagent.campaign.driving.remote_jobs import Offered, Rooms, offer_of
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import EvidenceKey
+from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
+from sciagent.domain.states import AttemptState, Standing
+from sciagent.execution.worker.checkpoints import folders_of
+from sciagent.store.campaign_state import directives, standings
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import execute_many
+from sciagent.store.database.clock import db_now
+from sciagent.store.job_queue import jobs, leases, offers, reservations
+from sciagent.store.job_queue.jobs import NewJob
+from sciagent.store.job_queue.leases import Claim
+from sciagent.store.job_queue.offers import Out
+from sciagent.store.results import candidates, evidence
+from sciagent.store.results.audits import AUDIT
+from sciagent.verification.sandbox.host import Request
+
+WINDOW = 512  # how many waiting candidates of each rung a rule sees at once
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A job in the pool. declared: what its verifier expects to spend, None where it cannot say. ahead: it was claimed
+    before a worker was free."""
+
+    claim: Claim
+    rung: BuiltRung
+    candidate_id: int
+    candidate: Candidate
+    key: EvidenceKey
+    declared: Cost | None
+    reservation: Cost
+    ahead: bool = False
+
+
+class _Started(NamedTuple):
+    """What becomes a ticket once there is a job."""
+
+    choice: Choice
+    key: EvidenceKey
+    declared: Cost | None
+    reservation: Cost
+    group: Group[Any]
+
+
+def choose(
+    connection: Connection, built: Built, purse: Purse, slots: int, first_only: bool, places: Container[int]
+) -> list[Choice]:
+    """Ask the rule for at most `slots` choices among what waits for a paid rung (first_only: for the first of them).
+    places: positions of rungs whose jobs somebody may take."""
+    waiting, room = [], []
+    by_score = built.rule.by_score
+    for rung in built.paid[:1] if first_only and not built.rule.skips else built.paid:
+        position = rung.rules.position
+        if position not in places:
+            continue
+        remaining = purse.remaining_jobs(position)
+        found = (
+            standings.waiting(connection, built.row.id, position, by_score=by_score, limit=WINDOW)
+            if remaining != 0 or built.rule.skips
+            else []
+        )
+        ids, seqs, scores = zip(*found, strict=True) if found else ((), (), ())
+        undecided: list[int] = []
+        if remaining is not None and found and not by_score:
+            undecided = standings.undecided_seqs(connection, built.row.id, position, remaining + WINDOW)
+        waiting.append(
+            OpenCandidates(
+                position,
+                np.array(ids, dtype=np.int64),
+                np.array(seqs, dtype=np.int64),
+                np.array([np.nan if s is None else s for s in scores], dtype=np.float64),
+                np.zeros(len(ids)),
+            )
+        )
+        running = 0
+        if built.rule.leaves_behind:
+            running = standings.count_pending(connection, built.row.id, position, WINDOW)
+        started = purse.started(position)
+        room.append(RungRoom(remaining, np.array(undecided, dtype=np.int64), started, running))
+    choices = built.rule.choose(waiting, room, slots)
+    return [c for c in choices if c.position < built.terminal] if first_only and built.rule.skips else choices
+
+
+@dataclass
+class Dispatched:
+    """What became of a rule's choices. reused: an answer was known. refused: whose reservations did not fit. unplaced:
+    nobody could take them now."""
+
+    reused: bool = False
+    refused: list[Choice] = field(default_factory=list)
+    unplaced: list[Choice] = field(default_factory=list)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether something could run, but the budget does not hold it."""
+        return bool(self.refused)
+
+
+def promote(
+    connection: Connection,
+    built: Built,
+    purse: Purse,
+    choices: Sequence[Choice],
+    owner: str,
+    places: Places[Ticket] | Rooms,
+) -> Dispatched:
+    """Act on choices, most urgent first, inside a write transaction, while there are places: decisions, and jobs put
+    into `places`, under lease or offered to workers elsewhere; what is known already is reused."""
+    done = Dispatched()
+    if not choices:
+        return done
+    loaded = candidates.load(connection, [one.id for one in choices])
+    known = _known(connection, built, choices)
+    decided: list[_Decided] = []
+    started: list[_Started] = []
+    for at, choice in enumerate(choices):
+        rung = built.rungs[choice.position]
+        if (evidence_id := known.get((choice.position, choice.id))) is not None:
+            decided.append((choice, "reuse", "known under the same settings", evidence_id))
+            purse.reuse(choice.position)
+            done.reused = True
+            continue
+        declared = rung.declared(loaded[choice.id])
+        reservation = rung.reserves(declared)
+        # who has room for many has room for one
+        ample = rung.cost_model.learnt and purse.fits({r: MARGIN * amount for r, amount in reservation.items()})
+        if not ample and not purse.fits(reservation):
+            done.refused.append(choice)
+            continue
+        group = places.find(choice.position, ample)
+        if group is None:
+            if places.is_full:
+                done.unplaced += choices[at:]
+                break
+            done.unplaced.append(choice)
+            continue
+        decided.append((choice, "run", choice.why, None))
+        group.reserve(1)
+        key = rung.verifier.evidence_key(loaded[choice.id])
+        started.append(_Started(choice, key, declared, reservation, group))
+        purse.reserve(choice.position, reservation)
+    _decide(connection, built, decided)
+    settle(connection, built, [Settling(c.id, c.position) for c, action, *_ in decided if action == "reuse"])
+    if isinstance(places, Rooms):
+        _offer(connection, built, started, places)
+    else:
+        _start(connection, built, owner, loaded, started)
+    return done
+
+
+def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> dict[tuple[int, int], int]:
+    """{(rung position, candidate id): evidence id} of what the chosen rungs would answer."""
+    known = {}
+    for position in {one.position for one in choices}:
+        v = built.rungs[position].verifier
+        ids = [one.id for one in choices if one.position == position]
+        found = evidence.find_reusable(connection, ids, v.name, v.version, v.settings_hash)
+        known.update({(position, id_): one.id for id_, one in found.items()})
+    return known
+
+
+def _start(
+    connection: Connection, built: Built, owner: str, loaded: Mapping[int, Candidate], started: Sequence[_Started]
+) -> None:
+    """Jobs under lease, reservations, and the candidates' new standing."""
+    new: dict[AttemptState, list[NewJob]] = {}
+    waiting: dict[AttemptState, list[_Started]] = {}
+    for one in started:
+        choice, rung, key = one.choice, built.rungs[one.choice.position], one.key
+        job = NewJob(built.row.id, rung.id, choice.id, 0, key.hash, choice.index)
+        state = AttemptState.CLAIMED if one.group.waits else AttemptState.RUNNING
+        new.setdefault(state, []).append(job)
+        waiting.setdefault(state, []).append(one)
+    claims = leases.start_many(connection, new, owner)
+    pairs = [pair for state, mine in waiting.items() for pair in zip(claims[state], mine, strict=True)]
+    reservations.reserve_many(connection, built.row.id, {claim.job_id: one.reservation for claim, one in pairs})
+    for position in sorted({one.choice.position for one in started}):
+        ids = [one.choice.id for one in started if one.choice.position == position]
+        standings.update_alike(connection, built.row.id, ids, standing=Standing.PENDING, position=position)
+    for claim, one in pairs:
+        rung = built.rungs[one.choice.position]
+        ticket = Ticket(
+            claim, rung, one.choice.id, loaded[one.choice.id], one.key, one.declared, one.reservation, one.group.waits
+        )
+        one.group.jobs.append(ticket)
+
+
+def _offer(connection: Connection, built: Built, started: Sequence[_Started], rooms: Rooms) -> None:
+    """Jobs that workers elsewhere may take, reservations, and the candidates' new standing."""
+    if not started:
+        return
+    new = []
+    for one in started:
+        choice, rung = one.choice, built.rungs[one.choice.position]
+        offer = offer_of(rung, one.declared)
+        new.append(NewJob(built.row.id, rung.id, choice.id, 0, one.key.hash, choice.index, offer))
+    ids = jobs.create_many(connection, new)
+    made = dict(zip(ids, started, strict=True))
+    reservations.reserve_many(connection, built.row.id, {id_: one.reservation for id_, one in made.items()})
+    for position in sorted({one.choice.position for one in started}):
+        waiting = [one.choice.id for one in started if one.choice.position == position]
+        standings.update_alike(connection, built.row.id, waiting, standing=Standing.PENDING, position=position)
+    for id_, one in made.items():
+        out = Out(id_, one.choice.id, built.rungs[one.choice.position].id)
+        rooms.offered.append(Offered(out, one.choice.position, one.declared, one.reservation))
+
+
+def offer_queued(
+    connection: Connection, built: Built, purse: Purse, rooms: Rooms, preferred_only: bool = False
+) -> None:
+    """`take_queued` for workers elsewhere."""
+    found = []
+    for one in _ready(connection, built, purse, preferred_only):
+        position = one.rung.rules.position
+        if rooms.find(position, ample=False) is None:
+            if rooms.is_full:
+                break
+            continue
+        if not one.held:
+            reservations.reserve(connection, built.row.id, one.job_id, one.reservation)
+            purse.hold(one.reservation)
+        found.append(one)
+    offers.offer_many(connection, {one.job_id: offer_of(one.rung, one.declared) for one in found})
+    seen = offers.last_attempts(connection, [one.job_id for one in found])
+    for one in found:
+        out = Out(one.job_id, one.candidate_id, one.rung.id, seen.get(one.job_id, 0))
+        rooms.offered.append(Offered(out, one.rung.rules.position, one.declared, one.reservation))
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A job that was decided before, and that the budget holds. held: its reservation is in the ledger."""
+
+    job_id: int
+    rung: BuiltRung
+    candidate_id: int
+    candidate: Candidate
+    declared: Cost | None
+    reservation: Cost
+    held: bool
+
+
+def take_queued(
+    connection: Connection, built: Built, purse: Purse, owner: str, slots: int, preferred_only: bool = False
+) -> list[Ticket]:
+    """Jobs that were decided before (by a person, or an attempt was lost or interrupted): claimed again, most urgent
+    first. What a person holds or has vetoed since is cancelled instead; what gave up and is tried again waits until the
+    budget holds it. slots: that are free; a job takes one for each core. preferred_only: what a person promoted."""
+    tickets: list[Ticket] = []
+    for one in _ready(connection, built, purse, preferred_only) if slots else ():
+        if one.rung.limits.threads > slots:
+            break  # its turn comes when so many are free
+        if (claim := leases.claim(connection, one.job_id, owner)) is not None:
+            if not one.held:  # it gave up, and is to be tried again
+                reservations.reserve(connection, built.row.id, one.job_id, one.reservation)
+                purse.hold(one.reservation)
+            key = one.rung.verifier.evidence_key(one.candidate)
+            tickets.append(Ticket(claim, one.rung, one.candidate_id, one.candidate, key, one.declared, one.reservation))
+            slots -= one.rung.limits.threads
+            if not slots:
+                break
+    return tickets
+
+
+def _ready(connection: Connection, built: Built, purse: Purse, preferred_only: bool) -> Iterator[_Ready]:
+    """Jobs that wait for their driver, most urgent first."""
+    by_id = {r.id: r for r in built.rungs}
+    queued = jobs.queued(connection, built.row.id)
+    held_by_job = reservations.held(connection, built.row.id) if queued else {}
+    wait: set[int] = set()  # rungs of which one did not fit
+    for job_id, candidate_id, rung_id, _, priority in queued:
+        if preferred_only and priority < jobs.PREFERRED:
+            break
+        if directives.word(connection, built.row.id, candidate_id).rests:
+            jobs.cancel_queued(connection, job_id)
+            settle_again(connection, built, candidate_id)
+            purse.refresh(built, connection)
+            continue
+        held = Cost(held_by_job.get(job_id))
+        if not held and rung_id in wait:
+            continue
+        rung = by_id[rung_id]
+        candidate = candidates.load(connection, [candidate_id])[candidate_id]
+        declared = rung.declared(candidate)
+        reservation = held or rung.reserves(declared)
+        if not held and not purse.fits(reservation):
+            wait.add(rung_id)
+            continue
+        yield _Ready(job_id, rung, candidate_id, candidate, declared, reservation, bool(held))
+
+
+def request_of(built: Built, tickets: Sequence[Ticket]) -> Request:
+    """One process for jobs of one rung; each is verified as if it were alone."""
+    rung = tickets[0].rung
+    v = rung.verifier
+    checkpoints = folders_of(built.scratch(), ((one.key.hash, one.claim.fence) for one in tickets))
+    batch = tuple(one.candidate for one in tickets)
+    return Request(v.name, v.request_settings, batch, rung.limits, checkpoints=checkpoints, apart=len(tickets) > 1)
+
+
+_Decided = tuple[Choice, str, str, int | None]  # choice, action, why, evidence reused
+
+
+def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -> None:
+    alike = {"campaign_id": built.row.id, "watermark": evidence.read_watermark(connection), "at": db_now(connection)}
+    rows = [
+        {
+            "candidate_id": choice.id,
+            "rung_id": built.rungs[choice.position].id,
+            "action": action,
+            "chooser": _chooser(built, choice),
+            "why": why,
+            "index": choice.index,
+            "propensity": choice.propensity,
+            "evidence_id": evidence_id,
+            "law_version": choice.law,
+            "price": choice.price,
+        }
+        for choice, action, why, evidence_id in decided
+    ]
+    execute_many(connection, t.decision, rows, alike)
+
+
+def _chooser(built: Built, choice: Choice) -> str:
+    """The rule, or the audit of it, whose reasons begin with its name."""
+    return AUDIT if choice.why.startswith(f"{AUDIT}: ") else built.rule.name

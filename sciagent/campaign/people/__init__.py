@@ -1,0 +1,1 @@
+"""What people do to a campaign: steer, amend, import, verify, explain, compare."""

@@ -1,0 +1,259 @@
+"""What a person decides about one candidate: hold, release, veto, promote.
+
+Each is written by the person's own process, under the lock of the campaign's row that a driver takes too: it holds
+from that moment on, whether a driver runs or not. A running driver sees the directive at its next step and reads
+budget and hits again. What a job has begun it may finish: its evidence is kept, and places the candidate as people
+want it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.judge import Place
+from sciagent.campaign.core.record import settle_again
+from sciagent.campaign.people.resolving import Named
+from sciagent.campaign.people.screening import complete_fast
+from sciagent.domain.directives import Verb, Word
+from sciagent.domain.states import JobState, Standing
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import directives, standings
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.job_queue import jobs, reservations
+from sciagent.store.results import candidates, evidence
+
+
+@dataclass(frozen=True)
+class Steered:
+    """What became of a word. cancelled, running: labels of the rungs whose job was cancelled, or goes on to its end."""
+
+    verb: str
+    key: str
+    smiles: str
+    standing: str
+    rung: str | None = None
+    cancelled: tuple[str, ...] = ()
+    running: tuple[str, ...] = ()
+    detail: str = ""
+
+
+def hold(built: Built, named: Named, who: str, why: str) -> Steered:
+    """Nothing more is started for it until it is released."""
+    with built.ledger.begin() as connection:
+        word, standing = _look(connection, built, named)
+        if word.rests:
+            raise UsageError(f"{named} is {'vetoed' if word.vetoed else 'held'} already, by {word.who}: {word.why}")
+        if standing not in (Standing.OPEN, Standing.PENDING):
+            raise UsageError(f"{named} is {standing} already; nothing would be started for it")
+        directives.write(connection, built.row.id, Verb.HOLD, who, why, candidate_id=named.id)
+        return _rest(connection, built, named, Verb.HOLD)
+
+
+def veto(built: Built, named: Named, who: str, why: str) -> Steered:
+    """It is taken out: nothing more is started, it is no hit and no parent. Its evidence stays."""
+    with built.ledger.begin() as connection:
+        word, _ = _look(connection, built, named)
+        if word.vetoed:
+            raise UsageError(f"{named} is vetoed already, by {word.who}: {word.why}")
+        before = dict(standings.get(connection, built.row.id, named.id))
+        kept = {k: before[k] for k in Place.__dataclass_fields__}
+        kept["detail"] = kept["detail"] or ""
+        payload = {"before": kept} if before["standing"] == Standing.DROPPED else {}
+        directives.write(connection, built.row.id, Verb.VETO, who, why, candidate_id=named.id, payload=payload)
+        return _rest(connection, built, named, Verb.VETO)
+
+
+def release(built: Built, named: Named, who: str, why: str) -> Steered:
+    """A hold or a veto is taken back: it stands again where its evidence puts it."""
+    with built.ledger.begin() as connection:
+        word, standing = _look(connection, built, named)
+        if not word.rests:
+            raise UsageError(f"{named} is neither held nor vetoed; it is {standing}")
+        before = None
+        for said in directives.on(connection, built.row.id, named.id):
+            before = said.payload.get("before") if said.verb is Verb.VETO else before
+        directives.write(connection, built.row.id, Verb.RELEASE, who, why, candidate_id=named.id)
+        running = _running(connection, built, named)
+        if not running:
+            settle_again(connection, built, named.id, before)
+        return _steered(connection, built, named, Verb.RELEASE, running=running)
+
+
+def _rest(connection: Connection, built: Built, named: Named, verb: Verb) -> Steered:
+    """Cancel what waits; what runs may finish, and places the candidate when it has."""
+    labels = {r.id: r.spec.rung for r in built.paid}
+    cancelled = [
+        labels[rung_id]
+        for job_id, rung_id, state, _ in jobs.of_candidate(connection, built.row.id, named.id, list(labels))
+        if state == JobState.QUEUED and jobs.cancel_queued(connection, job_id)
+    ]
+    running = _running(connection, built, named)
+    if not running:
+        settle_again(connection, built, named.id)
+    return _steered(connection, built, named, verb, cancelled=tuple(cancelled), running=running)
+
+
+def promote(built: Built, named: Named, who: str, why: str, to: str | None = None) -> Steered:
+    """Run a rung on it whatever the gates below have said, before all that the rule would choose.
+
+    to: label of the rung; by default the next one after where it stands. The rungs that run at once are run first
+    where they have not been, and a hazard they find cannot be promoted away.
+    Raises UsageError when it cannot be, or the budget does not hold it.
+    """
+    hazards = complete_fast(built, named, who)
+    if hazards:
+        raise UsageError(
+            f"{named} was blocked by the safety screen ({hazards}); a promotion does not lift that. If you must, run a "
+            "campaign whose safety rung is switched off, with its reason in the YAML"
+        )
+    with built.ledger.begin() as connection:
+        word, standing = _look(connection, built, named)
+        if word.rests:
+            raise UsageError(
+                f"{named} is {'vetoed' if word.vetoed else 'held'} by {word.who}: {word.why}; release it first"
+            )
+        stands = standings.get(connection, built.row.id, named.id)
+        rung = _target(built, named, to, standing, int(stands["position"]))
+        if running := _running(connection, built, named):
+            raise UsageError(f"{named} runs at {', '.join(running)} now; promote it when that has answered")
+        directives.write(connection, built.row.id, Verb.PROMOTE, who, why, candidate_id=named.id, rung_id=rung.id)
+        detail = _send(connection, built, named, rung, who, why)
+        return _steered(connection, built, named, Verb.PROMOTE, rung=rung.spec.rung, detail=detail)
+
+
+def _target(built: Built, named: Named, to: str | None, standing: Standing, position: int) -> BuiltRung:
+    if not built.paid:
+        raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
+    labels = [r.spec.rung for r in built.paid if r.rules.position <= built.terminal]
+    if standing is Standing.SETTLED:
+        raise UsageError(f"{named} is settled: the terminal rung has answered; sciagent explain says what")
+    if to is not None:
+        if to not in labels:
+            raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(labels)}')
+        return built.rungs[[r.spec.rung for r in built.rungs].index(to)]
+    wanted = position + 1 if standing is Standing.DROPPED else position
+    return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]
+
+
+def _send(connection: Connection, built: Built, named: Named, rung: BuiltRung, who: str, why: str) -> str:
+    """A decision, and a job at the head of the queue; nothing is run twice."""
+    v = rung.verifier
+    known = evidence.find_reusable(connection, [named.id], v.name, v.version, v.settings_hash)
+    if named.id in known:
+        _decide(connection, built, named, rung, "reuse", who, why, known[named.id].id)
+        settle_again(connection, built, named.id, answered=rung.rules.position)
+        return f"{rung.spec.rung} has answered before, under the same settings: nothing is run, its answer counts"
+    candidate = candidates.load(connection, [named.id])[named.id]
+    try:
+        refusal = v.accepts(candidate)
+    except (Exception, SystemExit) as error:  # a plug-in may raise anything
+        raise UsageError(f"{rung.spec.rung} cannot run on {named}: {v.name} in accepts: {error!r}") from error
+    if refusal is not None:
+        raise UsageError(f"{rung.spec.rung} does not take {named}: {refusal.reason}: {refusal.detail}")
+    own = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
+    waiting = [job_id for job_id, _, state, _ in own if state == JobState.QUEUED]
+    if waiting:
+        _decide(connection, built, named, rung, "promote", who, why, None)
+        jobs.prefer(connection, waiting[0], jobs.PREFERRED)
+        return f"its job at {rung.spec.rung} goes to the front"
+    purse = Purse(built, connection)
+    reservation = rung.reservation(candidate)
+    new = not own or own[0][2] == JobState.CANCELLED
+    if (new and purse.remaining_jobs(rung.rules.position) == 0) or not purse.fits(reservation):
+        label = rung.spec.rung
+        used = f"all {built.limit_by_rung.get(rung.rules.position)} places of {label} are used"
+        no_place = new and purse.remaining_jobs(rung.rules.position) == 0
+        limit = used if no_place else purse.exhausted() or f"what is left does not hold a job at {label}"
+        raise UsageError(
+            f"the budget is in the way: {limit}; raise it first: sciagent amend {built.row.name} --budget "
+            + (f"rungs.{label}=N" if no_place else "core_seconds=N, or wall_minutes=N")
+        )
+    _decide(connection, built, named, rung, "promote", who, why, None)
+    for lower in built.paid:  # what waited below is not wanted any more
+        for job_id, _, state, _ in jobs.of_candidate(connection, built.row.id, named.id, [lower.id]):
+            if lower is not rung and state == JobState.QUEUED:
+                jobs.cancel_queued(connection, job_id)
+    if new:
+        job_id = jobs.create(
+            connection,
+            campaign_id=built.row.id,
+            rung_id=rung.id,
+            candidate_id=named.id,
+            replicate=0,
+            evidence_key=v.evidence_key(candidate).hash,
+            priority=jobs.PREFERRED,
+        )
+    else:
+        job_id = own[0][0]
+        jobs.retry(connection, job_id, jobs.PREFERRED)
+    reservations.reserve(connection, built.row.id, job_id, reservation)
+    standings.update(
+        connection,
+        built.row.id,
+        named.id,
+        standing=Standing.PENDING,
+        position=rung.rules.position,
+        verdict=None,
+        reason=None,
+        detail="",
+    )
+    return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
+
+
+def _decide(
+    connection: Connection,
+    built: Built,
+    named: Named,
+    rung: BuiltRung,
+    action: str,
+    who: str,
+    why: str,
+    evidence_id: int | None,
+) -> None:
+    values = {
+        "campaign_id": built.row.id,
+        "candidate_id": named.id,
+        "rung_id": rung.id,
+        "action": action,
+        "chooser": f"person:{who}"[:200],
+        "why": why,
+        "watermark": evidence.read_watermark(connection),
+        "propensity": 1.0,
+        "evidence_id": evidence_id,
+        "at": db_now(connection),
+    }
+    connection.execute(t.decision.insert().values(values))
+
+
+def _look(connection: Connection, built: Built, named: Named) -> tuple[Word, Standing]:
+    """What was said of it and where it stands, with the campaign's row locked."""
+    directives.lock(connection, built.row.id)
+    stands = standings.get(connection, built.row.id, named.id)
+    return directives.word(connection, built.row.id, named.id), Standing(stands["standing"])
+
+
+def _running(connection: Connection, built: Built, named: Named) -> tuple[str, ...]:
+    labels = {r.id: r.spec.rung for r in built.paid}
+    found = jobs.of_candidate(connection, built.row.id, named.id, list(labels))
+    return tuple(labels[rung_id] for _, rung_id, state, _ in found if state == JobState.RUNNING)
+
+
+def _steered(
+    connection: Connection,
+    built: Built,
+    named: Named,
+    verb: Verb,
+    *,
+    rung: str | None = None,
+    cancelled: tuple[str, ...] = (),
+    running: tuple[str, ...] = (),
+    detail: str = "",
+) -> Steered:
+    stands = standings.get(connection, built.row.id, named.id)
+    label = rung or built.rungs[min(int(stands["position"]), len(built.rungs) - 1)].spec.rung
+    return Steered(str(verb), named.key, named.text, str(stands["standing"]), label, cancelled, running, detail)

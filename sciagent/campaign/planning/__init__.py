@@ -1,0 +1,1 @@
+"""What a campaign would cost and find, before it runs."""

@@ -1,0 +1,1 @@
+"""The `priced` scheduler over a campaign's ledger."""

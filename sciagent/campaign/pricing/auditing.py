@@ -1,0 +1,191 @@
+"""The audit of a campaign: of the candidates that the law passes over, some are drawn and verified all the same.
+
+Whoever is open, was looked at and promises less than the price when the law looks is passed over, and takes part in
+the audit from then on with the chance and the cost believed at that time; `scheduling.audit.draw` says with what
+propensity. The lot of a candidate hangs on the campaign's seed and its key alone. If the law turns back to it, it is
+found by choice and costs the audit nothing; it keeps its lot, for so the share that was drawn before says how many of
+those who turned out well in the end were drawn (see `report.audit`).
+
+What is new at a look is written into a row of `law` in the transaction of the decisions that follow from it. So a
+driver that takes over has the very propensities of the last one. The outlay is counted in jobs that were decided on:
+no more is begun while it is above the share of the spend, and those who wait do so in the order of lot over propensity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.pricing.ledger_pool import Market
+from sciagent.campaign.pricing.observations import KNOWN, Reading
+from sciagent.campaign.spec.sources import PricedSpec
+from sciagent.scheduling.audit.draw import lots, propensities
+from sciagent.scheduling.candidate_pool import Purchase
+from sciagent.scheduling.rules.priced import Priced
+from sciagent.store.results import audits
+
+Array = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+STEP = 1.05  # a propensity that would rise by less stays as it is: each rise is written
+DIGITS = 6  # of what is written, and believed
+TINY = 1e-16  # what is smaller is written with fewer digits
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A purchase for somebody who was drawn, with the propensity."""
+
+    purchase: Purchase
+    propensity: float
+
+
+class Auditing:
+    """Of one campaign, in its driver. `log`: as in the ledger."""
+
+    def __init__(self, built: Built, reading: Reading, market: Market, connection: Connection) -> None:
+        spec = built.spec.scheduler
+        # without limits there are no hits, so nothing that could be missed
+        wanted = isinstance(spec, PricedSpec) and any(o.accept is not None for o in built.objectives)
+        self.share = spec.audit if isinstance(spec, PricedSpec) and wanted else 0.0
+        self._built, self._market = built, market
+        self._last = len(reading.paid) - 1
+        at = {reading.columns[aim.columns[-1]].at for aim in reading.aims.aims}
+        self._path = [*sorted(at - {KNOWN, self._last}), self._last]  # rungs without which nobody is a hit
+        self._place_of_rung = {built.rungs[position].id: place for place, position in enumerate(reading.paid)}
+        self.log = audits.read(connection, built.row.id)
+        self._members = set(self.log.ids)
+        self._rows: dict[int, int] = {}
+        self._entered = 0
+        self._begun: list[tuple[int, int]] = []  # candidate, rung: jobs of the audit
+        self._read_to = 0
+        self._drawn: tuple[Places, Places, Array] | None = None  # place, row and propensity; None: to be looked up
+
+    def look(self, connection: Connection, priced: Priced, batch: Iterable[Purchase], spent: float) -> dict[str, Any]:
+        """Take in whom the law has just passed over, and draw; returns what is to be written, empty if nothing. batch:
+        what it wants now. spent: in the unit of the board's costs."""
+        if not self.share or not priced.is_learnt or not spent > 0:
+            return {}
+        batch, ids, self._drawn = list(batch), self._market.ids, None
+        picked = [one.of for one in batch if one.rung == self._last and np.isfinite(one.index)]
+        chances = zip(ids[picked].tolist(), _rounded(_chances(priced, picked)), strict=True)
+        chosen = {id_: p for id_, p in chances if id_ not in self.log.chosen}
+        rows = self._passed_over(priced, {one.of for one in batch})
+        passed = zip(
+            ids[rows].tolist(),
+            _rounded(_chances(priced, rows)),
+            _rounded(self._cost(rows)),
+            self._lots(connection, rows).tolist(),
+            strict=True,
+        )
+        news: dict[str, Any] = {
+            "passed": [list(one) for one in passed],
+            "raised": [],
+            "chosen": [list(one) for one in chosen.items()],
+        }
+        before = len(self.log.ids)
+        self.log.add(news)
+        self._members.update(self.log.ids[before:])
+        news["raised"] = self._raise(spent)
+        self.log.add({"passed": [], "chosen": [], "raised": news["raised"]})
+        return news if any(news.values()) else {}
+
+    def due(self, connection: Connection, spent: float) -> list[Audit]:
+        """What to buy for those who were drawn, the surest to be drawn first, as far as the share of the spend goes."""
+        log, board = self.log, self._market.board
+        if not self.share or not log.ids:
+            return []
+        places, rows, pi = self._drawn = self._drawn or self._all_drawn()
+        waits = np.flatnonzero(~(board.out[rows] | board.pending[rows] | board.closed[rows, self._last]))
+        outlay, found = self._outlay(connection), []
+        for at in waits:
+            row = int(rows[at])
+            rung = next(j for j in self._path if not board.closed[row, j])
+            if outlay >= self.share * spent:
+                break
+            outlay += float(board.costs[row, rung])
+            found.append(Audit(Purchase(row, rung, log.p[places[at]] / log.cost[places[at]]), float(pi[at])))
+        return found
+
+    def _all_drawn(self) -> tuple[Places, Places, Array]:
+        """Place in the log, row on the board and propensity of those who were drawn, the surest first."""
+        lot, pi = np.array(self.log.lot), np.array(self.log.pi)
+        places = np.flatnonzero(lot < pi)
+        places = places[np.argsort(lot[places] / pi[places], kind="stable")]
+        return places, self._row_of([self.log.ids[place] for place in places]), pi[places]
+
+    def _passed_over(self, priced: Priced, wanted: set[int]) -> list[int]:
+        board = self._market.board
+        rows = board.open[board.open < len(priced.index)]
+        rows = rows[(priced.index[rows] < priced.price) & ~board.closed[rows, self._last]]
+        for j in self._path[:-1]:  # without its answer nobody is a hit, and where it was passed over none comes
+            rows = rows[~board.closed[rows, j] | board.answered(j)[rows]]
+        of, known, members = (
+            zip(rows.tolist(), self._market.ids[rows].tolist(), strict=True),
+            self._market.known,
+            self._members,
+        )
+        return [row for row, id_ in of if id_ not in members and row not in wanted and row not in known]
+
+    def _lots(self, connection: Connection, rows: list[int]) -> Array:
+        found = self._market.lots[rows]
+        lacking = np.flatnonzero(np.isnan(found))
+        ids: list[int] = self._market.ids[np.array(rows, dtype=np.intp)[lacking]].tolist()
+        named = audits.keys(connection, ids)
+        found[lacking] = lots(self._built.spec.seed, (named[id_] for id_ in ids))
+        return found
+
+    def _cost(self, rows: list[int]) -> Array:
+        """Of the way to the end."""
+        board = self._market.board
+        costs: Array = np.where(board.closed[rows][:, self._path], 0.0, board.costs[rows][:, self._path]).sum(1)
+        return costs
+
+    def _raise(self, spent: float) -> list[list[float]]:
+        """[place, propensity] of those who have a new one."""
+        was = np.array(self.log.pi)
+        if not len(was):
+            return []
+        budget = self.share * spent
+        now = np.minimum(propensities(np.array(self.log.p), np.array(self.log.cost), budget, was), 1.0)
+        rises = (now > STEP * was) | ((now == 1) & (was < 1))
+        rounded = np.maximum(_rounded(now[rises]), was[rises]).tolist()
+        return [list(one) for one in zip(np.flatnonzero(rises).tolist(), rounded, strict=True)]
+
+    def _outlay(self, connection: Connection) -> float:
+        """Cost of the jobs of the audit."""
+        for one in audits.decided(connection, self._built.row.id, self._read_to):
+            self._read_to = one.id
+            if one.action == "run":
+                self._begun.append((one.candidate_id, self._place_of_rung[one.rung_id]))
+        rows = self._row_of([candidate_id for candidate_id, _ in self._begun])
+        return float(self._market.board.costs[rows, [rung for _, rung in self._begun]].sum()) if self._begun else 0.0
+
+    def _row_of(self, ids: list[int]) -> Places:
+        """(n,) rows on the board."""
+        for row in range(self._entered, len(self._market.ids)):
+            self._rows[int(self._market.ids[row])] = row  # after the row it has in an earlier campaign
+        self._entered = len(self._market.ids)
+        return np.array([self._rows[id_] for id_ in ids], dtype=np.intp)
+
+
+def _chances(priced: Priced, rows: list[int]) -> Array:
+    """(n,) the payoff of a verification as a chance: what it is where hits are counted."""
+    found: Array = np.clip(priced.expected[rows], 0.0, 1.0)
+    return found
+
+
+def _rounded(values: Array) -> list[float]:
+    """Each as `DIGITS` digits say it: a whole number of so many digits, times or by a power of ten that is exact."""
+    size = np.floor(np.log10(np.maximum(np.abs(values), TINY)))
+    up = 10.0 ** np.maximum(DIGITS - 1 - size, 0)
+    down = 10.0 ** np.maximum(size - DIGITS + 1, 0)
+    found = np.rint(values * up / down) / up * down
+    kept: list[float] = np.where(found == 0, values, found).tolist()  # a cost is above 0
+    return kept

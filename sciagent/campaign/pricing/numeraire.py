@@ -1,0 +1,81 @@
+"""One unit of cost out of several limits: a job costs the share that it takes of each budget, weighted by how scarce
+each is.
+
+With w the weights (they sum to 1), B the limits and c what a job takes of each, a job costs sum_r w_r c_r / B_r. A
+price on this one number is a price λ w_r / B_r on each resource. Whatever would be overdrawn at the price that spends
+the sum gets more weight, what would be left over gets less, after each look at all candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent.domain.cost import MEASURED
+
+Array = NDArray[np.float64]
+
+STEP = 0.5  # of the logarithm of a weight, for the logarithm of how much too much or too little is drawn
+LEAST = 1e-4  # weight of a resource that is not scarce
+FLOOR = 1e-9  # share of all that a job costs at least: nothing is free
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """One limit. resource: what it counts of `declared`, or None where it counts jobs of one rung: place `rung`."""
+
+    name: str
+    limit: float
+    resource: str | None = None
+    rung: int | None = None
+
+    def factors(self, learnt: Array) -> Array:
+        """(k,) by which jobs take more than declared."""
+        return learnt if self.resource in MEASURED else np.ones_like(learnt)
+
+
+class Numeraire:
+    """allowances: the limits of the campaign; without any, costs are core-seconds and nothing is scarce."""
+
+    def __init__(self, allowances: tuple[Allowance, ...]) -> None:
+        self.allowances = tuple(one for one in allowances if one.limit > 0)
+        n = len(self.allowances)
+        self.weights: Array = np.full(n, 1 / max(n, 1))
+
+    def costs(self, declared: Mapping[str, Array], factors: Array) -> Array:
+        """(n, k) in shares of the whole budget. declared: by resource, (n, k); factors: (k,) of what is declared."""
+        if not self.allowances:
+            found: Array = np.maximum(declared["core_seconds"] * factors, FLOOR)
+            return found
+        total = np.zeros_like(declared["core_seconds"], dtype=float)
+        for weight, one in zip(self.weights, self.allowances, strict=True):
+            if one.resource is not None and one.resource in declared:
+                total += declared[one.resource] * (one.factors(factors) * weight / one.limit)
+            elif one.rung is not None:
+                total[:, one.rung] += weight / one.limit
+        costs: Array = np.maximum(total, FLOOR)
+        return costs
+
+    def share(self, amounts: Mapping[str, float]) -> float:
+        """Amounts by allowance, in shares of the whole budget."""
+        return float(sum(w * amounts[a.name] / a.limit for w, a in zip(self.weights, self.allowances, strict=True)))
+
+    def balanced(self, drawn: Mapping[str, float], left: Mapping[str, float]) -> Array:
+        """Better weights. drawn: what the programme expects to take of each allowance; left: what there is."""
+        if len(self.allowances) < 2:
+            return self.weights
+        ratio = np.array([(drawn[a.name] + FLOOR) / max(left[a.name], FLOOR) for a in self.allowances])
+        moved = self.weights * np.clip(ratio / ratio.max(), 1e-3, 1.0) ** STEP
+        found: Array = np.maximum(moved / moved.sum(), LEAST)
+        found /= found.sum()
+        return found
+
+    def price(self, price: float) -> dict[str, float]:
+        """Of each resource, in hits a unit of it, from one on the whole budget."""
+        return {
+            one.name: price * float(weight) / one.limit
+            for weight, one in zip(self.weights, self.allowances, strict=True)
+        }

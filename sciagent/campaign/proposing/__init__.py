@@ -1,0 +1,1 @@
+"""Proposers in a campaign: scripts, models, and the workbench they propose through."""

@@ -1,0 +1,74 @@
+"""The workbench as a model's tools see it: what was measured, what is left, what became of earlier proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.tools.bench import Past
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.proposing import briefing
+from sciagent.campaign.proposing.workbench import CampaignWorkbench
+from sciagent.domain.ports import ProposalIn, ProposalOut
+from sciagent.store.database import tables as t
+from sciagent.verification.sandbox.host import Worker
+
+
+class AgentWorkbench(CampaignWorkbench):
+    """Implements `agent.tools.bench.AgentBench` for one turn. room: proposals that it may make; what is beyond is
+    refused."""
+
+    def __init__(self, built: Built, worker: Worker, owner: str, *, room: int, trajectory: int) -> None:
+        super().__init__(built, worker, owner)
+        self._room, self._trajectory = room, trajectory
+        self._notes: list[str] = []
+
+    def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:
+        fitting = list(proposals[: max(self._room, 0)])
+        self._room -= len(fitting)
+        late = [
+            ProposalOut(one.text[:200], "refused", reason="too_many", detail="no more proposals in this turn")
+            for one in proposals[len(fitting) :]
+        ]
+        return [*(super().propose(fitting) if fitting else []), *late]
+
+    def told(self, key: str) -> list[str]:
+        """What each paid rung has said of a candidate, in words."""
+        with self._built.ledger.read() as connection:
+            id_ = briefing.candidate_id(connection, self._built, key)
+            return [] if id_ is None else briefing.told(connection, self._built, [id_])[id_]
+
+    def recent(self, n: int) -> list[Past]:
+        """The latest proposals of the campaign, newest first, and what became of them."""
+        p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
+        reason = sa.func.coalesce(p.reason, cc.reason, "")
+        query = (
+            sa.select(p.text, c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
+            .select_from(
+                t.proposal.outerjoin(t.candidate, c.id == p.candidate_id).outerjoin(
+                    t.campaign_candidate, sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
+                )
+            )
+            .where(p.campaign_id == self._built.row.id)
+            .order_by(p.id.desc())
+            .limit(n)
+        )
+        with self._built.ledger.read() as connection:
+            return [Past(**row) for row in connection.execute(query).mappings()]  # type: ignore[typeddict-item]
+
+    def left(self) -> dict[str, float]:
+        with self._built.ledger.read() as connection:
+            return briefing.left(connection, self._built)
+
+    def goal(self) -> str:
+        return briefing.goal(self._built)
+
+    def note(self, text: str) -> None:
+        self._notes.append(text)
+
+    def commit(self, connection: Connection, turn_id: int | None, seeds: frozenset[str] = frozenset()) -> None:
+        super().commit(connection, turn_id, seeds)
+        for text in self._notes:
+            briefing.write_note(connection, self._built.row.id, self._trajectory, text)

@@ -1,0 +1,248 @@
+"""A model's episodes as the source of a driver's candidates: many at once, each turn written before the next is asked.
+
+An answer is sampled in a thread while the driver goes on; there its calls of MCP servers are made, too. Calls of our
+own tools run in the driver, and turn, tokens, proposals and what the fast rungs said are one transaction. An answer
+that was not written before a crash is asked for again, and what it calls elsewhere is called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.asking import Answered, Asking
+from sciagent.agent.episode import Episode, Limits
+from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, to_json
+from sciagent.agent.prompting import opening
+from sciagent.agent.tools.calls import Answer, Toolbox
+from sciagent.agent.tools.registry import Observation
+from sciagent.agent.trace.deltas import delta_of
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.proposing import briefing
+from sciagent.campaign.proposing.agent_bench import AgentWorkbench
+from sciagent.campaign.proposing.sources import Scripted, Seat, Taken, next_episode, turn_seed
+from sciagent.campaign.spec.sources import LlmSpec
+from sciagent.domain.cost import Cost
+from sciagent.store.campaign_state import campaigns, trajectories
+from sciagent.store.campaign_state.campaigns import DriverLease
+from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
+from sciagent.store.job_queue import spend
+from sciagent.verification.sandbox.host import Worker
+
+if TYPE_CHECKING:
+    from sciagent.agent.foreign.servers import Servers
+
+FAULTS = 5  # episodes in a row that the model failed: it is not asked again
+
+
+class Conversing:
+    """Implements `proposing.Source`."""
+
+    total: int | None = None
+    patience = 100
+
+    def __init__(
+        self,
+        built: Built,
+        connection: Connection,
+        lease: DriverLease,
+        worker: Worker,
+        policy: PolicyClient,
+        seat: Seat,
+        spec: LlmSpec,
+        foreign: Servers | None = None,
+    ) -> None:
+        self._built, self._lease, self._worker, self._seat, self._spec = built, lease, worker, seat, spec
+        self._seeds = Scripted(built, connection, lease, worker, seat) if spec.seeds else None
+        self._structured = spec.endpoint is None if spec.structured is None else spec.structured
+        self._foreign = foreign
+        self._tools = Toolbox(spec.tools, built.edit_limits(), self._structured, foreign, spec.ranks)
+        self._asking = Asking(policy, spec.episodes, seat.bell, self._tools.fetch)
+        if foreign is not None:
+            payload = {"proposer": seat.name, "tools": list(foreign.tools), "left_out": self._tools.left_out}
+            campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
+        self._limits = Limits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
+        self._idle, self._ids = list[Episode](), dict[int, int]()
+        self._faults = 0
+        for row in trajectories.running(connection, built.row.id):
+            if "opening" in row.settings and row.settings.get("name", "") == seat.name:
+                self._idle.append(self._resumed(connection, row))
+
+    def _resumed(self, connection: Connection, row: trajectories.TrajectoryRow) -> Episode:
+        self._ids[row.number] = row.id
+        episode = Episode(row.number, row.seed, tuple(map(from_json, row.settings["opening"])), self._limits)
+        for turn in trajectories.turns(connection, row.id):
+            episode.restore(
+                (from_json(turn["message"]), *map(from_json, turn["observations"])), dict(turn["cursor"] or {})
+            )
+        return episode
+
+    @property
+    def is_busy(self) -> bool:
+        return self._asking.out > 0
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self._idle) or self._asking.is_ready()
+
+    def prepare(self) -> bool:
+        if self._seeds is not None or self._faults >= FAULTS:
+            return True
+        while self._idle:
+            self._ask(self._idle.pop(0))
+        while self._asking.out < self._spec.episodes:
+            self._ask(self._begun())
+        return self._asking.is_ready()
+
+    def _ask(self, episode: Episode) -> None:
+        self._asking.ask(episode, self._tools.schemas, self._sampling(episode))
+
+    def _sampling(self, episode: Episode) -> Sampling:
+        seed = turn_seed(self._built, episode.number, episode.asked) % (1 << 31)
+        calls = not episode.wants_summary
+        schema = self._tools.answer_schema if self._structured and calls else None
+        call = self._spec.tool_choice == "required" and calls and not self._structured
+        return Sampling(self._spec.temperature, max_tokens=self._spec.max_tokens, seed=seed, schema=schema, call=call)
+
+    def _begun(self) -> Episode:
+        """A new episode, told what the campaign has learned so far."""
+        built = self._built
+        with built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            number = next_episode(connection, built)  # a client of MCP may have taken one
+            messages = opening(
+                briefing.goal(built),
+                briefing.digest(connection, built),
+                briefing.left_text(briefing.left(connection, built)),
+                self._tools.listed,
+                self._structured,
+            )
+            seed = turn_seed(built, number, 0)
+            settings = self._seat.settings() | {"opening": [to_json(one) for one in messages]}
+            self._ids[number] = trajectories.open_(
+                connection,
+                built.row.id,
+                number,
+                proposer=self._seat.name or self._asking.policy.name,
+                settings=settings,
+                seed=seed,
+            )
+        return Episode(number, seed, messages, self._limits)
+
+    def take(self, limit: int) -> Taken | None:
+        if self._seeds is not None:
+            taken = self._seeds.take(limit)
+            if taken is not None:
+                return taken
+            self._seeds = None
+            return Taken(0, Cost(), barren=False)
+        if self._faults >= FAULTS:
+            return None
+        answered = self._asking.next()
+        if answered.sampled is None:
+            return self._failed(answered)
+        self._faults = 0
+        if answered.episode.wants_summary:
+            return self._summarised(answered.episode, answered.sampled)
+        return self._turn(answered.episode, answered.sampled, answered.fetched, limit)
+
+    def _failed(self, answered: Answered) -> Taken:
+        """The model did not answer: the episode is over, what it has brought stays."""
+        self._faults += 1
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            payload = {"trajectory": answered.episode.number, "why": answered.fault}
+            campaigns.log_event(connection, self._built.row.id, "model_failed", payload)
+            trajectories.end(connection, self._ids.pop(answered.episode.number), f"the model failed: {answered.fault}")
+        return Taken(0, Cost(), barren=False)
+
+    def _summarised(self, episode: Episode, sampled: Sampled) -> Taken:
+        """What the model thought, in its own words: a turn in which nothing is called."""
+        number, row = episode.asked, _sampled_row(sampled, episode.held, self._sampling(episode))
+        episode.summarise(sampled)
+        cost = _cost(sampled)
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            new = NewTurn(number, episode.cursor | {"summary": 1}, [], [], cost, sampled.policy, row)
+            self._write(connection, episode, new, cost, episode.ended)
+        return Taken(0, cost, barren=False)
+
+    def _write(self, connection: Connection, episode: Episode, new: NewTurn, cost: Cost, ended: str | None) -> int:
+        """A turn, what the model took for it, and the end of the episode if it is over; else it goes on. The turn's
+        id."""
+        turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
+        spend.book(connection, self._built.row.id, None, None, cost)
+        if ended is None:
+            self._idle.append(episode)
+        else:
+            trajectories.end(connection, self._ids.pop(episode.number), ended)
+        return turn_id
+
+    def _turn(self, episode: Episode, sampled: Sampled, fetched: Mapping[int, Observation], limit: int) -> Taken:
+        built, number = self._built, episode.asked
+        bench = AgentWorkbench(
+            built, self._worker, self._lease.owner, room=min(limit, self._spec.batch), trajectory=episode.number
+        )
+        answer = self._tools.run(sampled.message, bench, turn_seed(built, episode.number, number), fetched)
+        row = _sampled_row(sampled, episode.held, self._sampling(episode))
+        episode.observe(sampled, answer.messages)
+        ended = "finished by the model" if answer.finished else episode.ended
+        cost = _cost(sampled)
+        with built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            new = NewTurn(
+                number,
+                episode.cursor,
+                _calls(answer),
+                [to_json(one) for one in answer.messages],
+                bench.cost + cost,
+                sampled.policy,
+                row,
+            )
+            bench.commit(connection, self._write(connection, episode, new, cost, ended))
+        return Taken(bench.n_proposals, bench.cost + cost, not bench.n_new)
+
+    def close(self) -> None:
+        if self._foreign is not None:
+            self._foreign.close()  # first, for the threads of the others wait for it
+        self._asking.close()
+
+
+def _cost(sampled: Sampled) -> Cost:
+    return Cost(llm_tokens=float(sampled.prompt_tokens + sampled.output_tokens), core_seconds=sampled.core_seconds)
+
+
+def _calls(answer: Answer) -> Sequence[Mapping[str, Any]]:
+    return [{"tool": one.name[:200], "arguments": one.arguments[:20_000], "ok": one.ok} for one in answer.calls]
+
+
+def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) -> SampledRow:
+    """Of the prompt only what comes after the tokens that were held already."""
+    used = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "seed": sampling.seed,
+        "max_tokens": sampling.max_tokens,
+        "grammar": sampled.grammar,
+        "finish": sampled.finish,
+        "prompt_tokens": sampled.prompt_tokens,
+        "output_tokens": sampled.output_tokens,
+        "seconds": sampled.seconds,
+    }
+    message = to_json(sampled.message)
+    if (tokens := sampled.tokens) is None:
+        return SampledRow(message, used)
+    delta = delta_of(held, tokens.prompt_ids)
+    return SampledRow(
+        message,
+        used | {"logprobs": tokens.mode},
+        delta.kept,
+        delta.new_ids,
+        tokens.output_ids,
+        tokens.logprobs,
+        tokens.forced,
+        tokens.template_hash,
+    )

@@ -1,0 +1,80 @@
+"""The tools of a campaign for whoever speaks MCP: every call is a turn, written under the lock of the campaign's row,
+beside a driver or without one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from sciagent.agent.messages import Message, to_json
+from sciagent.agent.tools.catalogue import registry
+from sciagent.agent.tools.registry import Observation
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.prepare import prepare
+from sciagent.campaign.proposing import briefing
+from sciagent.campaign.proposing.agent_bench import AgentWorkbench
+from sciagent.campaign.proposing.sources import next_episode, turn_seed
+from sciagent.store.campaign_state import campaigns, directives, trajectories
+from sciagent.store.campaign_state.trajectories import NewTurn
+from sciagent.verification.sandbox.host import Worker
+
+ROOM = 8  # candidates that one call may propose
+PROPOSER = "mcp"
+
+
+class Served:
+    """One client's episode. client: how it calls itself. Use as a context manager. `instructions`: what it is told."""
+
+    def __init__(self, built: Built, client: str) -> None:
+        self._built, self._client, self._owner = built, client[:100], campaigns.new_owner()
+        self._tools, self._turns, self._lock = registry(), 0, threading.Lock()
+        with built.ledger.read() as connection:
+            learned, left = briefing.digest(connection, built), briefing.left(connection, built)
+        self.instructions = f"{briefing.goal(built)}\n\nLeft to spend: {briefing.left_text(left)}.\n\n{learned}"
+        with built.ledger.begin() as connection:
+            directives.lock(connection, built.row.id)
+            self._number = next_episode(connection, built)
+            self._id = trajectories.open_(
+                connection,
+                built.row.id,
+                self._number,
+                proposer=PROPOSER,
+                settings={"client": self._client},
+                seed=turn_seed(built, self._number, 0),
+            )
+
+    def __enter__(self) -> Served:
+        fast = self._built.fast
+        prepare(fast)
+        self._worker = Worker(self._built.scratch(), preload=[one.verifier.name for one in fast])
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._worker.close()
+        with self._built.ledger.begin() as connection:
+            trajectories.end(connection, self._id, "the client left")
+
+    def schemas(self) -> list[Mapping[str, Any]]:
+        """Name, description and JSON schema of each tool."""
+        return [one["function"] for one in self._tools.schemas()]
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Observation:
+        """Carry out a call as a client sent it, one at a time. Raises nothing for what was sent."""
+        with self._lock:
+            return self._called(name, json.dumps(arguments))
+
+    def _called(self, name: str, arguments: str) -> Observation:
+        built, number = self._built, self._turns
+        bench = AgentWorkbench(built, self._worker, self._owner, room=ROOM, trajectory=self._number)
+        seed = turn_seed(built, self._number, number)
+        seen = self._tools.call(name, arguments, bench, seed=seed, limits=built.edit_limits())
+        calls = [{"tool": name[:200], "arguments": arguments[:20_000], "ok": seen.ok}]
+        told = [to_json(Message("tool", seen.text, name=name[:64]))]
+        with built.ledger.begin() as connection:
+            directives.lock(connection, built.row.id)
+            new = NewTurn(number, {}, calls, told, bench.cost, self._client)
+            bench.commit(connection, trajectories.write_turn(connection, self._id, new))
+        self._turns += 1
+        return seen

@@ -1,0 +1,257 @@
+"""The campaign as its YAML file states it: validated whole, frozen, with one canonical JSON form and one hash."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+
+from sciagent.campaign.spec.checks import Draft, check_together, default_terminal
+from sciagent.campaign.spec.diff import AMENDABLE, differences, without_amendable
+from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GateSpec, GoalSpec, ObjectiveSpec, Part
+from sciagent.campaign.spec.rungs import LimitsSpec, RungSpec
+from sciagent.campaign.spec.safety import SCREEN, SafetySpec, screened
+from sciagent.campaign.spec.sources import (
+    BestRungSpec,
+    EvolveSpec,
+    ExhaustiveSpec,
+    LlmSpec,
+    OneProposerSpec,
+    PricedSpec,
+    ProposerSpec,
+    SchedulerSpec,
+    ScreenSpec,
+    SeveralSpec,
+    ThresholdsSpec,
+    check_best_rung,
+    file_hash,
+)
+from sciagent.domain.evidence import content_hash
+from sciagent.domain.needs import text_of
+from sciagent.domain.objectives import Direction, Objective, Window
+from sciagent.domain.properties import properties
+from sciagent.yaml.faults import Faults, fault
+
+__all__ = [
+    "AMENDABLE", "BudgetSpec", "CampaignSpec", "EvolveSpec", "ExhaustiveSpec", "GateSpec", "GoalSpec", "LimitsSpec",
+    "LlmSpec", "ObjectiveSpec", "RungSpec", "ScreenSpec", "SeveralSpec", "ThresholdsSpec",
+]  # fmt: skip
+
+SCHEMA = 1
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class CampaignSpec(Part):
+    """One goal, one ladder, one budget."""
+
+    campaign: str = Field(pattern=NAME, description="Name, unique in a ledger.")
+    description: str = Field("", description="Free text for people.")
+    subject: Literal["molecule", "crystal"] = Field(description="What the candidates are.")
+    seed: int = Field(0, strict=True, ge=0, le=2**31 - 1, description="Seed of the proposer's random choices.")
+    standardise: Literal["refuse", "parent"] = Field(
+        "refuse", description="More than one fragment: refuse it, or keep the parent molecule."
+    )
+    objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1, description="What is wanted of which property.")
+    ladder: tuple[RungSpec, ...] = Field(min_length=1, description="The rungs, in order, cheapest first.")
+    terminal: str = Field(
+        default_factory=str,
+        description="Label of the rung that decides; default: the last that is not of the world tier.",
+    )
+    safety: SafetySpec = Field(
+        default_factory=SafetySpec,
+        description="The safety screen, first rung of every ladder of molecules whether the file names it or not.",
+    )
+    goal: GoalSpec = Field(description="What counts, and when the campaign is done.")
+    budget: BudgetSpec = Field(description="What the campaign may spend.")
+    proposer: ProposerSpec = Field(description="Where candidates come from.")
+    scheduler: SchedulerSpec = Field(
+        default_factory=lambda: PricedSpec(kind="priced", law=None), description="What routes them up the ladder."
+    )
+    workers: Count = Field(
+        default_factory=cores, description="Jobs of one core at one time; default: the number of cores."
+    )
+
+    _base: Path | None = PrivateAttr(None)
+    _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
+    _unscreened: bool = PrivateAttr(False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_terminal(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "terminal" not in data and isinstance(data.get("ladder"), list | tuple):
+            ladder = [rung.model_dump() if isinstance(rung, RungSpec) else rung for rung in data["ladder"]]
+            if label := default_terminal(ladder):
+                return {**data, "terminal": label}
+        return data
+
+    @field_validator("proposer")
+    @classmethod
+    def _fits_the_subject(cls, value: ProposerSpec, info: ValidationInfo) -> ProposerSpec:
+        if info.data.get("subject") == "crystal":
+            raise fault(f'proposer "{value.kind}" is for molecules; none is for crystals yet')
+        return value
+
+    @field_validator("scheduler")
+    @classmethod
+    def _ranks_by_a_rung_there_is(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, BestRungSpec) and {"ladder", "terminal", "objectives"} <= info.data.keys():
+            check_best_rung(value, info.data["ladder"], info.data["terminal"], info.data["objectives"])
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self, info: ValidationInfo) -> CampaignSpec:
+        faults = Faults()
+        parts = Draft(
+            self.subject,
+            dict(enumerate(self.objectives)),
+            dict(enumerate(self.ladder)),
+            tuple(rung.label for rung in self.ladder),
+            self.terminal,
+            self.goal,
+            self.budget,
+            True,
+            True,
+        )
+        check_together(parts, faults)
+        faults.raise_any()
+        given = "safety" in self.model_fields_set
+        self.__dict__["ladder"] = screened(self.ladder, self.safety, given, self.subject)  # places in the file are said
+        for rung in self.ladder:
+            rung.belong(self.campaign)
+        base = (info.context or {}).get("base")
+        if base is not None:
+            self._base = Path(base)
+            wanted = self.proposer.files() if (info.context or {}).get("candidates", True) else {}
+            for where, name in wanted.items():
+                try:
+                    self._files[where] = file_hash(self._base / name)
+                except OSError as error:
+                    faults.add(("proposer", *where), f'"{name}" cannot be read: {error.strerror or error}')
+        faults.raise_any()
+        return self
+
+    @property
+    def base(self) -> Path:
+        """The folder that relative paths start from; the working directory where none was given."""
+        return self._base or Path()
+
+    @property
+    def proposers(self) -> list[tuple[str, OneProposerSpec]]:
+        """Each with its name; one that is alone has none."""
+        chosen = self.proposer
+        return list(chosen.proposers.items()) if isinstance(chosen, SeveralSpec) else [("", chosen)]
+
+    @property
+    def is_unscreened(self) -> bool:
+        """Whether this is a campaign from before the safety screen."""
+        return self._unscreened
+
+    def before_the_screen(self) -> CampaignSpec:
+        """The spec as it was understood when no ladder had a safety screen: for campaigns that began then."""
+        older = self._without_screen()
+        older._unscreened = True
+        return older
+
+    def without_screen(self, reason: str) -> CampaignSpec:
+        """With the safety screen turned off. Raises ValidationError if the reason says nothing."""
+        return self._without_screen(SafetySpec(screen=False, reason=reason))
+
+    def _without_screen(self, safety: SafetySpec | None = None) -> CampaignSpec:
+        ladder = tuple(rung for rung in self.ladder if rung.verifier != SCREEN)
+        return self.model_copy(update={"ladder": ladder, "safety": safety or self.safety})
+
+    def position(self, label: str) -> int:
+        """Raises ValueError for a label that is not in the ladder."""
+        return [rung.label for rung in self.ladder].index(label)
+
+    @property
+    def terminal_position(self) -> int:
+        return self.position(self.terminal)
+
+    def domain_objectives(self) -> tuple[Objective, ...]:
+        """In canonical units, with default scales."""
+        return tuple(objective.domain() for objective in self.objectives)
+
+    def canonical(self) -> dict[str, Any]:
+        """The spec as JSON: canonical units, defaults filled in, files by name and SHA-256, no absolute path.
+
+        `workers` is None where the file leaves it to the machine.
+        """
+        parts = {"campaign", "description", "subject", "seed", "standardise"}
+        if self.subject == "molecule" and not self._unscreened:
+            parts.add("safety")
+        whole = self.model_dump(mode="json", include=parts)
+        return whole | {
+            "schema": SCHEMA,
+            "objectives": [_objective(one) for one in self.domain_objectives()],
+            "ladder": [_rung(rung) for rung in self.ladder],
+            "terminal": self.terminal,
+            "goal": self.goal.model_dump(mode="json"),
+            "budget": self.budget.model_dump(mode="json", exclude_none=True),
+            "proposer": self._proposer(),
+            "scheduler": self.scheduler.model_dump(mode="json"),
+            "workers": self.workers if "workers" in self.model_fields_set else None,
+        }
+
+    def _proposer(self) -> dict[str, Any]:
+        """As JSON, each file by its name and what it holds."""
+        whole = self.proposer.model_dump(mode="json")
+        for where, name in self.proposer.files().items():
+            part = whole
+            for key in where[:-1]:
+                part = part[key]
+            part[where[-1]] = {"name": Path(name).name, "sha256": self._files.get(where)}
+        return whole
+
+    @property
+    def hash(self) -> str:
+        return content_hash(self.canonical())
+
+    @property
+    def identity_hash(self) -> str:
+        """Over all that may not be amended."""
+        return content_hash(without_amendable(self.canonical()))
+
+    def diff(self, other: Mapping[str, Any], identity_only: bool = False) -> list[str]:
+        """`path: old -> new`, from another spec's canonical form to this one's. identity_only: without AMENDABLE."""
+        new = self.canonical()
+        if identity_only:
+            return differences(without_amendable(other), without_amendable(new))
+        return differences(other, new)
+
+
+def _objective(objective: Objective) -> dict[str, Any]:
+    ramp = objective.direction in (Direction.MAXIMISE, Direction.MINIMISE)
+    wish: dict[str, Any] = {"accept": _window(objective.accept)}
+    wish |= {"ramp": list(objective.ramp or ())} if ramp else {"scale": objective.scale}
+    return {
+        "property": objective.property,
+        "direction": objective.direction.value,
+        "unit": properties()[objective.property].unit,
+        **wish,
+        "weight": objective.weight,
+    }
+
+
+def _rung(rung: RungSpec) -> dict[str, Any]:
+    verifier = rung.make()
+    more = {"resources": rung.holds} if text_of(rung.holds) else {}
+    return (
+        rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal"})
+        | more
+        | {
+            "settings": verifier.settings.model_dump(mode="json"),
+            "gate": {name: _window(window) for name, window in rung.window_gates().items()},
+        }
+    )
+
+
+def _window(window: Window | None) -> list[float | None] | None:
+    return None if window is None else [window.low, window.high]

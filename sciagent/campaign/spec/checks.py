@@ -1,0 +1,170 @@
+"""What must fit together across a spec. Works on the parts that are right by themselves, so that one run of the reader
+reports everything that can be known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec
+from sciagent.campaign.spec.rungs import RungSpec, default_label, find_verifier
+from sciagent.domain.tiers import Tier
+from sciagent.errors import did_you_mean
+from sciagent.verification.registry import verifier_class
+from sciagent.yaml.faults import Faults
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Parts that are right by themselves. labels: one for each rung, right or not; None where nothing names it."""
+
+    subject: str | None
+    objectives: Mapping[int, ObjectiveSpec]
+    ladder: Mapping[int, RungSpec]
+    labels: tuple[str | None, ...]
+    terminal: str | None
+    goal: GoalSpec | None
+    budget: BudgetSpec | None
+    all_objectives: bool
+    all_rungs: bool
+
+
+def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
+    """What can be saved of data that did not validate as a whole. base: the folder of the campaign file."""
+    objectives, ladder = _items(data, "objectives"), _items(data, "ladder")
+    good_objectives = {i: part for i, item in enumerate(objectives) if (part := _try(ObjectiveSpec, item))}
+    good_rungs = {i: part for i, item in enumerate(ladder) if (part := _try(RungSpec, item, base))}
+    subject, terminal = data.get("subject"), data.get("terminal")
+    return Draft(
+        subject=subject if subject in ("molecule", "crystal") else None,
+        objectives=good_objectives,
+        ladder=good_rungs,
+        labels=raw_labels(ladder),
+        terminal=terminal if isinstance(terminal, str) else default_terminal(ladder),
+        goal=_try(GoalSpec, data.get("goal")),
+        budget=_try(BudgetSpec, data.get("budget")),
+        all_objectives=len(good_objectives) == len(objectives),
+        all_rungs=len(good_rungs) == len(ladder),
+    )
+
+
+def raw_labels(ladder: list[Any]) -> tuple[str | None, ...]:
+    return tuple(_label(item) for item in ladder)
+
+
+def default_terminal(ladder: list[Any]) -> str | None:
+    """The last rung that is not of the world tier, else the last."""
+    for item in reversed(ladder):
+        found = find_verifier(item.get("verifier")) if isinstance(item, dict) else None
+        if found is None or found.tier is not Tier.WORLD:
+            return _label(item)
+    return _label(ladder[-1]) if ladder else None
+
+
+def check_together(parts: Draft, faults: Faults) -> None:
+    _check_rungs(parts, faults)
+    _check_terminal(parts, faults)
+    _check_opinions(parts, faults)
+    _check_objectives(parts, faults)
+    _check_goal(parts, faults)
+    labels = [label for label in parts.labels if label]
+    for name in parts.budget.rungs if parts.budget else ():
+        if name not in labels and None not in parts.labels:
+            message = f'no rung is labelled "{name}"{did_you_mean(name, labels)}'
+            faults.add(("budget", "rungs", name), message, _of(labels), on_key=True)
+
+
+def _check_rungs(parts: Draft, faults: Faults) -> None:
+    seen: Counter[str] = Counter()
+    for i, label in enumerate(parts.labels):
+        if label is not None and seen[label]:
+            first = parts.labels.index(label)
+            faults.add(("ladder", i, "rung"), f'"{label}" also labels ladder[{first}]; labels must differ')
+        seen.update([label] if label is not None else [])
+    for i, rung in parts.ladder.items():
+        kind = verifier_class(rung.verifier).kind
+        if parts.subject is not None and kind != parts.subject:
+            faults.add(("ladder", i, "verifier"), f'verifier "{rung.verifier}" is for a {kind}, not a {parts.subject}')
+
+
+def _check_terminal(parts: Draft, faults: Faults) -> None:
+    labels = [label for label in parts.labels if label]
+    if parts.terminal is not None and parts.terminal not in labels and None not in parts.labels:
+        near = did_you_mean(parts.terminal, labels)
+        faults.add(("terminal",), f'no rung is labelled "{parts.terminal}"{near}', _of(labels))
+    elif parts.terminal is not None and parts.labels.count(parts.terminal) == 1:
+        for i in range(parts.labels.index(parts.terminal) + 1, len(parts.labels)):
+            rung = parts.ladder.get(i)
+            if rung is not None and rung.tier is not Tier.WORLD:
+                message = f'comes after the terminal rung "{parts.terminal}" and would never run'
+                faults.add(("ladder", i, "verifier"), message, "move it before the terminal rung, or leave it out")
+
+
+def _check_opinions(parts: Draft, faults: Faults) -> None:
+    """Nobody's opinion stands above a calculation or a measurement, nor decides where there is one."""
+    physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.is_opinion]
+    for i, rung in parts.ladder.items():
+        above = [parts.ladder[p].label for p in physical if p < i]
+        if not rung.is_opinion or not physical:
+            continue
+        if above or rung.label == parts.terminal:
+            what = f'comes after "{above[-1]}"' if above else "is the terminal rung"
+            message = f'"{rung.verifier}" is an opinion and {what}; it cannot outrank a calculation or a measurement'
+            last = parts.ladder[physical[-1]].label
+            faults.add(("ladder", i, "verifier"), message, f'move it before them, and let "{last}" decide')
+
+
+def _check_objectives(parts: Draft, faults: Faults) -> None:
+    seen: dict[str, int] = {}
+    for i, objective in parts.objectives.items():
+        first = seen.setdefault(objective.property, i)
+        if first != i:
+            where = ("objectives", i, "property")
+            faults.add(where, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
+    unclear = not parts.all_rungs or len(set(parts.labels)) < len(parts.labels)
+    if unclear or parts.terminal not in parts.labels:
+        return  # said already
+    last = parts.labels.index(parts.terminal)
+    measured = {name for i, rung in parts.ladder.items() if i <= last for name in rung.measured()}
+    for i, objective in parts.objectives.items():
+        if objective.property not in measured:
+            message = f'no rung up to the terminal "{parts.terminal}" measures "{objective.property}"'
+            faults.add(("objectives", i, "property"), message, f"measured: {', '.join(sorted(measured)) or 'nothing'}")
+
+
+def _check_goal(parts: Draft, faults: Faults) -> None:
+    if parts.goal is None or parts.goal.kind != "hits" or not parts.all_objectives:
+        return
+    if parts.objectives and all(objective.accept() is None for objective in parts.objectives.values()):
+        message = "hits need acceptance limits, and no objective has any"
+        faults.add(("goal", "kind"), message, "give an objective a window, min or max; or use kind: best")
+
+
+def _of(labels: list[str]) -> str:
+    return f"rungs: {', '.join(labels) or 'none'}"
+
+
+def _label(item: Any) -> str | None:
+    if not isinstance(item, dict):
+        return None
+    label, verifier = item.get("rung"), item.get("verifier")
+    if label is None and isinstance(verifier, str):
+        label = default_label(verifier)
+    return label if isinstance(label, str) else None
+
+
+def _items(data: Mapping[str, Any], key: str) -> list[Any]:
+    found = data.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _try(part: Any, value: Any, base: Path | None = None) -> Any:
+    try:
+        return TypeAdapter(part).validate_python(value, context=None if base is None else {"base": base})
+    except ValidationError:
+        return None

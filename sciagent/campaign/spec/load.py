@@ -1,0 +1,72 @@
+"""Reads a campaign file. Every mistake in it is reported at once, one a line: `file:line:col: path: what is wrong`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.spec.checks import check_together, draft
+from sciagent.campaign.spec.messages import explain
+from sciagent.errors import SpecError
+from sciagent.yaml.faults import Faults
+from sciagent.yaml.messages import is_echo, report
+from sciagent.yaml.positions import MAX_BYTES, Document, Fault, decode, read
+
+__all__ = ["campaign_schema", "load_spec", "parse_spec"]
+
+
+def load_spec(path: Path) -> CampaignSpec:
+    """The campaign in a YAML file; paths in it start at its folder. Raises SpecError."""
+    try:
+        if path.exists() and not path.is_file():
+            raise SpecError(f"{path}:1:1: not a regular file")
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SpecError(f"{path}:1:1: cannot be read: {error.strerror or error}") from None
+    text, bad = decode(raw)
+    if bad is not None:
+        raise SpecError(report(str(path), [bad]))
+    return parse_spec(text, str(path), path.resolve().parent)
+
+
+def parse_spec(
+    text: str, name: str = "campaign.yaml", base: Path | None = None, *, candidates: bool = True
+) -> CampaignSpec:
+    """The campaign in a YAML text. name: what messages call it. base: where relative paths start, by default the
+    working directory. candidates: False where no proposer will run, and its files need not be there; such a spec has
+    another hash. Raises SpecError."""
+    document = read(text)
+    if not isinstance(document.data, dict):
+        raise SpecError(report(name, document.faults))
+    folder = Path.cwd() if base is None else base
+    context = {"base": folder, "candidates": candidates}
+    spec, faults = None, list(document.faults)
+    try:
+        spec = CampaignSpec.model_validate(document.data, context=context)
+    except ValidationError as error:
+        faults += _explain_all(error, document, folder)
+    if spec is None or faults:
+        raise SpecError(report(name, faults))
+    return spec
+
+
+def campaign_schema() -> dict[str, Any]:
+    """JSON schema of the YAML file."""
+    schema = CampaignSpec.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "sciagent campaign"}
+
+
+def _explain_all(error: ValidationError, document: Document, base: Path) -> list[Fault]:
+    errors: list[Any] = list(error.errors(include_url=False))
+    together = Faults()
+    check_together(draft(document.data, base), together)  # did not run if a part is wrong by itself
+    try:
+        together.raise_any()
+    except ValidationError as more:
+        errors += more.errors(include_url=False)
+    faults = [explain(one, document) for one in errors if not is_echo(one)]
+    return [fault for fault in faults if not document.broken(fault.loc)]

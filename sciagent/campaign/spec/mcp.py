@@ -1,0 +1,104 @@
+"""MCP servers that a campaign's model may ask: how each is reached, and which of its tools are allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from sciagent.agent.foreign.naming import called
+from sciagent.campaign.spec.goals import Part
+from sciagent.yaml.faults import Faults, fault
+
+MAX_SERVERS = 8
+MAX_TOOLS = 32  # of one server
+
+Word = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+
+_URL = re.compile(r"https?://[^\s/?#@]+(?:[/?][^\s#]*)?")
+_TOOL = re.compile(r"[!-~]{1,128}")
+_SERVER = re.compile(r"[a-z][a-z0-9_]{0,23}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class McpServerSpec(Part):
+    """An MCP server whose tools the model may call: a program that is started, or an address.
+
+    A program is started with the rights of who runs the campaign, in the folder of the campaign file, without a shell
+    and without the variables of the environment but for PATH, HOME and the like.
+    """
+
+    command: tuple[Word, ...] | None = Field(
+        None, min_length=1, max_length=64, description="Program and arguments; it speaks MCP on stdin and stdout."
+    )
+    url: str | None = Field(None, max_length=500, description="Address of a server over streamable HTTP.")
+    token_env: str | None = Field(
+        None,
+        max_length=100,
+        description="Environment variable with a secret: sent as a bearer token to a url, handed on under its own name "
+        "to a command.",
+    )
+    tools: tuple[str, ...] = Field(
+        min_length=1, max_length=MAX_TOOLS, description="The tools that may be called, as the server calls them."
+    )
+    timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds that one call may take.")] = 30.0
+
+    @field_validator("command")
+    @classmethod
+    def _without_nul(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value is not None and any("\0" in word for word in value):
+            raise fault("holds a NUL character, which no program can be given")
+        return value
+
+    @field_validator("url")
+    @classmethod
+    def _is_url(cls, value: str | None) -> str | None:
+        if value is not None and not _URL.fullmatch(value):
+            raise fault(f'"{value}" is no address', "takes http:// or https://, without a name or password in it")
+        return value
+
+    @field_validator("token_env")
+    @classmethod
+    def _is_variable(cls, value: str | None) -> str | None:
+        if value is not None and not _VARIABLE.fullmatch(value):
+            raise fault(f'"{value}" is no name of an environment variable', "the name, not the secret itself")
+        return value
+
+    @field_validator("tools")
+    @classmethod
+    def _are_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        faults = Faults()
+        for place, name in enumerate(value):
+            if not _TOOL.fullmatch(name):
+                faults.add((place,), f'"{name}" is no name of a tool', "1 to 128 visible ASCII characters")
+            elif name in value[:place]:
+                faults.add((place,), f'"{name}" is listed twice')
+        faults.raise_any()
+        return value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpServerSpec:
+        if (self.command is None) == (self.url is None):
+            both = "names both a command and a url" if self.url else "names neither a command nor a url"
+            raise fault(f"{both}; a server has exactly one of them")
+        return self
+
+
+def check_servers(servers: Mapping[str, McpServerSpec], ours: tuple[str, ...]) -> None:
+    """Raises faults for names of servers that are none, and where two tools would be called the same."""
+    faults, seen = Faults(), dict.fromkeys(ours, "a tool of sciagent")
+    if len(servers) > MAX_SERVERS:
+        faults.add((), f"{len(servers)} servers; the limit is {MAX_SERVERS}")
+    for name, server in servers.items():
+        if not _SERVER.fullmatch(name):
+            hint = 'takes 1 to 24 of a-z, 0-9 and "_", the first a letter'
+            faults.add((name,), f'"{name}" is no name for a server', hint, on_key=True)
+            continue
+        for place, tool in enumerate(server.tools):
+            full = called(name, tool)
+            if full in seen:
+                faults.add((name, "tools", place), f'would be called "{full}", as {seen[full]} is', "rename a server")
+            seen.setdefault(full, f"{name}: {tool}")
+    faults.raise_any()

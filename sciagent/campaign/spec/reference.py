@@ -1,0 +1,161 @@
+"""The reference of every key of a campaign file and of every verifier's settings, from the models themselves."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from sciagent.campaign.spec.load import campaign_schema
+from sciagent.domain.properties import properties
+from sciagent.errors import UsageError
+from sciagent.verification.contract import Verifier
+from sciagent.verification.registry import provider, verifier_class, verifier_names
+
+Schema = dict[str, Any]
+
+HEAD = """# Every key
+
+Made from the models by `sciagent schema --markdown`: [the campaign file](#the-campaign-file), [the settings of each
+verifier](#verifiers), [properties and their units](#properties). Required keys are in bold.
+"""
+
+
+def reference(distribution: str | None = None) -> str:
+    """Markdown. distribution: only its verifiers, by default those of every package installed that load."""
+    schema = campaign_schema()
+    names = [name for name in verifier_names() if distribution in (None, provider(name).split()[0])]
+    found = list(_loaded(names))
+    seen: set[str] = set()  # what several verifiers share, such as the geometry, is shown at the first of them
+    parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec", seen), "## Verifiers\n"]
+    for one in sorted(found, key=lambda v: (v.tier.order, v.name)):
+        parts += _verifier(one, seen)
+    parts += ["## Properties\n", _properties()]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _loaded(names: list[str]) -> Iterator[type[Verifier[Any]]]:
+    """What does not load has no settings to tell of; `sciagent verifiers` says why."""
+    for name in names:
+        with contextlib.suppress(UsageError):
+            yield verifier_class(name)
+
+
+def _verifier(one: type[Verifier[Any]], seen: set[str]) -> Iterator[str]:
+    yield f"### `{one.name}`\n"
+    yield f"{_first_paragraph(one.__doc__)}\n"
+    yield f"Tier `{one.tier}`, version {one.version}. {_measured(one)}\n"
+    schema = one.Settings.model_json_schema()
+    yield from _models(schema, schema, one.name, seen)
+
+
+def _measured(one: type[Verifier[Any]]) -> str:
+    try:
+        names = sorted({found.property.name for found in one().measures})
+    except ValidationError:  # some setting has no default
+        return "What it measures depends on its settings."
+    return f"With its default settings it measures {_codes(names)}."
+
+
+def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[str]:
+    """A table for `top`, then one for each model it leads to that was not `seen`, in the order of first use."""
+    queue = [(name, top)]
+    while queue:
+        title, model = queue.pop(0)
+        if model is not top:
+            yield f"#### {title}\n"
+            if text := model.get("description"):
+                yield f"{_first_paragraph(text)}\n"
+        if model.get("properties"):
+            yield _table(model)
+        else:
+            yield "No settings.\n"
+        for key in _references(model.get("properties", {})):
+            if key not in seen:
+                seen.add(key)
+                queue.append((key, root["$defs"][key]))
+
+
+def _table(model: Schema) -> str:
+    required = set(model.get("required", ()))
+    lines = ["| key | takes | default | meaning |", "|---|---|---|---|"]
+    for key, field in model["properties"].items():
+        shown = f"**`{key}`**" if key in required else f"`{key}`"
+        default = f"`{_plain(field['default'])}`" if "default" in field else ""
+        lines.append(f"| {shown} | {_takes(field)} | {default} | {_cell(field.get('description', ''))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _takes(field: Schema) -> str:
+    """A field's type in a few words, its bounds with it."""
+    if "$ref" in field:
+        return _link(field["$ref"])
+    for several in ("anyOf", "oneOf", "allOf"):
+        if several in field:
+            return " or ".join(dict.fromkeys(_takes(one) for one in field[several]))
+    if "enum" in field:
+        return ", ".join(f"`{_plain(one)}`" for one in field["enum"])
+    if "const" in field:
+        return f"`{_plain(field['const'])}`"
+    kind = str(field.get("type", "anything"))
+    if kind == "array":
+        inside = field.get("items") or (field.get("prefixItems") or [{}])[0]
+        return f"list of {_takes(inside)}"
+    if kind == "object":
+        inside = field.get("additionalProperties")
+        return f"mapping to {_takes(inside)}" if isinstance(inside, dict) and inside else "mapping"
+    names = {"string": "text", "null": "nothing", "boolean": "true or false"}
+    bounds = [
+        f"{sign} {field[key]:g}"
+        for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))
+        if key in field
+    ]
+    return " ".join([names.get(kind, kind), *bounds])
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if "$ref" in value:
+            yield value["$ref"].rpartition("/")[2]
+        for one in value.values():
+            yield from _references(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _references(one)
+
+
+def _properties() -> str:
+    lines = ["| property | units, canonical first | what it is |", "|---|---|---|"]
+    for one in sorted(properties().values(), key=lambda p: p.name):
+        lines.append(f"| `{one.name}` | {_codes(list(one.units))} | {_cell(one.description)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _link(reference: str) -> str:
+    name = reference.rpartition("/")[2]
+    return f"[{name}](#{name.lower()})"
+
+
+def _codes(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "nothing"
+
+
+def _plain(value: Any) -> str:
+    """A default as YAML would have it."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {_plain(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_plain(one) for one in value) + "]"
+    return str(value)
+
+
+def _first_paragraph(text: str | None) -> str:
+    return " ".join((text or "").strip().split("\n\n")[0].split())
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,337 @@
+"""Where candidates come from and what routes them: proposers and schedulers, each by its `kind`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from sciagent.campaign.spec.goals import NAME, Count, ObjectiveSpec, Part
+from sciagent.campaign.spec.mcp import McpServerSpec, check_servers
+from sciagent.campaign.spec.rungs import RungSpec
+from sciagent.domain.tiers import Tier
+from sciagent.errors import did_you_mean
+from sciagent.yaml.faults import Faults, fault
+
+FORMATS = (".csv", ".smi", ".sdf")
+CHUNK = 1 << 20
+Files = dict[tuple[str, ...], str]
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file, read in pieces. Raises OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def check_file(value: str, info: ValidationInfo) -> str:
+    """The name as given. Where the campaign's folder is known, the file must exist there and be readable."""
+    name = value.lower().removesuffix(".gz")
+    if not name.endswith(FORMATS):
+        raise fault(f'"{value}" is no table of molecules', f"takes: {', '.join(FORMATS)}, each also with .gz")
+    context = info.context or {}
+    base = context.get("base")
+    if base is None or not context.get("candidates", True):
+        return value
+    try:
+        path = Path(base) / value
+        if not path.is_file():
+            what = "is not a regular file" if path.exists() else "does not exist"
+            raise fault(f'"{value}" {what}', "relative paths start at the folder of the campaign file")
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise fault(f'"{value}" cannot be read: {error.strerror or error}') from None
+    return value
+
+
+class EvolveSpec(Part):
+    """Genetic search from a file of seeds: edits and crossovers of the best so far.
+
+    Children hold to the elements, sizes and patterns that a `molecule.checks` rung of the ladder allows.
+    """
+
+    kind: Literal["evolve"] = Field(description="Scripted search from seeds.")
+    seeds: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
+    column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
+    batch: Count = Field(20, description="Candidates a turn.")
+    max_heavy_atoms: Count = Field(60, description="Children with more heavy atoms than this are not proposed.")
+    wait: bool = Field(
+        False,
+        strict=True,
+        description="Propose, and start dearer rungs, only when all that was proposed has been through the first paid "
+        "rung; what is found then does not depend on how fast the machine is.",
+    )
+    ahead: Count = Field(24, description="Propose again while fewer candidates than this wait for a paid rung.")
+
+    _file = field_validator("seeds")(check_file)
+
+    def files(self) -> Files:
+        """Where in the spec each file is named, and the file as given."""
+        return {("seeds",): self.seeds}
+
+
+class ScreenSpec(Part):
+    """Works through a file, in its order."""
+
+    kind: Literal["screen"] = Field(description="Works through a file.")
+    file: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
+    column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
+    batch: Count = Field(20, description="Candidates a turn.")
+
+    _file = field_validator("file")(check_file)
+
+    def files(self) -> Files:
+        """Where in the spec the file is named, and the file as given."""
+        return {("file",): self.file}
+
+
+ToolName = Literal[
+    "propose", "modify", "crossover", "neighbours", "inspect", "best", "history", "budget", "note", "finish"
+]
+
+
+class LlmSpec(Part):
+    """A language model that proposes by calling tools, in episodes.
+
+    With `endpoint` an OpenAI-compatible server is asked; without, a model of `sciagent models` answers in the process
+    of the campaign.
+    """
+
+    # a key that is left out of the dump at its default came later: campaigns from before it keep their hash
+
+    kind: Literal["llm"] = Field(description="A language model that calls tools.")
+    model: str = Field(
+        min_length=1, max_length=200, description="Of `sciagent models list`; with an endpoint, as the server calls it."
+    )
+    endpoint: str | None = Field(
+        None, pattern=r"^https?://\S+$", max_length=500, description="Base URL of an OpenAI-compatible server."
+    )
+    api_key_env: str | None = Field(
+        None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Environment variable that holds the server's key."
+    )
+    seeds: str | None = Field(
+        None, description="Molecules to begin with: csv, smi or sdf, also .gz; relative to the campaign file."
+    )
+    column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
+    tools: tuple[ToolName, ...] = Field(get_args(ToolName), min_length=1, description="What it may call; default: all.")
+    mcp: dict[str, McpServerSpec] = Field(
+        {},
+        description="MCP servers whose tools it may call besides, each by a name of yours; a tool of NAME is called "
+        "NAME_TOOL.",
+        exclude_if=lambda servers: not servers,
+    )
+    structured: bool | None = Field(
+        None,
+        strict=True,
+        description="Whether every answer is held to one tool call by a JSON schema. Default: with a model of our own.",
+    )
+    tool_choice: Literal["auto", "required"] = Field(
+        "auto",
+        description="required: every answer of an endpoint must call a tool; the server holds it to that.",
+        exclude_if=lambda choice: choice == "auto",
+    )
+    ranks: bool | None = Field(
+        None,
+        strict=True,
+        description="Whether tools take molecules only by their rank among the best, for a model that cannot spell "
+        "SMILES. Default: where answers are held to a schema.",
+        exclude_if=lambda ranks: ranks is None,
+    )
+    logprobs: Literal["raw", "processed"] | None = Field(
+        None,
+        description="Of which distribution the endpoint's log-probabilities are: raw with `sciagent serve-model`. "
+        "Matters only where temperature is not 1.",
+        exclude_if=lambda told: told is None,
+    )
+    episodes: Count = Field(1, le=256, description="Conversations at once.")
+    turns: Count = Field(8, le=1000, description="Answers of one episode, at most.")
+    tokens: Count = Field(8192, description="Tokens sampled in one episode, at most.")
+    minutes: float = Field(
+        60.0,
+        gt=0,
+        le=100_000,
+        description="Minutes that the model may take for one episode, by the clock.",
+        exclude_if=lambda minutes: minutes == 60,
+    )
+    max_tokens: Count = Field(256, description="Tokens of one answer, at most.")
+    context: Count = Field(8192, description="Tokens of a prompt and its answer together; what is older is left out.")
+    thinking: Literal["preserve", "strip", "summarise"] = Field(
+        "preserve",
+        description="What the model sees again of what it thought in earlier turns: all, nothing, or its own summary.",
+        exclude_if=lambda thinking: thinking == "preserve",
+    )
+    temperature: Annotated[float, Field(strict=True, ge=0, le=2, description="1: the model's own distribution.")] = 1.0
+    timeout: Annotated[float, Field(gt=0, le=86400, description="Seconds that one answer may take.")] = 600.0
+    batch: Count = Field(8, description="Candidates that one answer may propose, at most.")
+    ahead: Count = Field(24, description="Ask again while fewer candidates than this wait for a paid rung.")
+
+    @field_validator("seeds")
+    @classmethod
+    def _file(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return None if value is None else check_file(value, info)
+
+    @field_validator("mcp")
+    @classmethod
+    def _servers(cls, value: Mapping[str, McpServerSpec]) -> Mapping[str, McpServerSpec]:
+        check_servers(value, get_args(ToolName))
+        return value
+
+    @field_validator("tool_choice")
+    @classmethod
+    def _held(cls, value: str, info: ValidationInfo) -> str:
+        if value == "required" and (info.data.get("endpoint") is None or info.data.get("structured")):
+            raise fault("required is for an endpoint, whose answers no schema holds", "here every answer is one call")
+        return value
+
+    @field_validator("logprobs")
+    @classmethod
+    def _told(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("endpoint") is None:
+            raise fault("this is for an endpoint", "a model of our own says it itself: leave it out")
+        return value
+
+    def files(self) -> Files:
+        """Where in the spec the file is named, and the file as given."""
+        return {} if self.seeds is None else {("seeds",): self.seeds}
+
+
+OneProposerSpec = Annotated[EvolveSpec | ScreenSpec | LlmSpec, Field(discriminator="kind")]
+
+
+class SeveralSpec(Part):
+    """Several proposers side by side, which share the ledger, the budget and what was found so far."""
+
+    kind: Literal["several"] = Field(description="Several proposers side by side.")
+    proposers: dict[Annotated[str, Field(pattern=NAME)], OneProposerSpec] = Field(
+        min_length=2, max_length=16, description="Each under a name of its own, by which the report tells them apart."
+    )
+    lead: Count = Field(
+        24,
+        description="Proposals that a quick one may be ahead of the slowest; then it waits. A model that answers "
+        "slowly gets its share of the budget so.",
+    )
+
+    @field_validator("proposers")
+    @classmethod
+    def _none_waits(cls, value: dict[str, OneProposerSpec]) -> dict[str, OneProposerSpec]:
+        faults = Faults()
+        for name, one in value.items():
+            if isinstance(one, EvolveSpec) and one.wait:
+                faults.add((name, "wait"), "only a proposer that is alone can wait for the first paid rung")
+        faults.raise_any()
+        return value
+
+    @property
+    def batch(self) -> int:
+        """The largest of theirs."""
+        return max(one.batch for one in self.proposers.values())
+
+    def files(self) -> Files:
+        """Where in the spec each file is named, and the file as given."""
+        return {
+            ("proposers", name, *where): file
+            for name, one in self.proposers.items()
+            for where, file in one.files().items()
+        }
+
+
+ProposerSpec = Annotated[EvolveSpec | ScreenSpec | LlmSpec | SeveralSpec, Field(discriminator="kind")]
+
+
+class LawSpec(Part):
+    """Where the law begins."""
+
+    source: str = Field(
+        alias="from", pattern=NAME, description="A campaign of this ledger whose answers it learns from."
+    )
+
+
+class PricedSpec(Part):
+    """Evidence is bought where it is worth most per unit of cost, by a law that learns what each rung tells."""
+
+    kind: Literal["priced"] = Field(description="Where evidence is worth most; the default.")
+    law: LawSpec | None = Field(None, description="Where the law begins; default: from nothing.")
+    audit: Annotated[
+        float,
+        Field(
+            strict=True,
+            ge=0,
+            le=0.5,
+            description="Share of the spend that verifies candidates which were passed over, drawn with known "
+            "propensities: what was missed is known from them alone. 0: none.",
+        ),
+    ] = 0.05
+
+
+class ThresholdsSpec(Part):
+    """A candidate goes on to the next rung when it passes the gate of the last one."""
+
+    kind: Literal["thresholds"] = Field(description="By gates.")
+
+
+class ExhaustiveSpec(Part):
+    """Every rung on every candidate, in order of arrival."""
+
+    kind: Literal["exhaustive"] = Field(description="Everything, in order of arrival.")
+
+
+class RandomSpec(Part):
+    """An open candidate, drawn at random, gets its next rung; the seed is the campaign's."""
+
+    kind: Literal["random"] = Field(description="Drawn at random: the baseline.")
+
+
+class HalvingSpec(Part):
+    """Of all that a paid rung has answered, the best 1/eta go on to the next; asynchronous."""
+
+    kind: Literal["halving"] = Field(description="The best 1/eta of each paid rung go on.")
+    eta: Annotated[float, Field(strict=True, gt=1, le=1000)] = Field(
+        3.0, description="One in so many goes on to the next paid rung."
+    )
+
+
+class BestRungSpec(Part):
+    """One paid rung ranks all candidates, the best go straight to the terminal rung."""
+
+    kind: Literal["best_rung"] = Field(description="One rung ranks, then the terminal one.")
+    rung: str | None = Field(
+        None,
+        description="Label of the paid rung that ranks; default: the last one before the terminal. Paid rungs other "
+        "than this one and the terminal one are not run.",
+    )
+
+
+def check_best_rung(
+    scheduler: BestRungSpec, ladder: Sequence[RungSpec], terminal: str, objectives: Sequence[ObjectiveSpec]
+) -> None:
+    """Raises faults unless the rung that ranks is paid and below the terminal one, and nothing needed is left out."""
+    labels = [rung.label for rung in ladder]
+    last = labels.index(terminal) if terminal in labels else len(ladder)
+    paid = [rung.label for rung in ladder[:last] if rung.tier is not Tier.FAST]
+    faults = Faults()
+    if scheduler.rung is not None and scheduler.rung not in paid:
+        why = "is not a paid rung below the terminal one" if scheduler.rung in labels else "labels no rung"
+        near = did_you_mean(scheduler.rung, paid)
+        faults.add(("rung",), f'"{scheduler.rung}" {why}{near}', f"paid rungs there: {', '.join(paid) or 'none'}")
+        faults.raise_any()
+    kept = {scheduler.rung or (paid[-1] if paid else None), terminal}
+    run = [rung for rung in ladder if rung.label in kept or rung.tier is Tier.FAST]
+    measured = {name for rung in run for name in rung.measured()}
+    for objective in objectives:
+        elsewhere = any(objective.property in rung.measured() for rung in ladder)
+        if objective.property not in measured and elsewhere:
+            message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
+            faults.add(("rung",) if scheduler.rung else ("kind",), message, "name that rung, or use another scheduler")
+    faults.raise_any()
+
+
+SchedulerSpec = Annotated[
+    PricedSpec | ThresholdsSpec | ExhaustiveSpec | RandomSpec | HalvingSpec | BestRungSpec, Field(discriminator="kind")
+]

@@ -1,0 +1,1 @@
+"""Edits that turn one molecule into another."""

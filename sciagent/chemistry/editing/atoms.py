@@ -1,0 +1,142 @@
+"""Edits of single atoms and bonds, on a Kekulé drawing: append, insert, take out, change the element or a bond's order.
+
+Every edit takes (mol, rng, elements) and gives a changed copy, or None where nothing fits. `elements` are the symbols
+that may be put in. What they make may be wrong; `edits` sanitises and judges it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from rdkit import Chem
+
+Edit = Callable[[Any, random.Random, Sequence[str]], Any]
+
+# what an element binds in the molecules that a search wants
+VALENCE: dict[str, int] = {"B": 3, "C": 4, "N": 3, "O": 2, "F": 1, "Si": 4, "P": 3, "S": 2, "Cl": 1, "Br": 1, "I": 1}
+# how often an element is drawn, against carbon; what is not named here is never put in
+WEIGHT: dict[str, float] = {"C": 3.0, "N": 2.0, "O": 2.0, "S": 0.7, "F": 0.7, "Cl": 0.5, "Br": 0.25}
+ORDERS = (Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE)
+
+
+def kekule(mol: Any) -> Any:
+    """An editable copy with plain bond orders, whose hydrogens follow from the valences."""
+    drawn = Chem.RWMol(mol)
+    Chem.Kekulize(drawn, clearAromaticFlags=True)
+    for atom in drawn.GetAtoms():
+        loosen(atom)
+    return drawn
+
+
+def loosen(atom: Any) -> None:
+    """Let the number of hydrogens follow from the bonds; radicals keep theirs."""
+    if not atom.GetNumRadicalElectrons():
+        atom.SetNoImplicit(False)
+        atom.SetNumExplicitHs(0)
+
+
+def draw(rng: random.Random, elements: Sequence[str], valence: int) -> str | None:
+    """An element that can hold `valence` bonds."""
+    fit = [e for e in elements if e in WEIGHT and VALENCE[e] >= valence]
+    return rng.choices(fit, weights=[WEIGHT[e] for e in fit])[0] if fit else None
+
+
+def append_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
+    """A new atom in place of one, two or three hydrogens."""
+    places = [a.GetIdx() for a in mol.GetAtoms() if a.GetTotalNumHs() > 0 and a.GetFormalCharge() == 0]
+    if not places:
+        return None
+    place = rng.choice(places)
+    order = min(rng.choices((1, 2, 3), weights=(12, 6, 1))[0], mol.GetAtomWithIdx(place).GetTotalNumHs())
+    element = draw(rng, elements, order)
+    if element is None:
+        return None
+    child = kekule(mol)
+    child.AddBond(place, child.AddAtom(Chem.Atom(element)), ORDERS[order - 1])
+    return child
+
+
+def insert_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
+    """A new atom in a bond, single to both of its ends; a ring grows by it."""
+    bonds = [b.GetIdx() for b in mol.GetBonds()]
+    element = draw(rng, elements, 2)
+    if not bonds or element is None:
+        return None
+    child = kekule(mol)
+    bond = child.GetBondWithIdx(rng.choice(bonds))
+    first, second = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+    keep = bond.GetBondType() == Chem.BondType.DOUBLE and VALENCE[element] >= 3 and rng.random() < 0.5
+    child.RemoveBond(first, second)
+    new = child.AddAtom(Chem.Atom(element))
+    child.AddBond(first, new, Chem.BondType.DOUBLE if keep else Chem.BondType.SINGLE)
+    child.AddBond(new, second, Chem.BondType.SINGLE)
+    return child
+
+
+def take_out_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
+    """An atom less; what it held together is joined in its place, a ring gets smaller by it."""
+    inner = [a.GetIdx() for a in mol.GetAtoms() if a.GetDegree() <= 3 and a.GetFormalCharge() == 0]
+    if len(inner) < 2:
+        return None
+    child = kekule(mol)
+    atom = child.GetAtomWithIdx(rng.choice(inner))
+    around = [n.GetIdx() for n in atom.GetNeighbors()]
+    rng.shuffle(around)
+    for left, right in pairwise(around):
+        if child.GetBondBetweenAtoms(left, right) is not None:
+            return None
+        child.AddBond(left, right, Chem.BondType.SINGLE)
+    child.RemoveAtom(atom.GetIdx())
+    return child
+
+
+def change_element(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
+    """Another element in the same place, with the same bonds."""
+    child = kekule(mol)
+    plain = [a for a in child.GetAtoms() if a.GetFormalCharge() == 0 and not a.GetNumRadicalElectrons()]
+    atoms = [a for a in plain if a.GetSymbol() in VALENCE]
+    if not atoms:
+        return None
+    atom = rng.choice(atoms)
+    bound = round(sum(b.GetBondTypeAsDouble() for b in atom.GetBonds()))
+    element = draw(rng, [e for e in elements if e != atom.GetSymbol()], bound)
+    if element is None:
+        return None
+    atom.SetAtomicNum(Chem.GetPeriodicTable().GetAtomicNumber(element))
+    atom.SetChiralTag(Chem.ChiralType.CHI_UNSPECIFIED)
+    return child
+
+
+def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
+    """A bond one or two orders higher, where there are hydrogens for it, or lower."""
+    child = kekule(mol)
+    hydrogens = [a.GetTotalNumHs() for a in mol.GetAtoms()]
+    changes = [
+        (bond.GetIdx(), order)
+        for bond in child.GetBonds()
+        for place, order in enumerate(ORDERS, start=1)
+        if 0 != place - bond.GetBondTypeAsDouble() <= min(hydrogens[a.GetIdx()] for a in ends(bond))
+    ]
+    if not changes:
+        return None
+    index, order = rng.choice(changes)
+    bond = child.GetBondWithIdx(index)
+    bond.SetBondType(order)
+    bond.SetStereo(Chem.BondStereo.STEREONONE)
+    return child
+
+
+def ends(bond: Any) -> tuple[Any, Any]:
+    return bond.GetBeginAtom(), bond.GetEndAtom()
+
+
+ATOM_EDITS: dict[str, Edit] = {
+    "append atom": append_atom,
+    "insert atom": insert_atom,
+    "take out atom": take_out_atom,
+    "change element": change_element,
+    "change bond order": change_bond_order,
+}

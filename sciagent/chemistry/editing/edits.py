@@ -1,0 +1,211 @@
+"""Graph edits of molecules: the moves of an evolutionary search, and what an agent may ask for by name.
+
+Which edit, where, and with what is drawn from the caller's generator in the order of the canonical SMILES, so that a
+seed gives the same child everywhere. Children are sanitised, of one fragment, with the parent's charge and no new
+radicals, within the caller's limits; an edit that gives anything else is tried again elsewhere.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from rdkit import Chem
+from rdkit.Chem import rdChemReactions
+
+from sciagent.chemistry.editing.atoms import ATOM_EDITS, Edit, ends
+from sciagent.chemistry.editing.crossover import cross_chain, cross_ring
+from sciagent.chemistry.editing.rings import RING_EDITS
+from sciagent.chemistry.editing.tables import NOT_A_CHILD, SUBSTITUENTS, TEMPLATES
+from sciagent.chemistry.messages import rdkit_messages
+
+__all__ = ["ANY", "CROSSOVERS", "OPERATIONS", "SUBSTITUENTS", "TEMPLATES", "EditLimits", "crossover", "mutate"]
+
+TRIES = 12
+ORGANIC: tuple[str, ...] = ("H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Br", "I")
+
+_WRITTEN: dict[str, Edit] = {**ATOM_EDITS, **RING_EDITS}
+OPERATIONS: tuple[str, ...] = (*TEMPLATES, *_WRITTEN)
+_CROSSOVERS: dict[str, Callable[[Any, Any, random.Random], Any]] = {
+    "chain crossover": cross_chain,
+    "ring crossover": cross_ring,
+}
+CROSSOVERS: tuple[str, ...] = tuple(_CROSSOVERS)
+
+
+@dataclass(frozen=True)
+class EditLimits:
+    """What a child may be. elements: symbols. max_ring_size: of rings that no parent had.
+
+    max_rings: SSSR, None: any number. charges: net charges, None: as the parent's, or what a crossover of two gives.
+    defined_stereo: every stereocentre and double bond that needs one has a configuration.
+    forbidden: SMARTS that no child may match.
+    """
+
+    elements: tuple[str, ...] = ORGANIC
+    min_heavy_atoms: int = 1
+    max_heavy_atoms: int = 60
+    max_rings: int | None = None
+    min_ring_size: int = 3
+    max_ring_size: int = 7
+    charges: tuple[int, ...] | None = None
+    defined_stereo: bool = False
+    forbidden: tuple[str, ...] = ()
+
+
+ANY = EditLimits()
+
+
+def mutate(
+    smiles: str, rng: random.Random, *, operations: Sequence[str] = OPERATIONS, limits: EditLimits = ANY
+) -> tuple[str, str] | None:
+    """A child of the molecule and the operation that made it, or None where nothing fits.
+
+    operations: names to draw from. Raises KeyError for a name that is none.
+    """
+    mol = canonical(smiles)
+    if mol is None:
+        return None
+    with rdkit_messages():
+        for _ in range(TRIES):
+            name = rng.choice(operations)
+            text = accepted(_edited(mol, name, rng, limits.elements), (mol,), limits)
+            if text is not None:
+                return text, name
+    return None
+
+
+def crossover(
+    first: str, second: str, rng: random.Random, *, operations: Sequence[str] = CROSSOVERS, limits: EditLimits = ANY
+) -> tuple[str, str] | None:
+    """A child of two molecules and the operation that made it, or None where nothing fits.
+
+    Raises KeyError for a name that is none.
+    """
+    a, b = canonical(first), canonical(second)
+    if a is None or b is None:
+        return None
+    with rdkit_messages():
+        for _ in range(TRIES):
+            name = rng.choice(operations)
+            text = accepted(_CROSSOVERS[name](a, b, rng), (a, b), limits, charges=False)
+            if text is not None:
+                return text, name
+    return None
+
+
+def canonical(smiles: str) -> Any:
+    """The molecule with its atoms in canonical order: the same start whatever the spelling."""
+    with rdkit_messages():
+        mol = Chem.MolFromSmiles(smiles)
+        return None if mol is None or mol.GetNumAtoms() == 0 else Chem.MolFromSmiles(Chem.MolToSmiles(mol))
+
+
+def _edited(mol: Any, name: str, rng: random.Random, elements: Sequence[str]) -> Any:
+    if name not in TEMPLATES:
+        return _WRITTEN[name](mol, rng, elements)
+    products = reaction(rng.choice(TEMPLATES[name])).RunReactants((mol,), maxProducts=200)
+    return rng.choice(products)[0] if products else None
+
+
+@cache
+def reaction(template: str) -> Any:
+    made = rdChemReactions.ReactionFromSmarts(template)
+    made.Initialize()
+    return made
+
+
+@cache
+def _pattern(smarts: str) -> Any:
+    return Chem.MolFromSmarts(smarts)
+
+
+def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges: bool = True) -> str | None:
+    """Canonical SMILES of a child that is a molecule anybody could want, and is none of its parents."""
+    if child is None or not limits.min_heavy_atoms <= child.GetNumAtoms() <= limits.max_heavy_atoms:
+        return None
+    if any(atom.GetSymbol() not in limits.elements for atom in child.GetAtoms()):
+        return None
+    try:
+        child = Chem.Mol(child)
+        Chem.SanitizeMol(child)
+        made = Chem.MolFromSmiles(Chem.MolToSmiles(child))
+        again = _trans(made)
+        text = Chem.MolToSmiles(again)
+    except (ValueError, RuntimeError, TypeError):  # TypeError: what was written cannot be read
+        return None
+    if "." in text or any(text == Chem.MolToSmiles(parent) for parent in parents):
+        return None
+    if charges and Chem.GetFormalCharge(again) != Chem.GetFormalCharge(parents[0]):
+        return None
+    if any(atom.GetNumRadicalElectrons() for atom in again.GetAtoms()) or not _rings_fit(again, parents, limits):
+        return None
+    if limits.charges is not None and Chem.GetFormalCharge(again) not in limits.charges:
+        return None
+    if limits.defined_stereo and _undefined(again):
+        return None
+    if any(again.HasSubstructMatch(_pattern(smarts)) for smarts in limits.forbidden):
+        return None
+    for pattern in map(_pattern, NOT_A_CHILD):
+        if again.HasSubstructMatch(pattern) and not any(p.HasSubstructMatch(pattern) for p in parents):
+            return None
+    return text if Chem.MolFromSmiles(text) is not None else None
+
+
+def _rings_fit(child: Any, parents: Sequence[Any], limits: EditLimits) -> bool:
+    sizes = [len(ring) for ring in child.GetRingInfo().AtomRings()]
+    if limits.max_rings is not None and len(sizes) > limits.max_rings:
+        return False
+    if min(sizes, default=limits.min_ring_size) < limits.min_ring_size:
+        return False
+    had = max((len(ring) for parent in parents for ring in parent.GetRingInfo().AtomRings()), default=0)
+    if max(sizes, default=0) > max(limits.max_ring_size, had):
+        return False
+    return not _breaks_bredt(child) or any(map(_breaks_bredt, parents))
+
+
+def _breaks_bredt(mol: Any) -> bool:
+    """Whether a double or aromatic bond starts at a bridgehead: strain that no valence rule sees (Bredt's rule).
+
+    Rings that share three atoms or more are bridged; bridgeheads are the shared atoms with three neighbours in them.
+    """
+    rings = [set(ring) for ring in mol.GetRingInfo().AtomRings()]
+    for n, first in enumerate(rings):
+        for second in rings[n + 1 :]:
+            shared, both = first & second, first | second
+            if len(shared) < 3:
+                continue
+            for index in shared:
+                bonds = [b for b in mol.GetAtomWithIdx(index).GetBonds() if b.GetOtherAtomIdx(index) in both]
+                if len(bonds) > 2 and any(b.GetBondType() != Chem.BondType.SINGLE for b in bonds):
+                    return True
+    return False
+
+
+def _undefined(mol: Any) -> bool:
+    return any(one.specified == Chem.StereoSpecified.Unspecified for one in Chem.FindPotentialStereo(Chem.Mol(mol)))
+
+
+def _trans(mol: Any) -> Any:
+    """Double bonds of undefined geometry outside rings get their highest-ranked neighbours on opposite sides."""
+    double = [b for b in mol.GetBonds() if b.GetBondType() == Chem.BondType.DOUBLE and not b.IsInRing()]
+    if not any(min(a.GetDegree() for a in ends(b)) > 1 for b in double):
+        return mol
+    ranks, changed = Chem.CanonicalRankAtoms(mol), False
+    for found in Chem.FindPotentialStereo(mol):
+        if found.type != Chem.StereoType.Bond_Double or found.specified != Chem.StereoSpecified.Unspecified:
+            continue
+        bond = mol.GetBondWithIdx(found.centeredOn)
+        if bond.IsInRing():
+            continue
+        outer = [
+            max((n.GetIdx() for n in end.GetNeighbors() if n.GetIdx() != other.GetIdx()), key=lambda i: ranks[i])
+            for end, other in (ends(bond), ends(bond)[::-1])
+        ]
+        bond.SetStereoAtoms(*outer)
+        bond.SetStereo(Chem.BondStereo.STEREOTRANS)
+        changed = True
+    return Chem.MolFromSmiles(Chem.MolToSmiles(mol)) if changed else mol

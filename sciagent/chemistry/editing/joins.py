@@ -1,0 +1,162 @@
+"""The moves that named edits are made of, each at a given place: a group put on or taken off, a ring or a linker
+exchanged, an element changed. What they make is judged in `edits`, as the children of the search are.
+
+Stereocentres that keep their neighbours keep their configuration; a group takes the place of the hydrogen or of the
+group that it replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from rdkit import Chem
+
+from sciagent.chemistry.editing.atoms import kekule, loosen
+from sciagent.chemistry.editing.rings import MAX_ARMS
+from sciagent.chemistry.editing.sites import side
+
+SINGLE = Chem.BondType.SINGLE
+MAX_ARRANGEMENTS = 24  # children of one ring exchanged for one other
+
+
+def put(mol: Any, place: int, group: str) -> Any:
+    """The group in place of a hydrogen."""
+    child, offset = _beside(mol, group)
+    child.AddBond(place, offset, SINGLE)
+    return child
+
+
+def take(mol: Any, bearer: int, first: int) -> Any:
+    """A hydrogen in place of the group that begins with `first`."""
+    child = kekule(mol)
+    _cut(child, bearer, first)
+    return _without(child, side(mol, first, bearer))
+
+
+def exchange(mol: Any, bearer: int, first: int, group: str) -> Any:
+    """Another group in place of the one that begins with `first`."""
+    child, offset = _beside(mol, group)
+    _cut(child, bearer, first)
+    child.AddBond(bearer, offset, SINGLE)
+    return _without(child, side(mol, first, bearer))
+
+
+def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, turned: bool) -> Any:
+    """Two parts joined by a linker, whose ends are `*`. inner: what joined them before, with what hangs on it."""
+    new = fragment(linker)
+    stars = [a.GetIdx() for a in new.GetAtoms() if a.GetAtomicNum() == 0][:: -1 if turned else 1]
+    child, offset = _beside(mol, linker)
+    chain = [left, *inner, right]
+    _cut(child, left, chain[1])
+    _cut(child, right, chain[-2])
+    if new.GetNumAtoms() == 2:
+        child.AddBond(left, right, SINGLE)
+    else:
+        for end, star in zip((left, right), stars, strict=True):
+            child.AddBond(end, offset + new.GetAtomWithIdx(star).GetNeighbors()[0].GetIdx(), SINGLE)
+    hung = {n.GetIdx() for i in inner for n in mol.GetAtomWithIdx(i).GetNeighbors()} - {left, right}
+    return _without(child, {*inner, *hung, *(offset + star for star in stars)})
+
+
+def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
+    """Another ring in place of a ring system, whose arms stay as far apart as the new ring allows: para stays para.
+
+    What hangs on it by a double bond and has one atom goes with it. Nothing with more than MAX_ARMS arms.
+    """
+    inside = set(system)
+    arms, lost = [], []
+    for atom in system:
+        for bond in mol.GetAtomWithIdx(atom).GetBonds():
+            outer = bond.GetOtherAtom(mol.GetAtomWithIdx(atom))
+            if outer.GetIdx() in inside:
+                continue
+            if bond.GetBondType() == SINGLE:
+                arms.append((atom, outer.GetIdx()))
+            elif outer.GetDegree() == 1:
+                lost.append(outer.GetIdx())
+            else:
+                return
+    if len(arms) > MAX_ARMS:
+        return
+    distance = Chem.GetDistanceMatrix(mol)
+    apart = [[round(distance[a][b]) for a, _ in arms] for b, _ in arms]
+    for places in _arrangements(fragment(ring), apart):
+        child, offset = _beside(mol, ring)
+        for (atom, outer), place in zip(arms, places, strict=True):
+            _cut(child, outer, atom)
+            child.AddBond(outer, offset + place, SINGLE)
+        yield _without(child, {*system, *lost})
+
+
+def change(mol: Any, place: int, element: str) -> Any:
+    """Another element in the same place; its hydrogens follow."""
+    child = kekule(mol)
+    atom = child.GetAtomWithIdx(place)
+    atom.SetAtomicNum(Chem.GetPeriodicTable().GetAtomicNumber(element))
+    atom.SetChiralTag(Chem.ChiralType.CHI_UNSPECIFIED)
+    return child
+
+
+@cache
+def fragment(smiles: str) -> Any:
+    return Chem.MolFromSmiles(smiles)
+
+
+@cache
+def _attached(text: str) -> Any:
+    """The group as it is when bound by its first atom: `n9cccc9` is no molecule by itself."""
+    return Chem.MolFromSmiles(f"*{text}")
+
+
+def _beside(mol: Any, text: str) -> tuple[Any, int]:
+    """The molecule and a fragment next to it, to be edited, and the index of the fragment's first atom."""
+    if "*" in text or fragment(text) is not None:
+        other = kekule(fragment(text))
+    else:
+        other = kekule(_attached(text))
+        other.RemoveAtom(0)
+        loosen(other.GetAtomWithIdx(0))
+    return Chem.RWMol(Chem.CombineMols(kekule(mol), other)), mol.GetNumAtoms()
+
+
+def _cut(child: Any, kept: int, gone: int) -> None:
+    """Remove a bond so that whatever `kept` binds next stands where `gone` stood.
+
+    A chirality tag counts the neighbours in the order of their bonds, and what is bound next comes last.
+    """
+    atom = child.GetAtomWithIdx(kept)
+    around = [bond.GetOtherAtomIdx(kept) for bond in atom.GetBonds()]
+    if gone in around:
+        if (len(around) - 1 - around.index(gone)) % 2:
+            atom.InvertChirality()
+        child.RemoveBond(kept, gone)
+
+
+def _without(child: Any, atoms: set[int]) -> Any:
+    for index in sorted(atoms, reverse=True):
+        child.RemoveAtom(index)
+    return child
+
+
+def _arrangements(ring: Any, apart: list[list[int]]) -> list[tuple[int, ...]]:
+    """Where the arms go: all ways that change the distances between them least, in bonds; at most MAX_ARRANGEMENTS."""
+    room = {a.GetIdx(): a.GetTotalNumHs() for a in ring.GetAtoms() if a.GetTotalNumHs()}
+    between = Chem.GetDistanceMatrix(ring)
+    best: list[tuple[int, ...]] = []
+    least = float("inf")
+    stack: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    while stack:
+        strain, places = stack.pop()
+        if strain > least:
+            continue
+        if len(places) == len(apart):
+            best, least = ([places], strain) if strain < least else ([*best, places], least)
+            continue
+        for place, holds in room.items():
+            if places.count(place) < holds:
+                wanted = apart[len(places)]
+                more = sum(abs(round(between[place][p]) - wanted[n]) for n, p in enumerate(places))
+                stack.append((strain + more, (*places, place)))
+    return sorted(best)[:MAX_ARRANGEMENTS]

@@ -1,0 +1,175 @@
+"""Edits by name: what a chemist says ("put a fluoro on site 2") to what molecules that can make.
+
+Nothing is drawn here: an edit, what to put in and a site give all children, in a fixed order. They obey the same
+valence rules and limits as the children of the search, and a few more: what one would not write down by hand, such as
+a fluorine on nitrogen, is not made unless the parent has it.
+
+    add substituent fluoro       benzene    -> fluorobenzene
+    replace substituent cyano    toluene    -> benzonitrile
+    swap ring pyridine           toluene    -> 2-, 3- and 4-picoline
+    insert linker ether          biphenyl   -> diphenyl ether
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any
+
+from rdkit import Chem
+
+from sciagent.chemistry.editing import joins
+from sciagent.chemistry.editing.edits import ANY, EditLimits, accepted, canonical, reaction
+from sciagent.chemistry.editing.sites import GROUPS, Kind, Site, sites_of
+from sciagent.chemistry.editing.tables import ANNELATIONS, NAMED_LINKERS, NAMED_RINGS
+from sciagent.chemistry.messages import rdkit_messages
+
+ATOMS: dict[str, str] = {"CH2": "C", "NH": "N", "oxygen": "O", "sulfur": "S"}
+# what no child has unless its parent has it, beside `edit_tables.NOT_A_CHILD`
+NOT_BY_NAME: tuple[str, ...] = (
+    "[#7]-[F,Cl,Br,I]",
+    "n-[OX2,SX2]",
+    "[#7X3]-[N+](=O)[O-]",
+    "[#7,OX2]-C(=O)-[OX2H]",
+    "[OX2H]-[CX4]-n",
+    "[Cl,Br,I]-[CX4]-[OX2,SX2,#7X3]",
+    "F-[CX4;H1,H2]-[NX3;!$(N-C=O)]",
+    "[NX3;H2]-[CX4]-[OX2,SX2,#7X3]",
+)
+Build = Callable[[Any, tuple[int, ...], str], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class NamedEdit:
+    """kinds: of the sites that it works on. whats: what it can put in, none if there is nothing to choose.
+
+    by_group: `what` is the group that the site bears, not what is put in.
+    """
+
+    name: str
+    kinds: tuple[Kind, ...]
+    whats: tuple[str, ...]
+    says: str
+    build: Build
+    by_group: bool = False
+
+    def fits(self, site: Site) -> bool:
+        aromatic = site.name == "aromatic CH"
+        return site.kind in self.kinds and (self.name != "swap CH for N" or aromatic)
+
+
+def _fuse(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
+    for template in ANNELATIONS[what]:
+        for (product,) in reaction(template).RunReactants((mol,), maxProducts=200):
+            used = {a.GetIntProp("react_atom_idx") for a in product.GetAtoms() if a.HasProp("old_mapno")}
+            if used == set(place):
+                yield product
+
+
+def _link(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
+    for turned in (False, True):
+        yield joins.join(mol, place[0], place[1:-1], place[-1], NAMED_LINKERS[what], turned=turned)
+
+
+def _swap_atom(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
+    """A CH2 in a five-membered aromatic ring would undo it, which is another edit than is asked for."""
+    if ATOMS[what] != "C" or not mol.GetAtomWithIdx(place[0]).GetIsAromatic():
+        yield joins.change(mol, place[0], ATOMS[what])
+
+
+_NEW_LINKERS = tuple(name for name in NAMED_LINKERS if name != "direct bond")
+_ALL = (
+    NamedEdit(
+        "add substituent", ("hydrogen",), tuple(GROUPS), "a group in place of a hydrogen",
+        lambda mol, place, what: [joins.put(mol, place[0], GROUPS[what])],
+    ),
+    NamedEdit(
+        "replace substituent", ("substituent",), tuple(GROUPS), "another group in place of one that is there",
+        lambda mol, place, what: [joins.exchange(mol, place[0], place[1], GROUPS[what])],
+    ),
+    NamedEdit(
+        "remove substituent", ("substituent",), (*GROUPS, "iodo"), "a hydrogen in place of a group; what: that group",
+        lambda mol, place, what: [joins.take(mol, place[0], place[1])], by_group=True,
+    ),
+    NamedEdit(
+        "swap ring", ("ring",), tuple(NAMED_RINGS), "another ring in place of a whole ring system",
+        lambda mol, place, what: joins.exchange_ring(mol, place, NAMED_RINGS[what]),
+    ),
+    NamedEdit(
+        "fuse ring", ("ring edge",), tuple(ANNELATIONS), "an aromatic ring fused to an edge with two CH", _fuse
+    ),
+    NamedEdit("insert linker", ("bond",), _NEW_LINKERS, "a linker in a single bond between two parts", _link),
+    NamedEdit("replace linker", ("linker",), tuple(NAMED_LINKERS), "another linker between two parts", _link),
+    NamedEdit(
+        "swap CH for N", ("hydrogen",), (), "a ring nitrogen in place of an aromatic CH",
+        lambda mol, place, what: [joins.change(mol, place[0], "N")],
+    ),
+    NamedEdit(
+        "swap N for CH", ("aromatic nitrogen",), (), "an aromatic CH in place of a ring nitrogen",
+        lambda mol, place, what: [joins.change(mol, place[0], "C")],
+    ),
+    NamedEdit(
+        "swap atom", ("bridge",), tuple(ATOMS), "CH2, NH, O or S in place of one of them between two atoms",
+        _swap_atom,
+    ),
+)  # fmt: skip
+NAMED_EDITS: dict[str, NamedEdit] = {edit.name: edit for edit in _ALL}
+WHATS: tuple[str, ...] = tuple(dict.fromkeys(what for edit in _ALL for what in edit.whats))
+
+
+def sites(smiles: str) -> tuple[Site, ...]:
+    """All sites of the molecule, by number. Raises ValueError for what is no SMILES."""
+    return _prepared(smiles)[1]
+
+
+def choices(smiles: str, edit: str, what: str | None = None, site: int | None = None) -> list[tuple[str, Site]]:
+    """All pairs of (what, site) that the edit may be tried with; what is empty where there is nothing to choose.
+
+    Raises KeyError for an unknown edit, ValueError for what is no SMILES.
+    """
+    named = NAMED_EDITS[edit]
+    where = [s for s in sites(smiles) if named.fits(s) and site in (None, s.number)]
+    if named.by_group:
+        return [(s.name, s) for s in where if what in (None, s.name)]
+    whats = [what or ""] if what or not named.whats else named.whats
+    return [(one, s) for s in where for one in whats]
+
+
+def children(
+    smiles: str, edit: str, what: str | None = None, site: int | None = None, limits: EditLimits = ANY
+) -> list[str]:
+    """Canonical SMILES of all that the edit can make, sorted; empty where it does not fit.
+
+    what: what to put in, or to remove; None: anything. site: its number; None: every site that fits.
+    Raises KeyError for an unknown edit or `what`, ValueError for what is no SMILES.
+    """
+    mol, _ = _prepared(smiles)
+    made: set[str] = set()
+    for one, where in choices(smiles, edit, what, site):
+        made.update(_made(mol, NAMED_EDITS[edit], one, where, limits))
+    return sorted(made)
+
+
+def _made(mol: Any, edit: NamedEdit, what: str, site: Site, limits: EditLimits) -> Iterator[str]:
+    there = tuple(smarts for smarts in NOT_BY_NAME if not mol.HasSubstructMatch(_pattern(smarts)))
+    bounded = replace(limits, forbidden=(*limits.forbidden, *there))
+    with rdkit_messages():
+        for place in site.places:
+            for child in edit.build(mol, place, what):
+                text = accepted(child, (mol,), bounded)
+                if text is not None:
+                    yield text
+
+
+@lru_cache(maxsize=512)
+def _prepared(smiles: str) -> tuple[Any, tuple[Site, ...]]:
+    mol = canonical(smiles)
+    if mol is None:
+        raise ValueError(f"no molecule: {smiles!a}")
+    return mol, sites_of(mol)
+
+
+@cache
+def _pattern(smarts: str) -> Any:
+    return Chem.MolFromSmarts(smarts)

@@ -1,0 +1,180 @@
+"""Where a molecule can be edited by name: sites that a chemist would point at, numbered from 1.
+
+Atoms are those of the canonical SMILES, from 0, so that a site has the same number however the molecule was written.
+Places that symmetry makes equal are one site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from rdkit import Chem
+
+from sciagent.chemistry.editing.rings import linker_paths, ring_systems
+from sciagent.chemistry.editing.tables import NAMED_ARYLS, NAMED_LINKERS, NAMED_RINGS, SUBSTITUENTS
+
+Kind = Literal["hydrogen", "aromatic nitrogen", "substituent", "ring", "bond", "linker", "bridge", "ring edge"]
+Found = tuple[Kind, str, tuple[int, ...]]
+
+GROUPS: dict[str, str] = {**SUBSTITUENTS, **NAMED_ARYLS}
+# as the templates "add substituent" and "add substituent to a saturated atom"
+_OPEN = "[$([cH]),$([CX3;H1,H2]=C),$([CX2H]#C),$([nH]),$([CX4;H1,H2,H3]),$([NX3;+0;H1,H2;!$(N-[!#6])])]"
+_AZA = "[n;H0;D2;+0]"
+_BRIDGE = "[$([CX4;H2;D2]),$([NX3;H1;D2;+0;!$(N-[!#6])]),$([OX2;H0;D2]),$([SX2;H0;D2]),$([o,s;r5]),$([nH;r5])]"
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place, or several that symmetry makes equal. name: `aromatic CH`, `methyl`, `benzene`, `ether`.
+
+    places: atoms of each. hydrogen, aromatic nitrogen, bridge: the atom; substituent: what bears it, its first atom;
+    ring: all its atoms; bond, ring edge: both ends; linker: end, inner atoms, end.
+    """
+
+    number: int
+    kind: Kind
+    name: str
+    places: tuple[tuple[int, ...], ...]
+
+
+def sites_of(mol: Any) -> tuple[Site, ...]:
+    """All sites of a molecule whose atoms stand in canonical order."""
+    ranks = list(Chem.CanonicalRankAtoms(mol, breakTies=False))
+    groups: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
+    for kind, name, place in _found(mol):
+        classes = [ranks[atom] for atom in place]
+        alike = tuple(min(classes, classes[::-1])) if kind in ("bond", "linker", "ring edge") else tuple(classes)
+        groups.setdefault((kind, name, tuple(sorted(alike)) if kind == "ring" else alike), []).append(place)
+    return tuple(
+        Site(number, kind, name, tuple(places))  # type: ignore[arg-type]  # the first two of the key, as made above
+        for number, ((kind, name, _), places) in enumerate(groups.items(), start=1)
+    )
+
+
+def _found(mol: Any) -> Iterator[Found]:
+    for (index,) in mol.GetSubstructMatches(_smarts(_OPEN)):
+        yield "hydrogen", _hydrogens(mol.GetAtomWithIdx(index)), (index,)
+    for (index,) in mol.GetSubstructMatches(_smarts(_AZA)):
+        yield "aromatic nitrogen", "aromatic N", (index,)
+    yield from _substituents(mol)
+    for system in ring_systems(mol):
+        yield "ring", _ring_name(mol, system), tuple(sorted(system))
+    paths = linker_paths(mol)
+    for left, inner, right in paths:
+        if not inner:
+            symbols = sorted(mol.GetAtomWithIdx(i).GetSymbol() for i in (left, right))
+            yield "bond", "-".join(symbols) + " bond", (left, right)
+    for left, inner, right in paths:
+        if inner and all(_holds(mol.GetAtomWithIdx(i)) for i in (left, right)):
+            yield "linker", _linker_name(mol, left, inner, right), (left, *inner, right)
+    for (index,) in mol.GetSubstructMatches(_smarts(_BRIDGE)):
+        atom = mol.GetAtomWithIdx(index)
+        where = "in ring" if atom.IsInRing() else "in chain"
+        yield "bridge", f"{_hydrogens(atom)} {where}", (index,)
+    for left, right in mol.GetSubstructMatches(_smarts("[cH;D2]:[cH;D2]")):
+        yield "ring edge", "aromatic CH-CH", (left, right)
+
+
+def _hydrogens(atom: Any) -> str:
+    """`aromatic CH`, `=CH2`, `NH`, `O`."""
+    n = atom.GetTotalNumHs()
+    text = atom.GetSymbol() + ("H" if n else "") + (str(n) if n > 1 else "")
+    if atom.GetIsAromatic():
+        return f"aromatic {text}"
+    orders = {bond.GetBondType() for bond in atom.GetBonds()}
+    if Chem.BondType.TRIPLE in orders:
+        return f"alkyne {text}"
+    return f"={text}" if Chem.BondType.DOUBLE in orders else text
+
+
+def _holds(atom: Any) -> bool:
+    """Whether a linker ends here: at a ring, or where a chain branches."""
+    return bool(atom.IsInRing() or atom.GetDegree() > 2)
+
+
+def _substituents(mol: Any) -> Iterator[Found]:
+    """Groups of the table on the larger part of the molecule, outermost and innermost alike."""
+    half = mol.GetNumHeavyAtoms() // 2
+    for bond in mol.GetBonds():
+        if bond.IsInRing() or bond.GetBondType() != Chem.BondType.SINGLE:
+            continue
+        for outer, inner in ((bond.GetBeginAtom(), bond.GetEndAtom()), (bond.GetEndAtom(), bond.GetBeginAtom())):
+            group = side(mol, inner.GetIdx(), outer.GetIdx())
+            name = _group_names().get(_group_key(mol, group, inner.GetIdx())) if len(group) <= half else None
+            if name is not None:
+                yield "substituent", name, (outer.GetIdx(), inner.GetIdx())
+
+
+def side(mol: Any, start: int, barred: int) -> set[int]:
+    """Atoms that hang together with `start` without going through `barred`."""
+    found, stack = {start}, [start]
+    while stack:
+        for atom in mol.GetAtomWithIdx(stack.pop()).GetNeighbors():
+            if atom.GetIdx() != barred and atom.GetIdx() not in found:
+                found.add(atom.GetIdx())
+                stack.append(atom.GetIdx())
+    return found
+
+
+def _group_key(mol: Any, atoms: Iterable[int], root: int) -> str:
+    return str(Chem.MolFragmentToSmiles(mol, atomsToUse=sorted(atoms), rootedAtAtom=root, isomericSmiles=False))
+
+
+@cache
+def _group_names() -> dict[str, str]:
+    names: dict[str, str] = {}
+    for name, text in {**GROUPS, "iodo": "I"}.items():
+        mol = Chem.MolFromSmiles(f"*{text}")
+        names.setdefault(_group_key(mol, range(1, mol.GetNumAtoms()), 1), name)
+    return names
+
+
+def _ring_name(mol: Any, system: set[int]) -> str:
+    """Its name in the table, with what it bears by double bonds, or how many atoms it has."""
+    bonds = [b for i in system for b in mol.GetAtomWithIdx(i).GetBonds() if b.GetBondType() == Chem.BondType.DOUBLE]
+    borne = {i for b in bonds for i in (b.GetBeginAtomIdx(), b.GetEndAtomIdx())} - system
+    return _ring_names().get(_skeleton(mol, system | borne), f"ring of {len(system)} atoms")
+
+
+@cache
+def _ring_names() -> dict[str, str]:
+    mols = {name: Chem.MolFromSmiles(text) for name, text in NAMED_RINGS.items()}
+    return {_skeleton(mol, range(mol.GetNumAtoms())): name for name, mol in mols.items()}
+
+
+def _linker_name(mol: Any, left: int, inner: tuple[int, ...], right: int) -> str:
+    borne = {n.GetIdx() for i in inner for n in mol.GetAtomWithIdx(i).GetNeighbors()}
+    key = _skeleton(mol, {*inner, *borne, left, right}, stars=(left, right))
+    return _linker_names().get(key, "linker " + "".join(mol.GetAtomWithIdx(i).GetSymbol() for i in inner))
+
+
+@cache
+def _linker_names() -> dict[str, str]:
+    mols = {name: Chem.MolFromSmiles(text) for name, text in NAMED_LINKERS.items()}
+    return {_skeleton(mol, range(mol.GetNumAtoms())): name for name, mol in mols.items()}
+
+
+def _skeleton(mol: Any, atoms: Iterable[int], stars: tuple[int, ...] = ()) -> str:
+    """A part as elements, charges and bonds alone: what hydrogens it has depends on what it bears."""
+    part, index = Chem.RWMol(), {}
+    for old in sorted(atoms):
+        atom = mol.GetAtomWithIdx(old)
+        new = Chem.Atom(0 if old in stars else atom.GetAtomicNum())
+        if old not in stars:
+            new.SetFormalCharge(atom.GetFormalCharge())
+            new.SetIsAromatic(atom.GetIsAromatic())
+        new.SetNoImplicit(True)
+        index[old] = part.AddAtom(new)
+    for bond in mol.GetBonds():
+        first, second = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        if first in index and second in index and not {first, second} <= set(stars):
+            part.AddBond(index[first], index[second], bond.GetBondType())
+    return str(Chem.MolToSmiles(part))
+
+
+@cache
+def _smarts(text: str) -> Any:
+    return Chem.MolFromSmarts(text)

@@ -1,0 +1,1 @@
+"""Commands for the ledger, the installation and the benchmarks."""

@@ -1,0 +1,191 @@
+"""`sciagent bench scheduling`: schedulers replayed on a table of known answers, or on a synthetic family."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sciagent.cli.shared.common import JsonOption, put_json, say
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+SIZE = 20_000
+EXAMPLE = "sciagent bench scheduling --family informative --size 2000 --seeds 3"
+
+
+class Goal(StrEnum):
+    MIN = "min"
+    MAX = "max"
+
+
+def register(app: typer.Typer) -> None:
+    bench = typer.Typer(help="How well parts of sciagent do on known answers.", no_args_is_help=True)
+    bench.command("scheduling", epilog=f"Example: {EXAMPLE}")(scheduling)
+
+    @bench.callback()
+    def _root() -> None:
+        """How well parts of sciagent do on known answers."""
+
+    app.add_typer(bench, name="bench")
+
+
+def scheduling(
+    table: Annotated[Path | None, typer.Option("--table", help="A CSV of known answers, also .gz.")] = None,
+    identifier: Annotated[
+        str | None, typer.Option("--id", metavar="COLUMN", help="Of SMILES or formulas: how alike structures are.")
+    ] = None,
+    rungs: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN:COST,...", help="Of the table, cheap to dear; the last one is the truth."),
+    ] = None,
+    goal: Annotated[Goal | None, typer.Option(help="Whether the truth is to be small or large.")] = None,
+    top: Annotated[float, typer.Option(help="Share of the answers that are hits.")] = 0.01,
+    features: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN,...", help="Numbers or labels: how alike structures are, instead of --id."),
+    ] = None,
+    family: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Synthetic, instead of --table; a wrong name lists them.")
+    ] = None,
+    size: Annotated[int | None, typer.Option(min=2, help=f"Candidates of a family; default: {SIZE}.")] = None,
+    schedulers: Annotated[str, typer.Option(metavar="NAME,...", help="A wrong name lists them.")] = "priced",
+    budgets: Annotated[
+        str, typer.Option(metavar="SHARE,...", help="Of the cost of the last rung for all.")
+    ] = "0.01,0.02,0.05,0.1",
+    stream: Annotated[int, typer.Option(min=0, help="Candidates that arrive at a time; 0: all at once.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Orders of a table, or draws of a family.")] = 20,
+    marks: Annotated[
+        bool,
+        typer.Option("--cost-to/--no-cost-to", help="The costs of a recall too: one more run of each, the longest."),
+    ] = True,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
+    plot: Annotated[Path | None, typer.Option(help="Draw recall against cost: .svg, .png or .pdf.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Recall of the hits by cost, and the cost of each recall: mean and 95 % interval over seeds.
+
+    Costs are shares of the last rung for all candidates. Recall at a budget comes from runs with that budget; the cost
+    of a recall from one run with budget 1, in the order of its indices, and is missing where a seed did not get there.
+    """
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded, here and in the workers
+    from sciagent.scheduling.replay.trial import Outcome, run_all, trials
+
+    shares, names = _shares(budgets), _listed(schedulers)
+    if plot is not None:
+        _check_plot(plot)
+    wanted = trials(names, shares, seeds, stream, marks)
+    source = _source(table, identifier, rungs, goal, top, features, family, size)
+    outcomes = {name: Outcome() for name in names}
+    for trial, values in _shown(run_all(source, wanted, workers), len(wanted)):
+        outcomes[trial.scheduler].add(trial, values)
+    found = {"schedulers": {name: outcome.summary() for name, outcome in outcomes.items()}}
+    if plot is not None:
+        from sciagent.cli.admin.bench_chart import draw
+
+        draw(found["schedulers"], plot)
+    put_json(found) if json else _print(found["schedulers"])
+
+
+def _source(
+    table: Path | None,
+    identifier: str | None,
+    rungs: str | None,
+    goal: Goal | None,
+    top: float,
+    features: str | None,
+    family: str | None,
+    size: int | None,
+) -> Any:
+    from sciagent.errors import UnknownNameError, UsageError
+    from sciagent.scheduling.replay.case import OfFamily, OfTable
+    from sciagent.scheduling.replay.families import FAMILIES
+
+    if not 0 < top < 1:
+        raise UsageError(f"--top {top:g}: a share between 0 and 1")
+    if (table is None) == (family is None):
+        raise UsageError("give either --table FILE or --family NAME")
+    if family is not None:
+        if identifier or rungs or goal or features:
+            raise UsageError("--id, --rungs, --goal and --features go with --table, not with --family")
+        if family not in FAMILIES:
+            raise UnknownNameError("family", family, FAMILIES)
+        say(f"{family}: {FAMILIES[family].what}")
+        return OfFamily(family, size or SIZE, top)
+    if size is not None:
+        raise UsageError("--size goes with --family; a table is taken whole")
+    if table is None or rungs is None or goal is None:
+        raise UsageError("--table needs --rungs COLUMN:COST,... and --goal min or max")
+    from sciagent.scheduling.replay.table import parse_rungs, read_case
+
+    parsed = parse_rungs(rungs)
+    case = read_case(table, parsed, goal, top, identifier, _listed(features or ""))
+    say(
+        f"{table.name}: {len(case.truth.hit)} candidates, {case.truth.hit.sum()} hits: {parsed[-1].column} "
+        f"{'above' if case.sign > 0 else 'below'} {case.threshold:.6g}"
+    )
+    return OfTable(case)
+
+
+def _listed(text: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _shares(text: str) -> list[float]:
+    from sciagent.errors import UsageError
+
+    found = []
+    for part in _listed(text):
+        try:
+            found.append(float(part))
+        except ValueError:
+            found.append(0.0)
+        if not 0 < found[-1] < float("inf"):
+            raise UsageError(f'--budgets: "{part}" is no share of the exhaustive cost, such as 0.05')
+    return found
+
+
+def _check_plot(path: Path) -> None:
+    from sciagent.errors import UsageError
+
+    if path.suffix.lower() not in (".svg", ".png", ".pdf"):
+        raise UsageError(f"--plot {path}: the name ends with .svg, .png or .pdf")
+    if not path.parent.is_dir():
+        raise UsageError(f"--plot {path}: the folder {path.parent} does not exist")
+
+
+def _shown(done: Any, total: int) -> Any:
+    """The same, with a bar on stderr."""
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(done, "runs", total, console=Console(stderr=True), transient=True)
+
+
+def _print(found: dict[str, Any]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for key, title in (("recall", "recall at a cost"), ("cost_to", "cost of a recall, %")):
+        if not next(iter(found.values()))[key]:
+            continue
+        made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        made.add_column("scheduler", overflow="fold")
+        for at in next(iter(found.values()))[key]:
+            made.add_column(f"{100 * float(at):g} %", justify="right")
+        for name, outcome in found.items():
+            made.add_row(name, *(_cell(one, 100 if key == "cost_to" else 1) for one in outcome[key].values()))
+        console.print(made)
+
+
+def _cell(interval: tuple[float, float | None, float | None] | None, factor: float) -> str:
+    if interval is None:
+        return "–"
+    mean, low, _ = interval
+    digits = 2 if factor > 1 else 3
+    half = "" if low is None else f" ± {factor * (mean - low):.{digits}f}"
+    return f"{factor * mean:.{digits}f}{half}"

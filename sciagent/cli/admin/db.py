@@ -1,0 +1,77 @@
+"""`sciagent db upgrade | current | check | backup`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, put, put_json, say
+from sciagent.settings import load
+
+
+def register(app: typer.Typer) -> None:
+    db = typer.Typer(help="The ledger's schema.", no_args_is_help=True)
+    db.command("upgrade")(upgrade)
+    db.command("current")(current)
+    db.command("check")(check)
+    db.command("backup", epilog="Example: sciagent db backup ledger.2026-11-22.dump")(backup)
+    app.add_typer(db, name="db")
+
+
+def _engine(url: str | None) -> Any:
+    from sciagent.store.database.engine import connect, ledger_url
+
+    return connect(ledger_url(load(url).ledger))
+
+
+def upgrade(ledger: LedgerOption = None) -> None:
+    """Bring the ledger to this version's schema. A SQLite file is copied first."""
+    from sciagent.store.database import migrate
+
+    engine = _engine(ledger)
+    before = migrate.current(engine)
+    copy = migrate.upgrade(engine)
+    put(f"{before or 'empty'} -> {migrate.current(engine)}")
+    if copy:
+        say(f"a copy from before is at {copy}")
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="Where it goes; refused if it is there.")], ledger: LedgerOption = None
+) -> None:
+    """Copy the ledger as it is at this moment, while campaigns run. Copy the folder of artifacts afterwards.
+
+    SQLite: a database file. PostgreSQL: an archive for pg_restore, made by pg_dump.
+    """
+    from sciagent.store.database.backup import back_up
+    from sciagent.store.database.engine import ledger_url
+
+    back_up(ledger_url(load(ledger).ledger), file)
+    put(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
+
+
+def current(ledger: LedgerOption = None, json: JsonOption = False) -> None:
+    """At which revision the ledger is, and which one this version needs."""
+    from sciagent.store.database import migrate
+
+    at, need = migrate.current(_engine(ledger)), migrate.head()
+    put_json({"current": at, "needed": need}) if json else put(f"current {at or 'none'}, needed {need}")
+
+
+def check(ledger: LedgerOption = None, json: JsonOption = False) -> None:
+    """Compare the database with the tables of this version; exit code 1 if they differ."""
+    from sciagent.store.database import migrate
+
+    engine = _engine(ledger)
+    found = (
+        [] if migrate.current(engine) == migrate.head() else [f"at {migrate.current(engine)}, needs {migrate.head()}"]
+    )
+    found += migrate.differences(engine) if not found else []
+    if json:
+        put_json({"ok": not found, "differences": found})
+    else:
+        put("\n".join(found) or "the ledger is as it should be")
+    if found:
+        raise typer.Exit(Exit.FAILED)

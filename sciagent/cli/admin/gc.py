@@ -1,0 +1,109 @@
+"""`sciagent gc`: what nobody needs any more, shown first, removed when told."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from sciagent.cli.shared.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say, who
+
+KINDS = {
+    "unnamed": "artifact files that no evidence names",
+    "partial": "writes that were killed half way",
+    "old": "artifact files of old evidence (hits keep theirs)",
+    "worker": "scratch folders of dead workers",
+    "checkpoint": "checkpoints of jobs that are over",
+}
+MAX_SHOWN = 1000
+
+
+def register(app: typer.Typer) -> None:
+    app.command("gc", epilog="Example: sciagent gc --keep-days 90 --delete --reason 'the disk is full'")(gc)
+
+
+def gc(
+    keep_days: Annotated[
+        float | None,
+        typer.Option("--keep-days", min=0, help="Artifact files of older evidence go too; default: none for its age."),
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove it; default: only show what would go.")] = False,
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with each file of evidence.")] = "",
+    mine: Annotated[
+        bool, typer.Option("--mine", help="The artifact folder is this ledger's alone, although most is unnamed.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--list", help="Show each file and folder.")] = False,
+    ledger: LedgerOption = None,
+    as_who: WhoOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Clear up: artifact files that no evidence names, scratch folders of dead workers, checkpoints of finished jobs.
+
+    Evidence is never removed. A file that goes for its age is noted with who, when and why, and explain says so.
+    Nothing younger than an hour is touched, so a campaign may run meanwhile.
+    """
+    from sciagent.campaign.people import housekeeping
+    from sciagent.errors import UsageError
+    from sciagent.store.campaign_state import directives
+
+    opened = open_ledger(ledger)
+    found, count = housekeeping.find(opened, keep_days)
+    unnamed = sum(one.kind == "unnamed" for one in found)
+    if delete and not mine and unnamed > max(10, count.named):
+        raise UsageError(
+            f"{unnamed} of {count.named + count.unnamed} files in {opened.artifacts.root} are named by no row of this "
+            "ledger: another ledger may keep its files there. If none does, say so with --mine"
+        )
+    n = size = 0
+    if delete:
+        why = directives.reason(reason) if reason else _why(keep_days)
+        n, size = housekeeping.remove(opened, found, as_who or who(), why)
+    if json:
+        put_json(
+            {
+                "deleted": delete,
+                "removed": n,
+                "removed_bytes": size,
+                "bytes": sum(one.size for one in found),
+                "kinds": _by_kind(found),
+                "artifacts": {"named": count.named, "unnamed": count.unnamed},
+                "items": [
+                    {"kind": one.kind, "path": str(one.path), "bytes": one.size, "why": one.why}
+                    for one in found[:MAX_SHOWN]
+                ],
+            }
+        )
+        return
+    for kind, total in _by_kind(found).items():
+        if total["n"]:
+            put(f"{total['n']:>7}  {_bytes(total['bytes']):>9}  {KINDS[kind]}")
+    for one in found[:MAX_SHOWN] if show else ():
+        put(f"  {one.path}  {_bytes(one.size)}  {one.why}")
+    if show and len(found) > MAX_SHOWN:
+        put(f"  and {len(found) - MAX_SHOWN} more")
+    if delete:
+        say(f"removed {n} of {len(found)}, {_bytes(size)}")
+    elif found:
+        say(f"{_bytes(sum(one.size for one in found))} would go; nothing was removed. Remove it with --delete")
+    else:
+        say("there is nothing to clear up")
+
+
+def _why(keep_days: float | None) -> str:
+    return "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
+
+
+def _by_kind(found: list[Any]) -> dict[str, dict[str, int]]:
+    return {
+        kind: {"n": sum(one.kind == kind for one in found), "bytes": sum(one.size for one in found if one.kind == kind)}
+        for kind in KINDS
+    }
+
+
+def _bytes(size: int) -> str:
+    value, unit = float(size), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB"):  # noqa: B007
+        if value < 1000:
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"

@@ -1,0 +1,70 @@
+"""`sciagent init DIR`: a folder with a campaign that runs at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sciagent.cli.shared.common import JsonOption, put, put_json, say
+from sciagent.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    app.command("init", epilog="Example: sciagent init my-dyes --template quickstart --name my-dyes")(init)
+
+
+def init(
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The folder to make.")] = None,
+    template: Annotated[str, typer.Option("--template", "-t", help="A ready campaign; see --list.")] = "quickstart",
+    name: Annotated[
+        str | None, typer.Option("--name", "-n", help="What the campaign is called; default: as the template.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Show the templates, and write nothing.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Write a campaign folder one can run at once: the YAML with its comments, the seeds, a README."""
+    from sciagent.campaign.spec import templates
+    from sciagent.campaign.spec.load import load_spec
+
+    if list_:
+        known = templates.templates()
+        if json:
+            put_json([{"name": one.name, "description": one.description} for one in known.values()])
+        else:
+            _show({one.name: one.description for one in known.values()})
+        return
+    if folder is None:
+        raise UsageError("name the folder to make: sciagent init DIR, or see the templates: sciagent init --list")
+    _check_name(name)
+    made = templates.write(folder, template, name)
+    load_spec(made[0])  # what was written can be run
+    if json:
+        put_json({"folder": str(folder), "template": template, "files": [str(path) for path in made]})
+        return
+    for path in made:
+        put(str(path))
+    say(f"run it: cd {folder} && sciagent run {made[0].name}")
+
+
+def _check_name(name: str | None) -> None:
+    import re
+
+    from sciagent.campaign.spec.goals import NAME
+
+    if name is not None and not re.fullmatch(NAME, name):
+        raise UsageError(f'--name "{name}": 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit')
+
+
+def _show(known: dict[str, str]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    made = Table(box=SIMPLE_HEAD, pad_edge=False)
+    made.add_column("template", no_wrap=True)
+    made.add_column("what it is", overflow="fold")
+    for name, text in known.items():
+        made.add_row(name, text)
+    Console().print(made)

@@ -1,0 +1,1 @@
+"""Commands for workers, jobs and clusters."""

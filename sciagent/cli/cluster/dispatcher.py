@@ -1,0 +1,119 @@
+"""`sciagent submit` and `sciagent dispatcher`: campaigns that go on when the terminal closes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import uuid
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sciagent.cli.campaigns.run import SiteOption
+from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
+from sciagent.cli.shared.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say, who
+from sciagent.cli.shared.signals import each_signal
+
+DRIVEN_BY = {"slurm": "ledger"}  # the dispatcher itself follows the cluster; its drivers only offer
+
+
+def register(app: typer.Typer) -> None:
+    app.command("submit", epilog="Example: sciagent submit campaigns/quickstart.yaml")(submit)
+    app.command("dispatcher", epilog="Example: sciagent dispatcher --ledger postgresql://…")(dispatcher)
+
+
+def submit(
+    campaign: Annotated[str, typer.Argument(help="A YAML file, or the name of a campaign in the ledger.")],
+    ledger: LedgerOption = None,
+    as_who: WhoOption = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Look on until it has ended; exit codes as those of sciagent run.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Hand a campaign to the dispatcher, which drives it to its end; see it with status, top and report.
+
+    The same file again, or the name, goes on with a campaign that was stopped or amended.
+    """
+    from sciagent.campaign.core.build import create_or_open, open_stored
+    from sciagent.campaign.spec.load import load_spec
+    from sciagent.store.campaign_state import campaigns
+    from sciagent.store.job_queue import workers
+
+    person, path = as_who or who(), Path(campaign)
+    opened = open_ledger(ledger, create=True)
+    if path.suffix in (".yaml", ".yml") or path.exists():
+        spec = load_spec(path)
+        built, amended = create_or_open(opened, spec, path.read_text(encoding="utf-8"), person)
+        for line in amended:
+            say(f"amended: {line}")
+    else:
+        built = open_stored(opened, campaign, person)
+    with opened.begin() as connection:
+        campaigns.host(connection, built.row.id, True)
+        campaigns.log_event(connection, built.row.id, "submitted", {"who": person})
+        driver = campaigns.driver_of(connection, built.row.id)
+        served = [one for one in workers.alive(connection) if one.executor == "dispatcher"]
+    name = built.row.name
+    if json and not wait:
+        put_json({"campaign": name, "dispatchers": len(served), "driven": bool(driver and driver.alive)})
+        return
+    tell = say if wait else put
+    tell(f"submitted {name}; see: sciagent status {name}")
+    if driver is not None and driver.alive:
+        tell(f"process {driver.pid} on {driver.host} drives it already")
+    elif not served:
+        tell("no dispatcher is at work on this ledger; start one: sciagent dispatcher")
+    if wait:
+        from sciagent.cli.cluster.following import follow
+
+        follow(built, json)
+
+
+def dispatcher(
+    executor: Annotated[
+        str,
+        typer.Option(
+            "--executor", "-x", metavar="ledger|celery|slurm", help="How workers are told that there is work."
+        ),
+    ] = "ledger",
+    site: SiteOption = None,
+    reports: Annotated[Path, typer.Option("--reports", help="Folder for the reports of campaigns.")] = Path(),
+    log_format: LogFormatOption = LogFormat.AUTO,
+    ledger: LedgerOption = None,
+) -> None:
+    """Drive submitted campaigns, each in a process of its own, and take back what lost workers held.
+
+    Several may run; a campaign is driven by one of them at a time. Ctrl-C or SIGTERM ends it cleanly, and the campaigns
+    go on when it is started again.
+    """
+    from sciagent.campaign.driving.dispatcher import Host
+    from sciagent.cli.cluster.worker import TIERS
+    from sciagent.errors import UsageError
+    from sciagent.execution.executors import executor_of
+    from sciagent.store.job_queue.workers import NewWorker
+
+    set_up(log_format)
+    opened, host = open_ledger(ledger, create=True), socket.gethostname()
+    told = executor_of(executor, opened, site)
+    if told is None:
+        raise UsageError("--executor local: a dispatcher runs no jobs itself; start sciagent worker beside it")
+    reports.mkdir(parents=True, exist_ok=True)
+    name = f"dispatcher:{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+    new = NewWorker(name, host, os.getpid(), "dispatcher", TIERS, 0)
+
+    def command(campaign: str) -> list[str]:
+        drives = DRIVEN_BY.get(executor, executor)
+        return [sys.executable, "-m", "sciagent", "resume", campaign, "--executor", drives, "--quiet"]
+
+    hosting = Host(opened, new, told, command, reports.resolve())
+
+    def finish() -> None:
+        hosting.request_stop()
+        say("telling the drivers to end; once more ends at once (nothing is lost either way)")
+
+    say(f"{name} drives what is submitted to {opened.url.render_as_string()}")
+    with each_signal(finish):
+        hosting.serve()

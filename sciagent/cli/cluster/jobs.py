@@ -1,0 +1,317 @@
+"""`sciagent jobs | cancel | retry`: the jobs of campaigns, and what a person decides about them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sciagent.cli.shared.common import (
+    JsonOption,
+    LedgerOption,
+    WhoOption,
+    open_ledger,
+    pick_campaign,
+    put,
+    put_json,
+    say,
+    who,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from sciagent.campaign.people.cancelling import Changed
+    from sciagent.domain.states import JobState
+    from sciagent.store.database.ledger import Ledger
+
+GAVE_UP = ("failed", "quarantined")
+MAX_BULK = 10_000
+WIDE, UNBOUND = 110, 160  # columns: from which there is room for all; where nothing bounds them
+JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("jobs", epilog="Example: sciagent jobs quickstart --state failed --limit 50")(jobs)
+    app.command("cancel", epilog="Example: sciagent cancel 4711 4712 --reason 'wrong charge'")(cancel)
+    app.command("retry", epilog="Example: sciagent retry --campaign quickstart --state quarantined")(retry)
+
+
+def jobs(
+    campaign: Annotated[str | None, typer.Argument(help="Only of this one.")] = None,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", "-s", help="Only in this state; may be repeated.")
+    ] = None,
+    rung: Annotated[str | None, typer.Option("--rung", metavar="LABEL", help="Only of this rung.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="So many at most.")] = 20,
+    after: Annotated[int | None, typer.Option("--after", metavar="JOB", help="The next ones behind this job.")] = None,
+    ledger: LedgerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Jobs: those that run first, then those that wait, the most urgent first, then what gave up, then what is done.
+
+    Reads only. The last line counts all of them by state.
+    """
+    from sciagent.errors import UsageError
+    from sciagent.store.campaign_state import campaigns
+    from sciagent.store.job_queue import job_lists
+
+    states = _states(state, job_lists.ORDER) if state else job_lists.ORDER
+    with open_ledger(ledger).read() as connection:
+        names = [campaigns.get(connection, campaign).name] if campaign else campaigns.names(connection)
+        ids = [campaigns.get(connection, name).id for name in names]
+        ladder = [one for id_ in ids for one in campaigns.rungs(connection, id_)]
+        mine = None if rung is None else [one.id for one in ladder if one.name == rung]
+        if mine == []:
+            raise _unknown("rung", rung or "", {one.name for one in ladder})
+        if after is not None and not job_lists.standing(connection, [after]):
+            raise UsageError(f"--after {after}: there is no such job in this ledger")
+        found = job_lists.page(connection, ids, limit, states=states, rung_ids=mine, after=after)
+        counted = job_lists.counts(connection, ids, mine)
+        more = len(found) == limit and bool(
+            job_lists.page(connection, ids, 1, states=states, rung_ids=mine, after=found[-1].id)
+        )
+    if json:
+        put_json({"jobs": [asdict(one) for one in found], "counts": counted, "next": found[-1].id if more else None})
+        return
+    _print(found, with_campaign=campaign is None and len(names) > 1)
+    put(", ".join(f"{n} {name}" for name, n in counted.items()) or "no jobs")
+    if more:
+        say(f"more: --after {found[-1].id}")
+
+
+def cancel(
+    numbers: JobsArgument = None,
+    campaign: Annotated[
+        str | None,
+        typer.Option("--campaign", "-c", help="With --candidate: the campaign; may be left out if only one."),
+    ] = None,
+    candidate: Annotated[
+        str | None, typer.Option("--candidate", metavar="CANDIDATE", help="All its jobs: SMILES, key, or InChIKey.")
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with your name and the time.")] = "",
+    ledger: LedgerOption = None,
+    as_who: WhoOption = None,
+    json: JsonOption = False,
+) -> None:
+    """End jobs: one that waits is over at once, one that runs is killed within seconds, with all it has started.
+
+    Its candidate is held, for otherwise it would be chosen again: sciagent release lets it go on, sciagent retry runs
+    the same job again. What an attempt has cost stays booked; a result that came first is kept.
+    """
+    from sciagent.campaign.people import cancelling
+    from sciagent.errors import UsageError
+    from sciagent.store.campaign_state import directives
+
+    why = directives.reason(reason) if reason else ""
+    if bool(numbers) == bool(candidate):
+        raise UsageError("name jobs by their numbers, or a candidate with --candidate (and its --campaign)")
+    opened = open_ledger(ledger)
+    chosen = _of_candidate(opened, campaign, candidate) if candidate else _named(opened, numbers or [], campaign)
+    done: list[Changed] = []
+    for built, ids in _built(opened, chosen):
+        done += cancelling.cancel(built, ids, as_who or who(), why)
+    if json:
+        put_json([asdict(one) for one in done])
+        _nothing_done(done)
+        return
+    for one in done:
+        what = {"cancelled": "cancelled; nobody had begun it", "told": "its worker is told, and ends it"}
+        put(f"job {one.job_id} ({one.rung}, {one.smiles}): {what.get(one.done, 'left as it is: ' + one.why)}")
+    if keys := list(dict.fromkeys(one.key[:12] for one in done if one.held)):
+        put(f"held: {', '.join(keys)}; to let it go on: sciagent release {keys[0]} --reason ...")
+    _nothing_done(done)
+
+
+def retry(
+    numbers: JobsArgument = None,
+    campaign: Annotated[str | None, typer.Option("--campaign", "-c", help="All of this campaign that gave up.")] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", "-s", help=f"With --campaign: which; may be repeated; default: {', '.join(GAVE_UP)}."),
+    ] = None,
+    ledger: LedgerOption = None,
+    as_who: WhoOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Try jobs again that failed, were quarantined or cancelled; what they killed before counts no more.
+
+    Those that are named go to the front. What each may cost is reserved when it is taken up. To give jobs more time or
+    memory first, amend their limits: that alone tries again what ran into them.
+    """
+    from sciagent.campaign.people import cancelling
+    from sciagent.errors import UsageError
+    from sciagent.store.job_queue import job_lists
+
+    if bool(numbers) == bool(campaign):
+        raise UsageError("name jobs by their numbers, or all that gave up in a campaign with --campaign")
+    if state and numbers:
+        raise UsageError("--state goes with --campaign; jobs that are named are tried again whatever ended them")
+    states = _states(state, cancelling.GAVE_UP) if state else [one for one in cancelling.GAVE_UP if one in GAVE_UP]
+    opened = open_ledger(ledger)
+    if campaign:
+        with opened.read() as connection:
+            row = pick_campaign(connection, campaign)
+            found = job_lists.in_states(connection, row.id, states, MAX_BULK)
+        chosen = {row.name: [one.id for one in found]} if found else {}
+    else:
+        chosen = _named(opened, numbers or [], None)
+    done: list[Changed] = []
+    builts = []
+    for built, ids in _built(opened, chosen):
+        done += cancelling.retry(built, ids, as_who or who(), named=not campaign)
+        builts.append(built)
+    again = [one for one in done if one.done]
+    if json:
+        put_json({"queued": len(again), "left": len(done) - len(again), "jobs": [asdict(one) for one in done]})
+        _nothing_done(done)
+        return
+    for one in done:
+        if not campaign or one.why:
+            put(f"job {one.job_id} ({one.rung}, {one.smiles}): {one.why or 'is tried again'}")
+    put(f"{len(again)} to be tried again" + (f", {len(done) - len(again)} left as they are" if again != done else ""))
+    if len(done) >= MAX_BULK:
+        say(f"these were the first {MAX_BULK}; call it again for the rest")
+    _nothing_done(done)
+    from sciagent.cli.people.steer import driver_line
+
+    for built in builts if again else ():
+        say(driver_line(built))
+
+
+def _print(found: Sequence[Any], with_campaign: bool) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:  # a file, or a pipe to less or grep
+        console = Console(width=max(console.width, UNBOUND))
+    wide = console.width >= WIDE
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    states = [_state(one) if wide else _state(one).partition(" ")[0] for one in found]
+    numbers = [str(one.id) for one in found]  # what cancel and retry go by is never cut
+    table.add_column("job", justify="right", no_wrap=True, min_width=max(map(len, ["job", *numbers])))
+    if with_campaign:
+        table.add_column("campaign", overflow="fold")
+    table.add_column("rung", overflow="ellipsis", no_wrap=True, min_width=4)
+    table.add_column("candidate", overflow="ellipsis", no_wrap=True, ratio=3, min_width=8)
+    table.add_column("state", no_wrap=True, min_width=max(map(len, ["state", *states])))
+    if wide:
+        table.add_column("priority", justify="right", no_wrap=True)
+    table.add_column("tries", justify="right", no_wrap=wide, min_width=5)
+    table.add_column("worker", overflow="ellipsis", no_wrap=True, ratio=2, min_width=6, max_width=None if wide else 16)
+    if wide:
+        table.add_column("since", no_wrap=True)
+    table.add_column("last", overflow="fold", ratio=3, min_width=10)
+    for one, number, state in zip(found, numbers, states, strict=True):
+        words = [number, *([one.campaign] if with_campaign else []), one.rung, one.candidate, state]
+        words += [*([_priority(one.priority)] if wide else []), _tries(one), short_owner(one.worker)]
+        words += [*([one.since.strftime("%m-%d %H:%M")] if wide else []), _last(one)]
+        table.add_row(*map(escape, words))
+    if found:
+        console.print(table)
+
+
+def _state(one: Any) -> str:
+    where = f" at {one.queue}" if one.queue and one.state == "queued" else ""
+    return "cancelling" if one.cancel_requested and one.state == "running" else one.state + where
+
+
+def _priority(value: float) -> str:
+    from sciagent.store.job_queue.jobs import PREFERRED
+
+    return "first" if value >= PREFERRED else f"{value:.3g}"
+
+
+def _tries(one: Any) -> str:
+    """Attempts, and of these how many killed their process, or vanished with their worker."""
+    more = [f"{n} {word}" for n, word in ((one.kills, "killed"), (one.losses, "lost")) if n]
+    return f"{one.attempts}" + (f" ({', '.join(more)})" if more else "")
+
+
+def _last(one: Any) -> str:
+    if one.outcome is None:
+        return ""
+    return str(one.outcome) + (f": {one.reason}" if one.reason else "")
+
+
+def short_owner(owner: str | None) -> str:
+    """Of the owner of a lease what a person needs: the worker and its slot, or host and process of a driver."""
+    if not owner:
+        return ""
+    return owner if "/" in owner else ":".join(owner.rsplit(":", 3)[:2])
+
+
+def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:
+    from sciagent.domain.states import JobState
+
+    for one in given:
+        if one not in allowed:
+            raise _unknown("state", one, map(str, allowed))
+    return [JobState(one) for one in given]
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> Exception:
+    from sciagent.errors import UnknownNameError
+
+    return UnknownNameError(what, name, known)
+
+
+def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict[str, list[int]]:
+    """{campaign: job ids}. Raises UsageError for a number that no job has, or that is of another campaign."""
+    from sciagent.errors import UsageError
+    from sciagent.store.job_queue import job_lists
+
+    with opened.read() as connection:
+        found = {one.id: one.campaign for one in job_lists.rows(connection, list(dict.fromkeys(numbers)))}
+        row = pick_campaign(connection, campaign) if campaign else None
+    missing = [str(one) for one in numbers if one not in found]
+    if missing:
+        raise UsageError(f"there is no job {', '.join(missing)} in this ledger; nothing was done; see: sciagent jobs")
+    if row is not None and (others := [str(k) for k, name in found.items() if name != row.name]):
+        raise UsageError(f"job {', '.join(others)} is not of campaign {row.name}; nothing was done")
+    by_name = dict[str, list[int]]()
+    for id_, name in found.items():
+        by_name.setdefault(name, []).append(id_)
+    return by_name
+
+
+def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, list[int]]:
+    from sciagent.campaign.people.resolving import resolve
+    from sciagent.errors import UsageError
+
+    with opened.read() as connection:
+        row = pick_campaign(connection, campaign)
+        named = resolve(connection, row, text)
+        found = _live_jobs(connection, row.id, named.id)
+    if not found:
+        raise UsageError(f'{named} has no job in campaign "{row.name}" that waits or runs')
+    return {row.name: found}
+
+
+def _live_jobs(connection: Connection, campaign_id: int, candidate_id: int) -> list[int]:
+    from sciagent.campaign.people.cancelling import CANCELLABLE
+    from sciagent.store.campaign_state import campaigns
+    from sciagent.store.job_queue import jobs as store
+
+    rung_ids = [one.id for one in campaigns.rungs(connection, campaign_id)]
+    found = store.of_candidate(connection, campaign_id, candidate_id, rung_ids)
+    return [int(id_) for id_, _, state, _ in found if state in CANCELLABLE]
+
+
+def _built(opened: Ledger, chosen: dict[str, list[int]]) -> Iterable[tuple[Any, list[int]]]:
+    from sciagent.campaign.core.build import open_for_people
+
+    for name, ids in chosen.items():
+        yield open_for_people(opened, name), ids
+
+
+def _nothing_done(done: Sequence[Changed]) -> None:
+    """Exit code 1 where jobs were named and not one of them could be helped."""
+    if done and not any(one.done for one in done):
+        raise typer.Exit(1)

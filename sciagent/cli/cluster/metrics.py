@@ -1,0 +1,89 @@
+"""`sciagent metrics`: the figures of the ledger for Prometheus, over HTTP."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sciagent.cli.shared.common import LedgerOption, open_ledger, say
+
+if TYPE_CHECKING:
+    from sciagent.execution.station import Station
+
+LOCAL = "127.0.0.1"
+DEFAULT = f"{LOCAL}:9464"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("metrics", epilog="Example: sciagent metrics --listen 127.0.0.1:9464")(metrics)
+
+
+def metrics(
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0: any free one.")
+    ] = DEFAULT,
+    ledger: LedgerOption = None,
+) -> None:
+    """Serve queue depths, jobs, attempts, costs and workers at /metrics, in the text format of Prometheus.
+
+    Reads only. It has no password and no encryption, and what it says names campaigns and hosts: let it listen where
+    only your Prometheus reaches it. Ctrl-C or SIGTERM ends it.
+    """
+    host, port = _address(listen)
+    collector_of = _collector()
+    opened = open_ledger(ledger)
+    stop = threading.Event()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: stop.set())
+    server, at = serve(collector_of(opened), host, port)
+    say(f"metrics of {opened.url.render_as_string()} at http://{at}/metrics")
+    stop.wait()
+    server.shutdown()
+    server.server_close()
+
+
+def serve(collector: Any, host: str, port: int) -> tuple[Any, str]:
+    """Answer scrapes in threads of their own: (the server, where it listens). Raises UsageError where it cannot."""
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    from sciagent.errors import UsageError
+
+    registry = CollectorRegistry()
+    registry.register(collector)
+    try:
+        server, _ = start_http_server(port, addr=host, registry=registry)
+    except OSError as error:
+        raise UsageError(f"cannot listen at {host}:{port}: {error.strerror or error}; name another port") from error
+    shown = f"[{host}]" if ":" in host else host
+    return server, f"{shown}:{server.server_port}"
+
+
+def serve_worker(station: Station, name: str, port: int) -> str:
+    """Memory and jobs of this worker, on this machine only: where."""
+    _collector()
+    from sciagent.report.live.metrics import WorkerCollector
+
+    return serve(WorkerCollector(name, lambda: station.ran), LOCAL, port)[1]
+
+
+def _collector() -> Any:
+    from sciagent.errors import UsageError
+
+    try:
+        from sciagent.report.live.metrics import LedgerCollector
+    except ImportError as error:
+        raise UsageError("metrics need prometheus-client; install it with: pip install 'sciagent[metrics]'") from error
+    return LedgerCollector
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Raises UsageError for what is no host and port."""
+    from sciagent.errors import UsageError
+
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f'--listen "{text}": give a host and a port, such as {DEFAULT}')
+    return host.strip("[]") or LOCAL, int(port)

@@ -1,0 +1,168 @@
+"""`sciagent worker`: run jobs of any campaign in the ledger."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
+from sciagent.cli.shared.common import LedgerOption, open_ledger, say
+from sciagent.cli.shared.signals import each_signal
+
+TIERS = ("simulation", "high_fidelity")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("worker", epilog="Example: sciagent worker --tier simulation --slots 4 --ledger postgresql://…")(worker)
+
+
+def worker(
+    tier: Annotated[
+        list[str] | None,
+        typer.Option("--tier", "-t", help=f"Of which jobs; may be repeated; default: {', '.join(TIERS)}."),
+    ] = None,
+    slots: Annotated[int, typer.Option("--slots", "-s", min=1, max=1024, help="Jobs at once.")] = 1,
+    cores: Annotated[
+        int | None, typer.Option("--cores", min=1, max=1024, help="Of all slots together; default: one for each slot.")
+    ] = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option("--resource", "-r", metavar="NAME=N", help="What else it has, as gpu=2; may be repeated."),
+    ] = None,
+    memory_mb: Annotated[
+        int | None, typer.Option("--memory-mb", min=100, help="Of all slots together; default: that of the machine.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Unique; default: host, process and a random part.")
+    ] = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option("--scratch", help="Where jobs work, on a disk of this machine; default: beside the artifacts."),
+    ] = None,
+    executor: Annotated[
+        str,
+        typer.Option(
+            "--executor", "-x", metavar="ledger|celery", help="Look into the ledger, or be woken by a broker."
+        ),
+    ] = "ledger",
+    broker: Annotated[
+        str | None,
+        typer.Option("--broker", metavar="URL", help="Of celery: Redis or RabbitMQ; default: $SCIAGENT_BROKER."),
+    ] = None,
+    idle_exit: Annotated[
+        float | None, typer.Option("--idle-exit", min=1, metavar="SECONDS", help="End after so long without a job.")
+    ] = None,
+    max_jobs: Annotated[int | None, typer.Option("--max-jobs", min=1, help="End after so many.")] = None,
+    elements: Annotated[
+        Path | None, typer.Option("--from", hidden=True, help="Run what this element of a Slurm array is to run.")
+    ] = None,
+    log_format: LogFormatOption = LogFormat.AUTO,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port", min=0, max=65535, help="Memory and jobs for Prometheus, on this machine; 0: any."
+        ),
+    ] = None,
+    ledger: LedgerOption = None,
+) -> None:
+    """Take jobs that campaigns offer (sciagent run --executor ledger), most urgent first, and write their results.
+
+    Ctrl-C (or SIGTERM) lets what runs finish; a second one gives it back for others to run. Start as many as you like,
+    on as many machines as reach the ledger and the folder of artifacts.
+    """
+    from sciagent.errors import UsageError
+    from sciagent.execution.station import Station
+    from sciagent.execution.worker.checkpoints import scratch_of
+    from sciagent.store.job_queue.leases import LEASE_SECONDS
+    from sciagent.store.job_queue.workers import NewWorker
+
+    set_up(log_format)
+    queues = tuple(tier or TIERS)
+    if unknown := sorted(set(queues) - set(TIERS)):
+        raise UsageError(f"--tier {unknown[0]}: one of {', '.join(TIERS)}")
+    opened = open_ledger(ledger, idle_seconds=LEASE_SECONDS)
+    if elements is not None:
+        _as_element(opened, elements, scratch)
+        return
+    has, host = _resources(resource or []), socket.gethostname()
+    unique = name or f"{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
+    say(f"{unique} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
+    where = scratch or scratch_of(opened.artifacts)
+    if executor == "celery":
+        if metrics_port is not None:
+            raise UsageError("--metrics-port is for --executor ledger")
+        from sciagent.execution.celery.worker import serve
+        from sciagent.execution.executors import broker_url
+
+        url = opened.url.render_as_string(hide_password=False)
+        serve(
+            url,
+            broker_url(broker),
+            unique,
+            queues,
+            slots,
+            scratch=where,
+            memory_mb=memory_mb or _memory_mb(),
+            cores=cores,
+            resources=has,
+        )
+        return
+    if executor != "ledger":
+        raise UsageError(f'--executor "{executor}": one of ledger, celery')
+    new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory_mb or _memory_mb(), cores, has)
+    station = Station(opened, new, where, idle_exit=idle_exit, max_jobs=max_jobs)
+
+    def finish() -> None:
+        station.request_stop()
+        say("finishing what runs; once more gives it back")
+
+    if metrics_port is not None:
+        from sciagent.cli.cluster.metrics import serve_worker
+
+        say(f"metrics at http://{serve_worker(station, unique, metrics_port)}/metrics")
+    with each_signal(finish, station.abort):
+        ran = station.serve()
+    say(f"{unique} ran {ran} job{'' if ran == 1 else 's'}")
+
+
+def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
+    import tempfile
+
+    from sciagent.execution.slurm.element import read_element, run_element
+
+    element = read_element(elements)
+    ran = run_element(ledger, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
+    say(f"{element.name} ran {ran} of {len(element.jobs)} jobs")
+
+
+def _resources(said: list[str]) -> dict[str, int]:
+    """Of NAME=N, each."""
+    from sciagent.domain import needs
+    from sciagent.errors import UsageError
+    from sciagent.execution.worker import devices
+
+    found = dict[str, int]()
+    for one in said:
+        name, _, n = one.partition("=")
+        if name == needs.CORES:
+            raise UsageError(f"--resource {one}: say --cores {n}")
+        if not (n.isdecimal() and len(n) < 9) or name in found:
+            raise UsageError(f'--resource "{one[:60]}": NAME=N, such as gpu=2, each name once')
+        found[name] = int(n)
+    try:
+        needs.check(found)
+    except ValueError as error:
+        raise UsageError(f"--resource {error}") from None
+    devices.check(found.get(needs.GPU, 0))
+    return found
+
+
+def _memory_mb() -> int:
+    import psutil
+
+    return int(psutil.virtual_memory().total / 1e6)

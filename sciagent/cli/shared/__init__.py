@@ -1,0 +1,1 @@
+"""Options, messages and progress that commands share."""

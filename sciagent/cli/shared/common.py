@@ -1,0 +1,89 @@
+"""What all commands share: options, the ledger, JSON on stdout, exit codes."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sciagent.settings import load
+
+
+class Exit(IntEnum):
+    OK = 0
+    FAILED = 1  # an error, or `verify` says fail
+    USAGE = 2
+    NO_HIT = 3  # the budget is spent, or nothing is left, without a hit
+    UNDECIDED = 4  # `verify` could not decide
+    INTERRUPTED = 130
+
+
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger", metavar="URL", help="Database file or URL; default: $SCIAGENT_LEDGER, then ./sciagent.db."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
+WhoOption = Annotated[
+    str | None, typer.Option("--who", metavar="NAME", help="Who says so; default: the user of this machine.")
+]
+
+
+def open_ledger(url: str | None, create: bool = False, idle_seconds: float | None = None) -> Any:
+    """The ledger at the code's revision; says so if SQLite was copied and upgraded.
+
+    create: whether a SQLite file that does not exist is made. Raises UsageError if it is not. idle_seconds: how long a
+    transaction may be silent on PostgreSQL.
+    """
+    from sciagent.errors import UsageError
+    from sciagent.store.database.engine import ledger_url
+    from sciagent.store.database.ledger import Ledger
+
+    settings = load(url)
+    found = ledger_url(settings.ledger)
+    if not create and found.get_backend_name() == "sqlite" and not Path(str(found.database)).exists():
+        raise UsageError(f"no ledger at {found.database}; name one with --ledger, or start with: sciagent run FILE")
+    ledger = Ledger(settings.ledger, settings.artifacts, idle_seconds)
+    if ledger.copy_taken:
+        say(f"the ledger was upgraded; a copy from before is at {ledger.copy_taken}")
+    return ledger
+
+
+def who() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def put(text: str) -> None:
+    """Data, on stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def put_json(value: Any) -> None:
+    put(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def say(text: str) -> None:
+    """Everything that is not data, on stderr."""
+    sys.stderr.write(text + "\n")
+
+
+def pick_campaign(connection: Any, name: str | None) -> Any:
+    """The campaign of that name, or the only one there is."""
+    from sciagent.errors import UsageError
+    from sciagent.store.campaign_state import campaigns
+
+    if name is not None:
+        return campaigns.get(connection, name)
+    names = campaigns.names(connection)
+    if len(names) != 1:
+        raise UsageError(f"name a campaign; this ledger has: {', '.join(names) or 'none'}")
+    return campaigns.get(connection, names[0])

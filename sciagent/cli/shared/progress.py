@@ -1,0 +1,175 @@
+"""What one sees while a campaign runs: a table by rung, cost and budget; plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from sciagent.campaign.core.build import Built
+
+_TIERS = {"high_fidelity": "high", "simulation": "sim"}  # as the table has room for
+REFRESH_SECONDS = 1.0
+LINE_SECONDS = 20.0
+
+
+class Progress:
+    """Reads the ledger about once a second; the driver knows nothing of it. foot: what Ctrl-C does."""
+
+    def __init__(self, built: Built, quiet: bool, foot: str = "Ctrl-C stops cleanly") -> None:
+        self._built, self._quiet, self._foot = built, quiet, foot
+        self._console = Console(stderr=True)
+        self._live: Live | None = None
+        self._last = -1e9
+        self._note = ""
+
+    def __enter__(self) -> Progress:
+        if not self._quiet and self._console.is_terminal:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def note(self, text: str) -> None:
+        self._note = text
+        if not self._quiet:  # above the live table, where a small terminal shows it too
+            self._console.print(text, highlight=False)
+
+    def step(self) -> None:
+        now = time.monotonic()
+        if self._quiet or now - self._last < (REFRESH_SECONDS if self._live else LINE_SECONDS):
+            return
+        status = self._status()
+        # never more than a tenth of the time goes into looking
+        self._last = now + 10 * (time.monotonic() - now)
+        if self._live is not None:
+            foot = Text(self._note or self._foot, style="dim")
+            self._live.update(Group(table(status), budget_line(status), foot), refresh=True)
+        else:
+            self._console.print(one_line(status), highlight=False, soft_wrap=True)
+
+    def summary(self, status: dict[str, Any], report: Path | None) -> None:
+        """The end of a run, on stderr: the table, the best, where the report is, if it is known here."""
+        if self._quiet:
+            return
+        from sciagent.store.campaign_state import campaigns
+        from sciagent.store.views import queries
+
+        self._console.print(table(status))
+        self._console.print(budget_line(status))
+        with self._built.ledger.read() as connection:
+            rows = queries.best(connection, campaigns.get(connection, status["campaign"]), 5)
+        hits = [r for r in rows if r["hit"]]
+        if hits:
+            self._console.print(best_table(hits, self._built.objectives))
+        elif self._built.spec.goal.kind == "hits" and status["state"] != "interrupted":
+            self._console.print("no hit: see the report for why the others fell", highlight=False)
+        if status["state"] != "interrupted":
+            self._console.print(f"{status['state']}: {status['stop_reason']}", highlight=False, soft_wrap=True)
+        if report is not None:
+            self._console.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+    def _status(self) -> dict[str, Any]:
+        from sciagent.store.campaign_state import campaigns
+        from sciagent.store.views import queries
+
+        with self._built.ledger.read() as connection:
+            return queries.status(connection, campaigns.get(connection, self._built.row.name))
+
+
+def table(status: dict[str, Any]) -> Table:
+    """One line a rung; narrow enough for 80 columns."""
+    made = Table(
+        title=f"{status['campaign']}: {status['state']}",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    made.add_column("rung", overflow="fold")
+    made.add_column("tier", no_wrap=True, style="dim")
+    for name in ("running", "done", "passed", "failed", "unclear", "errors", "CPU s"):
+        made.add_column(name, justify="right", no_wrap=True)
+    for r in status["rungs"]:
+        counts = (r[key] for key in ("running", "done", "passed", "failed", "inconclusive", "errors"))
+        made.add_row(r["rung"], _TIERS.get(r["tier"], r["tier"]), *(str(c) for c in counts), f"{r['core_seconds']:.1f}")
+    return made
+
+
+def budget_line(status: dict[str, Any]) -> Text:
+    parts = [
+        f"{status['proposals']} proposals",
+        f"{status['candidates']} candidates",
+        f"{status['hits']} hit{'' if status['hits'] == 1 else 's'}",
+    ]
+    if status.get("unreadable"):
+        parts.append(f"{status['unreadable']} texts could not be read")
+    if status["reused"]:
+        parts.append(f"{status['reused']} answers reused at no cost")
+    parts += [f"{status[key]} {key}" for key in ("held", "vetoed") if status.get(key)]
+    budget, spent = status["budget"], status["spent"]
+    by_rung = {r["rung"]: r["jobs"] for r in status["rungs"]}
+    for name, limit in budget.items():
+        if name == "rungs":
+            parts += [f"{rung}: {by_rung.get(rung, 0)} of {n}" for rung, n in limit.items()]
+        elif name == "proposals":
+            parts[0] = f"{status['proposals']} of {limit} proposals"
+        elif limit is not None:
+            parts.append(f"{name} {spent.get(name, 0.0):.1f} of {limit:g}")
+    return Text(" · ".join(parts))
+
+
+def one_line(status: dict[str, Any]) -> str:
+    rungs = ", ".join(f"{r['rung']} {r['passed']}/{r['done']}" for r in status["rungs"])
+    return f"{budget_line(status).plain} · passed/done: {rungs}"
+
+
+def best_table(rows: list[dict[str, Any]], objectives: Any) -> Table:
+    names = [o.property for o in objectives]
+    made = Table(title="the best", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    made.add_column("SMILES", overflow="fold", ratio=1)
+    for name in names:
+        made.add_column(name, justify="right", overflow="fold")
+    made.add_column("level", overflow="fold")
+    made.add_column("utility", justify="right", no_wrap=True)
+    made.add_column("", no_wrap=True)
+    for r in rows:
+        values = [r["values"].get(n) for n in names]
+        shown = [show_value(v) for v in values]
+        level = next((v["level"].split("//")[0] for v in values if v), "")
+        utility = "–" if r["utility"] is None else f"{r['utility']:.3f}"
+        mark = ("hit" if r["hit"] else "") + (", a seed" if r["in_seeds"] else "")
+        made.add_row(Text(r["smiles"]), *shown, level, utility, mark.removeprefix(", "))
+    return made
+
+
+def imported_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """Values that people brought from files, one line each: they stand beside the table, for no rung measured them."""
+    from sciagent.domain.quantities import show
+
+    signs = {"below": "< ", "above": "> "}
+    return [
+        f"{r['smiles']}: {v['property']} = {signs.get(v['censoring'], '')}"
+        f"{show(v['value'], v['uncertainty'], v['unit'])}  [{v['level']}] from {v['source'].split(' sha256')[0]}"
+        for r in rows
+        for v in r["imported"]
+    ]
+
+
+def show_value(value: dict[str, Any] | None) -> str:
+    if value is None:
+        return "–"
+    from sciagent.domain.quantities import show
+
+    return show(value["value"], value["uncertainty"], value["unit"])

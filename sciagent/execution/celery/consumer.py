@@ -1,0 +1,73 @@
+"""What Celery's worker does with messages, for brokers that others can write to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from celery.worker.consumer import Consumer as CeleryConsumer
+from celery.worker.state import maybe_shutdown
+from kombu import Message
+
+from sciagent.execution.messaging import tokens
+from sciagent.execution.messaging.brokers import PREFIX
+
+log = logging.getLogger(__name__)
+
+
+class Consumer(CeleryConsumer):  # type: ignore[misc]
+    """Takes tokens for its own queues and nothing else; one at a time beyond what runs.
+
+    A worker that is busy for hours must not sit on tokens that others could take.
+    """
+
+    class Blueprint(CeleryConsumer.Blueprint):  # type: ignore[misc]
+        """Neither remote control nor gossip, neither events nor delayed delivery."""
+
+        default_steps = [
+            "celery.worker.consumer.connection:Connection",
+            "celery.worker.consumer.events:Events",
+            "celery.worker.consumer.tasks:Tasks",
+            "celery.worker.consumer.consumer:Evloop",
+        ]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.initial_prefetch_count = 1
+
+    def _update_prefetch_count(self, index: int = 0) -> None:
+        """It stays at one, whatever the size of the pool."""
+
+    def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Message], None]:
+        handle = super().create_task_handler(*args, **options)
+        known = {queue.name.removeprefix(PREFIX) for queue in self.app.amqp.queues.consume_from.values()}
+
+        def receive(message: Message) -> None:
+            try:
+                queue = tokens.queue_named(message)
+                if queue not in known:
+                    raise ValueError("it names a queue of others")
+            except ValueError as error:
+                log.warning("a message was refused: %s", error)
+                message.ack_log_error(log, self.connection_errors)
+                return
+            tokens.renew(message, queue)
+            handle(message)
+
+        return receive
+
+    def on_decode_error(self, message: Message, exc: Exception) -> None:
+        log.warning("a message was refused: %s", type(exc).__name__)
+        message.ack_log_error(log, self.connection_errors)
+
+    def ensure_connected(self, connection: Any) -> Any:
+        """Tries for ever, every five seconds at least, and ends when told to."""
+
+        def say(error: Exception, interval: float) -> None:
+            log.warning("the broker %s does not answer: %s", connection.as_uri(), type(error).__name__)
+
+        self.first_connection_attempt = False
+        return connection.ensure_connection(
+            say, None, interval_start=0.5, interval_step=0.5, interval_max=5, callback=maybe_shutdown
+        )

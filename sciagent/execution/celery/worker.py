@@ -1,0 +1,197 @@
+"""A Celery worker in this process. Each slot is a thread with a zygote of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from sciagent.domain.states import JobState
+from sciagent.errors import UsageError
+from sciagent.execution.celery.app import make_app
+from sciagent.execution.messaging.brokers import Broker
+from sciagent.execution.messaging.wakeups import Wakeups
+from sciagent.execution.worker.registration import Presence
+from sciagent.execution.worker.slots import MakeRunner, Place, Slots, runner_of
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import workers
+from sciagent.store.job_queue.offers import Reaped
+from sciagent.store.job_queue.worker_resources import has_of
+from sciagent.store.job_queue.workers import NewWorker
+
+if TYPE_CHECKING:
+    from celery.apps.worker import Worker as CeleryWorker
+
+log = logging.getLogger(__name__)
+SOFT_SECONDS = 30.0
+LAST_SECONDS = 10  # from asking what runs to end to ending this process
+
+
+def serve(
+    ledger_url: str,
+    broker_url: str,
+    name: str,
+    queues: Sequence[str],
+    slots: int,
+    *,
+    scratch: Path,
+    memory_mb: int | None = None,
+    cores: int | None = None,
+    resources: Mapping[str, int] | None = None,
+    soft_seconds: float = SOFT_SECONDS,
+    make_runner: MakeRunner | None = None,
+) -> None:
+    """Take tokens of the queues until told to end. Must run in the main thread, since it handles the signals.
+
+    SIGTERM or SIGINT: finish what runs, take nothing new. Again, or SIGQUIT: what still runs after `soft_seconds` is
+    ended, and waits for others. A third time: now.
+
+    name: unique among the ledger's workers. slots: jobs at once, each in a process of its own.
+    memory_mb, cores, resources: what jobs may hold, all slots together; cores: by default as many as slots.
+    Raises UsageError: the broker's URL, no queue, no slot, no extra `celery`.
+    """
+    broker = Broker.parse(broker_url)
+    if not queues:
+        raise UsageError("a worker needs at least one queue")
+    if slots < 1:
+        raise UsageError(f"{slots} slots; a worker has at least one")
+    place = Place(ledger_url, broker_url, name, tuple(queues), scratch)
+    each = None if memory_mb is None else memory_mb // slots
+    new = NewWorker(
+        name, socket.gethostname(), os.getpid(), "celery", tuple(queues), slots, memory_mb, cores, dict(resources or {})
+    )
+    held = Slots(place, make_runner or runner_of(queues, scratch, each, has_of(new)))
+    worker = _worker(make_app(broker, queues, held), name, slots, Ending(held, soft_seconds))
+    with contextlib.ExitStack() as closing:
+        closing.callback(held.close)
+        present = closing.enter_context(_present(place, new, worker))
+        with _receivers(present):
+            worker.start()
+
+
+@contextlib.contextmanager
+def _present(place: Place, new: NewWorker, worker: CeleryWorker) -> Iterator[threading.Thread]:
+    """A thread that keeps the worker's row fresh and takes back lost jobs; to be started when tokens are taken."""
+    wakeups, stop = Wakeups(place.broker_url), threading.Event()
+    presence = Presence(new, partial(_drain, worker), partial(_wake, new, wakeups))
+    with contextlib.ExitStack() as closing:
+        closing.callback(wakeups.close)
+
+        def open_ledger() -> Ledger:
+            ledger = Ledger(place.ledger_url)
+            closing.callback(ledger.close)
+            return ledger
+
+        thread = threading.Thread(target=presence.serve, args=(open_ledger, stop), name="presence", daemon=True)
+        try:
+            yield thread
+        finally:
+            stop.set()
+            if thread.ident is not None:
+                thread.join(timeout=10)
+
+
+def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Reaped]) -> None:
+    """Send tokens where jobs wait and none do: a broker may have lost them."""
+    freed = {job.queue for job in reaped if job.state is JobState.QUEUED and job.queue}
+    with ledger.read() as connection:
+        depths = workers.depths(connection, [*{*new.queues, *freed}])
+    for name, depth in depths.items():
+        if depth and wakeups.waiting(name) == 0:
+            wakeups.wake(name, min(depth, new.slots))
+
+
+def _worker(app: Any, name: str, slots: int, ending: Ending) -> CeleryWorker:
+    from celery.apps.worker import Worker as CeleryWorker
+
+    class Worker(CeleryWorker):  # type: ignore[misc]
+        def install_platform_tweaks(self, worker: Any) -> None:
+            ending.install()
+
+        def setup_logging(self, colorize: bool | None = None) -> bool:
+            return True  # whoever runs this has done it
+
+        def set_process_status(self, info: str) -> None:
+            pass
+
+    return Worker(
+        app=app,
+        hostname=name,
+        pool="threads",
+        concurrency=slots,
+        quiet=True,
+        loglevel=logging.WARNING,
+        without_heartbeat=True,
+        without_mingle=True,
+        without_gossip=True,
+        task_events=False,
+        optimization="fair",
+    )
+
+
+@contextlib.contextmanager
+def _receivers(present: threading.Thread) -> Iterator[None]:
+    """present: started when the worker is ready."""
+    from celery import signals
+
+    def ready(**_: Any) -> None:
+        present.start()
+
+    logging.getLogger("celery").setLevel(logging.WARNING)  # else it has a line for each token
+    receivers = {signals.setup_logging: _leave_alone, signals.worker_ready: ready}
+    for event, receiver in receivers.items():
+        event.connect(receiver, weak=False)
+    try:
+        yield
+    finally:
+        for event, receiver in receivers.items():
+            event.disconnect(receiver)
+
+
+def _leave_alone(**_: Any) -> None:
+    """Celery asks who sets up logging: whoever runs this has done it."""
+
+
+def _drain(worker: CeleryWorker, draining: bool) -> None:
+    """Stop taking tokens, or go on. From another thread: the worker's own does it."""
+    consumer = worker.consumer
+    for queue in list(worker.app.conf.task_queues):
+        if draining:
+            consumer.call_soon(consumer.cancel_task_queue, queue.name)
+        else:
+            consumer.call_soon(consumer.add_task_queue, queue)
+
+
+class Ending:
+    """How a worker ends, step by step: each further signal is a step, and time is one."""
+
+    def __init__(self, held: Slots, soft_seconds: float) -> None:
+        self._step = 0
+        self._held = held
+        self._soft_seconds = soft_seconds
+
+    def install(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM):
+            signal.signal(number, self._hear)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        from celery.worker import state
+
+        state.should_stop = os.EX_OK
+        self._held.finish()
+        self._step = max(2, self._step + 1) if number == signal.SIGQUIT else self._step + 1
+        if self._step == 2:
+            signal.setitimer(signal.ITIMER_REAL, max(self._soft_seconds, 0.001))
+        elif self._step == 3:
+            self._held.stop()
+            signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
+        elif self._step > 3:
+            os._exit(1)

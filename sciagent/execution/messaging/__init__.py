@@ -1,0 +1,1 @@
+"""Brokers and notifications: how a worker hears that there is work."""

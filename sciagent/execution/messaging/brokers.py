@@ -1,0 +1,100 @@
+"""Which broker: its URL checked, its queues named, its connections with limits on waiting."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from sciagent.errors import UsageError
+
+if TYPE_CHECKING:
+    from kombu import Connection, Queue
+
+SCHEMES = ("redis", "rediss", "amqp", "amqps")
+PREFIX = "sciagent."  # of all that sciagent makes in a broker, which others may use as well
+_QUEUE = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
+_KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}  # a cut cable: 30 s
+
+
+def is_queue_name(name: object) -> bool:
+    """Lower-case letters, digits and underscores, beginning with a letter; at most 60."""
+    return isinstance(name, str) and _QUEUE.fullmatch(name) is not None
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where messages wait. `url` may hold a password and is in no representation; `shown` is for people."""
+
+    url: str = field(repr=False)
+    shown: str
+
+    @classmethod
+    def parse(cls, url: str) -> Broker:
+        """Raises UsageError: another scheme, no host, a port or a database number that is none."""
+        example = "redis://HOST:6379/0, rediss://…, amqp://USER:PASSWORD@HOST:5672/VHOST or amqps://…"
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise UsageError(f"the broker's URL cannot be read; give {example}") from None
+        if parts.scheme not in SCHEMES:
+            raise UsageError(f'"{parts.scheme[:20]}" is no broker that sciagent knows; give {example}')
+        if not parts.hostname:
+            raise UsageError(f"the broker's URL names no host; give {example}")
+        if parts.scheme.startswith("redis") and not re.fullmatch(r"/?\d{0,4}", parts.path, re.ASCII):
+            raise UsageError("the path of a Redis URL is the number of a database, as in redis://HOST:6379/0")
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        user = f"{parts.username or ''}:***@" if parts.password else f"{parts.username}@" if parts.username else ""
+        place = f"{user}{host}" + (f":{port}" if port else "")
+        return cls(url, urlunsplit((parts.scheme, place, parts.path, "", "")))
+
+    @property
+    def is_redis(self) -> bool:
+        return self.url.startswith("redis")
+
+    def queue(self, name: str) -> Queue:
+        """The queue in which tokens for `name` wait. On RabbitMQ a quorum queue: it outlives the loss of a node.
+        Raises ValueError for what is no name of a queue."""
+        from kombu import Queue
+
+        if not is_queue_name(name):
+            raise ValueError(f"{name!r:.80} is no name of a queue")
+        arguments = {} if self.is_redis else {"x-queue-type": "quorum"}
+        return Queue(PREFIX + name, routing_key=PREFIX + name, durable=True, queue_arguments=arguments)
+
+    def transport_options(self, patience: float) -> dict[str, Any]:
+        """For kombu and Celery. patience: seconds that connecting, and then each answer, may take."""
+        if not self.is_redis:
+            return {"read_timeout": patience, "write_timeout": patience, "confirm_publish": True}
+        return {
+            "socket_connect_timeout": patience,
+            "socket_timeout": patience,
+            "socket_keepalive": True,
+            "socket_keepalive_options": _KEEPALIVE,
+            "priority_steps": [0],
+            "visibility_timeout": 120,
+        }
+
+    def connection(self, patience: float, heartbeat: int = 0) -> Connection:
+        """Not yet connected. heartbeat: seconds, on AMQP only."""
+        import kombu
+
+        return kombu.Connection(
+            self.url,
+            connect_timeout=patience,
+            transport_options=self.transport_options(patience),
+            heartbeat=0 if self.is_redis else heartbeat,
+            **self.encryption(),
+        )
+
+    def encryption(self) -> dict[str, Any]:
+        """The server's certificate is checked, whatever a library's default is."""
+        if self.url.startswith("rediss"):
+            return {"ssl": {"ssl_cert_reqs": ssl.CERT_REQUIRED}}
+        if self.url.startswith("amqps"):
+            return {"ssl": {"cert_reqs": ssl.CERT_REQUIRED, "server_hostname": urlsplit(self.url).hostname}}
+        return {}

@@ -1,0 +1,95 @@
+"""Hearing that something of a campaign has ended. What is not heard does not matter: who listens looks anyway."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from sciagent.execution.messaging.broker_connection import FIRST_PAUSE, LONGEST_PAUSE, hang_up
+from sciagent.execution.messaging.brokers import PREFIX, Broker
+
+if TYPE_CHECKING:
+    from kombu import Connection, Exchange, Message
+
+log = logging.getLogger(__name__)
+ENDED = f"{PREFIX}ended"
+PATIENCE_SECONDS = 5.0
+TURN_SECONDS = 1.0  # how often it looks whether it is to end
+HEARTBEAT_SECONDS = 20
+
+
+def exchange() -> Exchange:
+    """All who listen hear all campaigns: a number each, and few campaigns run at once."""
+    from kombu import Exchange
+
+    return Exchange(ENDED, type="fanout", durable=False, delivery_mode="transient")
+
+
+class Listener:
+    """A thread that sets `bell` when it is told of the campaign. `rung` counts how often."""
+
+    def __init__(self, broker: Broker, campaign_id: int, bell: threading.Event) -> None:
+        self.rung = 0
+        self._broker = broker
+        self._campaign_id = campaign_id
+        self._bell = bell
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name=f"bell-{campaign_id}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """It hears nothing any more; its thread ends by itself within seconds."""
+        self._end.set()
+
+    def _serve(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._end.is_set():
+            connection = self._broker.connection(PATIENCE_SECONDS, HEARTBEAT_SECONDS)
+            try:
+                self._listen(connection)
+            except Exception as error:  # noqa: BLE001  drivers raise what sockets, TLS and a strange server make them
+                log.debug("no bell for campaign %d: %s", self._campaign_id, type(error).__name__)
+            finally:
+                hang_up(connection)
+            # what came up and broke is tried again soon
+            pause = FIRST_PAUSE if self._heard_up else min(2 * pause, LONGEST_PAUSE)
+            self._end.wait(pause)
+
+    def _listen(self, connection: Connection) -> None:
+        """Until it is told to end. Raises whatever ends the connection."""
+        from kombu import Consumer
+
+        self._heard_up = False
+        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+        with Consumer(
+            connection,
+            [self._queue()],
+            callbacks=[self._hear],
+            accept=["json"],
+            no_ack=True,
+            on_decode_error=lambda message, error: None,
+        ):
+            self._heard_up = True
+            self._bell.set()
+            while not self._end.is_set():
+                try:
+                    connection.drain_events(timeout=TURN_SECONDS)
+                except TimeoutError:
+                    if connection.heartbeat:
+                        connection.heartbeat_check()
+
+    _heard_up = False
+
+    def _queue(self) -> Any:
+        from kombu import Queue
+
+        # a name for each connection, for RabbitMQ lends it to one; Redis keeps names, and so must not get ever new ones
+        name = f"{PREFIX}bell.{self._campaign_id}" + ("" if self._broker.is_redis else f".{uuid.uuid4()}")
+        return Queue(name, exchange(), durable=False, auto_delete=True, exclusive=True)
+
+    def _hear(self, body: Any, message: Message) -> None:
+        if type(body) is int and body == self._campaign_id:
+            self.rung += 1
+            self._bell.set()

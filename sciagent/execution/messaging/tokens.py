@@ -1,0 +1,75 @@
+"""The only message there is: "there is work in QUEUE". What it looks like on the wire, and what else is refused.
+
+It has the form of a Celery task (message protocol 2), so that Celery's workers take it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from sciagent.execution.messaging.brokers import is_queue_name
+
+if TYPE_CHECKING:
+    from kombu import Message
+
+TASK = "sciagent.work"
+MAX_BYTES = 4096
+_NOTHING = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+
+
+def body(queue: str) -> list[Any]:
+    """Positional arguments, keywords, what is to follow."""
+    return [[queue], {}, dict(_NOTHING)]
+
+
+def headers(queue: str) -> dict[str, Any]:
+    """Those that Celery needs, with a new id."""
+    identity = str(uuid.uuid4())
+    return {
+        "lang": "py",
+        "task": TASK,
+        "id": identity,
+        "root_id": identity,
+        "parent_id": None,
+        "group": None,
+        "eta": None,
+        "expires": None,
+        "retries": 0,
+        "timelimit": [None, None],
+        "argsrepr": repr([queue]),
+        "kwargsrepr": "{}",
+        "ignore_result": True,
+    }
+
+
+def queue_named(message: Message) -> str:
+    """The queue that a message speaks of. Raises ValueError: it is no token. Nothing in it is evaluated, and nothing
+    but plain JSON of a few bytes is read."""
+    found = message.headers
+    if not isinstance(found, dict) or found.get("task") != TASK:
+        raise ValueError("it is not the task of a token")
+    if message.content_type != "application/json":
+        raise ValueError("it is not JSON")
+    said = message.body
+    if not isinstance(said, (str, bytes)) or len(said) > MAX_BYTES:
+        raise ValueError(f"it has no body of at most {MAX_BYTES} bytes")
+    try:
+        read = json.loads(said)
+    except (ValueError, RecursionError):
+        raise ValueError("its body is not JSON") from None
+    arguments = read[0] if isinstance(read, list) and len(read) == 3 else None
+    if not isinstance(arguments, list) or len(arguments) != 1 or read[1] or not is_queue_name(arguments[0]):
+        raise ValueError("it does not name a queue, and only that")
+    return str(arguments[0])
+
+
+def renew(message: Message, queue: str) -> None:
+    """Put a token of our own in its place: none of a stranger's headers (time limits, dates, what follows) is left."""
+    message.headers = headers(queue)
+    message.body = json.dumps(body(queue))
+    message.content_type, message.content_encoding = "application/json", "utf-8"
+    for name in ("reply_to", "correlation_id"):
+        message.properties.pop(name, None)
+    message._decoded_cache = None

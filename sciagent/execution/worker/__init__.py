@@ -1,0 +1,1 @@
+"""A worker: claims jobs, runs them, writes their results."""

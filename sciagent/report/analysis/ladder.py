@@ -1,0 +1,169 @@
+"""The ladder in figures: what became of the candidates, where the cost went, how far one rung ranks like the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.properties import properties
+from sciagent.report.parts import charts
+from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, Agreement, Pairs, agreement
+from sciagent.report.parts.wording import with_unit, words
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.views import report_queries as ask
+
+MAX_COMPARED = 8  # charts of rung against rung
+WASTED = ("no_answer", "inconclusive")
+
+
+@dataclass(frozen=True)
+class CostRow:
+    rung: str
+    by_fate: dict[str, float]  # core-seconds
+
+    @property
+    def total(self) -> float:
+        return sum(self.by_fate.values())
+
+    @property
+    def wasted(self) -> float:
+        return sum(self.by_fate.get(name, 0.0) for name in WASTED)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """others: (rung, resource, amount) of what is not core-seconds."""
+
+    rows: list[CostRow]
+    others: list[tuple[str, str, float]]
+
+    @property
+    def total(self) -> float:
+        return sum(r.total for r in self.rows)
+
+    @property
+    def wasted(self) -> float:
+        return sum(r.wasted for r in self.rows)
+
+
+def spending(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> Spending:
+    names: dict[int | None, str] = {r.id: r.name for r in ladder}
+    parts: dict[str, dict[str, float]] = {r.name: {} for r in ladder}
+    others: dict[tuple[str, str], float] = {}
+    for rung_id, resource, fate, amount in ask.costs(connection, row):
+        name = names.get(rung_id, "proposer")
+        if resource == "core_seconds":
+            mine = parts.setdefault(name, {})
+            mine[fate] = mine.get(fate, 0.0) + amount
+        else:
+            others[name, resource] = others.get((name, resource), 0.0) + amount
+    rows = [CostRow(name, by_fate) for name, by_fate in parts.items()]
+    return Spending(rows, [(name, resource, amount) for (name, resource), amount in sorted(others.items())])
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two rungs that measured one property. drawn: points of the chart; used: pairs that the figures rest on."""
+
+    property: str
+    lower: str
+    upper: str
+    x_level: str
+    y_level: str
+    unit: str
+    seen: int
+    used: int
+    drawn: int
+    censored: int
+    figures: Agreement
+    shared_scale: bool
+    chart: str
+
+
+def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
+    """Each rung against the next that measured the same property; what objectives and gates name comes first."""
+    found: list[Compared] = []
+    for name in _named(row):
+        lower: RungRow | None = None
+        for upper in (r for r in ladder if ask.measures(connection, r, name)):
+            if lower is not None and len(found) < MAX_COMPARED:
+                found += _compare(connection, row, lower, upper, name)
+            lower = upper
+    return found[:MAX_COMPARED]
+
+
+def _named(row: CampaignRow) -> list[str]:
+    spec = row.spec
+    names = [o["property"] for o in spec.get("objectives", ())]
+    names += [name for rung in spec.get("ladder", ()) for name in rung.get("gate", {})]
+    return list(dict.fromkeys(names))
+
+
+def _compare(connection: Connection, row: CampaignRow, lower: RungRow, upper: RungRow, name: str) -> list[Compared]:
+    groups: dict[tuple[int, int], Pairs] = {}
+    for x, ux, y, uy, x_level, y_level, hit, censored in ask.pairs(connection, row, lower, upper, name):
+        pairs = groups.setdefault((x_level, y_level), Pairs())
+        if censored:
+            pairs.censored += 1
+        else:
+            pairs.add(x, ux, y, uy, bool(hit))
+    labels = ask.levels(connection, [i for key in groups for i in key])
+    unit, shared = properties()[name].unit, name not in SCALE_OF_ITS_METHOD
+    found = []
+    for (x_level, y_level), pairs in groups.items():
+        if not pairs.rows:
+            continue
+        chart = charts.scatter(
+            pairs,
+            f"{with_unit(name, unit)} at {lower.name}",
+            f"{with_unit(name, unit)} at {upper.name}",
+            limits(row, lower, name),
+            limits(row, upper, name),
+            f"{lower.name}-{upper.name}-{name}-{x_level}-{y_level}",
+        )
+        figures = agreement(pairs.x, pairs.y, shared)
+        found.append(
+            Compared(
+                words(name), lower.name, upper.name, labels[x_level], labels[y_level], unit, pairs.n,
+                min(pairs.n, KEPT), min(pairs.n, charts.DRAWN), pairs.censored, figures, shared, chart,
+            )
+        )  # fmt: skip
+    return found
+
+
+def imported(
+    row: CampaignRow, ladder: Sequence[RungRow], groups: Mapping[tuple[str, str, str, str], Pairs]
+) -> list[Compared]:
+    """What was computed against what files say; groups: as `candidates.Table.against` has them."""
+    rungs, found = {r.name: r for r in ladder}, []
+    for (name, rung, x_level, y_level), pairs in list(groups.items())[:MAX_COMPARED]:
+        if not pairs.rows:
+            continue
+        unit, shared = properties()[name].unit, name not in SCALE_OF_ITS_METHOD
+        chart = charts.scatter(
+            pairs,
+            f"{with_unit(name, unit)}, imported",
+            f"{with_unit(name, unit)} at {rung}",
+            None,
+            limits(row, rungs[rung], name),
+            f"imported-{rung}-{name}-{x_level}-{y_level}",
+        )
+        found.append(
+            Compared(
+                words(name), "imported values", rung, x_level, y_level, unit, pairs.n, min(pairs.n, KEPT),
+                min(pairs.n, charts.DRAWN), pairs.censored, agreement(pairs.x, pairs.y, shared), shared, chart,
+            )
+        )  # fmt: skip
+    return found
+
+
+def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:
+    """The rung's gate on the property, or at the terminal rung the objective's acceptance limits."""
+    ladder: Sequence[Any] = row.spec.get("ladder", ())
+    gate = ladder[rung.position].get("gate", {}).get(name) if rung.position < len(ladder) else None
+    if gate is None and rung.name == row.spec.get("terminal"):
+        gate = next((o.get("accept") for o in row.spec.get("objectives", ()) if o["property"] == name), None)
+    return None if gate is None else (gate[0], gate[1])

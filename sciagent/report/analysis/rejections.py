@@ -1,0 +1,97 @@
+"""What was thrown away and why; what came for nothing; what people said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.report.parts.wording import words
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.views import report_candidates, report_queries
+
+EXAMPLE = 160  # characters of a text that somebody handed in
+
+
+@dataclass(frozen=True)
+class Loss:
+    """where: a rung, or `proposal`. what: the property that missed, or empty."""
+
+    where: str
+    verdict: str
+    reason: str
+    what: str
+    n: int
+    example: str
+    detail: str
+
+
+def losses(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], names: Sequence[str]) -> list[Loss]:
+    """Candidates that ended at a rung, in ladder order and by number; a verified miss is among them."""
+    found = report_queries.fallen(connection, row, names)
+    texts = report_candidates.texts(connection, [int(one.one) for one in found])
+    labels = {r.position: r.name for r in ladder}
+    made = [
+        Loss(
+            labels.get(position, ""),
+            words(verdict or "set aside"),
+            words(reason),
+            words(missed or ""),
+            n,
+            texts.get(one, ""),
+            (detail or "")[: 3 * EXAMPLE],
+        )
+        for position, verdict, reason, missed, n, detail, one in found
+    ]
+    order = {r.name: r.position for r in ladder}
+    return sorted(made, key=lambda one: (order.get(one.where, -1), -one.n))
+
+
+def unread(connection: Connection, row: CampaignRow) -> list[Loss]:
+    """Proposals that did not become a candidate of the campaign, or were one already."""
+    return [
+        Loss(
+            "proposal",
+            words(status),
+            words(reason or "already in the campaign"),
+            "",
+            n,
+            (text or "")[:EXAMPLE],
+            (detail or "")[: 3 * EXAMPLE],
+        )
+        for status, reason, n, text, detail in report_queries.unread(connection, row)
+    ]
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Something with a time: a safety block, a directive of a person, a session of the driver."""
+
+    at: Any
+    what: str
+    detail: str
+
+
+def safety_blocks(connection: Connection, row: CampaignRow) -> tuple[int, list[Noted]]:
+    n, latest = report_queries.events(connection, row, "safety_blocked", limit=50)
+    return n, [Noted(at, "blocked", _flat(payload)) for at, payload in latest]
+
+
+def sessions(connection: Connection, row: CampaignRow) -> list[Noted]:
+    """When a process drove the campaign, and how that ended."""
+    found = []
+    for kind in ("driver_started", "ended"):
+        _, latest = report_queries.events(connection, row, kind, limit=50)
+        found += [Noted(at, words(kind), _flat(payload)) for at, payload in latest]
+    return sorted(found, key=lambda one: one.at)
+
+
+def _flat(payload: Any) -> str:
+    if not isinstance(payload, dict):
+        return str(payload)[:EXAMPLE]
+    return ", ".join(
+        f"{words(str(k))}: {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in payload.items()
+    )[: 3 * EXAMPLE]

@@ -1,0 +1,165 @@
+"""The answers to a chemist's questions, from the figures of the other sections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sciagent.report.analysis.ladder import Compared, Spending
+from sciagent.report.analysis.rejections import Loss
+from sciagent.report.parts.candidates import Card, Table
+from sciagent.report.parts.opinions import decided_by_opinion
+from sciagent.report.parts.wording import cost, duration, many, words
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.views.report_queries import Passage
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One question of a chemist: the figure one would say aloud, and the sentences below it."""
+
+    question: str
+    figure: str
+    lines: list[str]
+
+
+def answers(
+    row: CampaignRow,
+    status: dict[str, Any],
+    passages: Sequence[Passage],
+    spending: Spending,
+    best: Sequence[Card],
+    table: Table,
+    pairs: Sequence[Compared],
+    losses: Sequence[Loss],
+    unread: Sequence[Loss],
+    judged: Sequence[Mapping[str, Any]] = (),
+) -> list[Answered]:
+    return [
+        _found(row, status, passages, best),
+        _sure(row, status, table, pairs, best, judged),
+        _level(row, best, passages),
+        _cost(status, spending, row),
+        _thrown_away(losses, unread),
+    ]
+
+
+def has_limits(row: CampaignRow) -> bool:
+    return any(o.get("accept") not in (None, [None, None]) for o in row.spec.get("objectives", ()))
+
+
+def verified(row: CampaignRow, passages: Sequence[Passage]) -> int:
+    """How many the terminal rung has passed or failed."""
+    end = terminal(row, passages)
+    return end.passed + end.failed if end else 0
+
+
+def terminal(row: CampaignRow, passages: Sequence[Passage]) -> Passage | None:
+    return next((p for p in passages if p.rung.name == row.spec.get("terminal")), passages[-1] if passages else None)
+
+
+def _found(row: CampaignRow, status: dict[str, Any], passages: Sequence[Passage], best: Sequence[Card]) -> Answered:
+    n = verified(row, passages)
+    lines = [f"{many(status['candidates'], 'candidate')} from {many(status['proposals'], 'proposal')}; {n} verified."]
+    if has_limits(row):
+        figure = many(status["hits"], "hit") if status["hits"] else ("no hit" if n else "no hit yet")
+        seeds = sum(c.one.hit and c.one.in_seeds for c in best)
+        if seeds:
+            lines.append(f"{many(seeds, 'hit')} among the best {'was' if seeds == 1 else 'were'} in the seeds.")
+    else:
+        figure = f"{n} verified"
+    if decided_by_opinion(row):
+        lines.append("A language model has judged, by a rubric; nothing was computed or measured at the end.")
+    top = next((c for c in best if c.one.hit or c.one.utility is not None), None)
+    if top and top.headline:
+        values = "; ".join(f"{v.label} {v.text}" for v in top.headline)
+        lines.append(f"Best: {top.one.text} with {values}.")
+        if top.one.utility is not None:
+            lines.append(f"Its utility is {top.one.utility:.3g} of 1.")
+    elif not n:
+        lines.append("Nothing has been verified at the terminal rung yet.")
+    return Answered("What was found?", figure, lines)
+
+
+def _sure(
+    row: CampaignRow,
+    status: dict[str, Any],
+    table: Table,
+    pairs: Sequence[Compared],
+    best: Sequence[Card],
+    judged: Sequence[Mapping[str, Any]],
+) -> Answered:
+    lines, figure = [], "not yet known"
+    if status["hits"]:
+        shown = min(status["hits"], sum(r[3] == "hit" for r in table.rows))
+        figure = f"{shown - table.near_edge} of {shown} clear of the limits"
+        lines.append(
+            f"{table.near_edge or 'None'} of {many(shown, 'hit')} {'lies' if table.near_edge < 2 else 'lie'} within "
+            "one standard uncertainty of a limit."
+        )
+    last = [p for p in pairs if p.upper == row.spec.get("terminal") and p.figures.spearman is not None]
+    for one in last[:2]:
+        f = one.figures
+        lines.append(
+            f"{one.lower} ranks {one.property} as {one.upper} does with Spearman {f.spearman:.2f}"
+            f"{'' if f.low is None else f' [{f.low:.2f}, {f.high:.2f}]'}, n = {f.n}."
+        )
+        if not status["hits"]:
+            figure = f"Spearman {f.spearman:.2f}"
+    lines += [f"{one['words'][0].upper()}{one['words'][1:]}." for one in judged]
+    if any(c.headline for c in best):
+        lines.append("± is the protocol's repeatability (k = 1), not the error of the method.")
+    else:
+        lines.append("No value has been measured at a paid rung.")
+    return Answered("How sure is it?", figure, lines)
+
+
+def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) -> Answered:
+    end = terminal(row, passages)
+    name = end.rung.name if end else ""
+    labels: dict[str, list[str]] = {}
+    for card in best:
+        for v in card.headline:
+            if v.rung == name or end is None:
+                labels.setdefault(v.level, [])
+                if v.label not in labels[v.level]:
+                    labels[v.level].append(v.label)
+    lines = [f"{label}: {', '.join(names)}" for label, names in labels.items()]
+    if any(o["property"] == "homo_lumo_gap" for o in row.spec.get("objectives", ())):
+        lines.append("The gap is an orbital gap, not optical: LUMO minus HOMO energy of the stated method.")
+    if not labels:
+        lines.insert(0, f"The rung {name} decides; it has measured nothing yet.")
+    figure = next(iter(labels)).split("//")[0] if labels else name
+    return Answered("At which level?", figure, lines)
+
+
+def _cost(status: dict[str, Any], spending: Spending, row: CampaignRow) -> Answered:
+    total = spending.total
+    lines = [f"{duration(status['spent']['wall_minutes'] * 60)} on the clock."]
+    if status["hits"]:
+        lines.append(f"{cost(total / status['hits'])} a hit.")
+    if total:
+        lines.append(f"{spending.wasted / total:.0%} was wasted: no answer, or an inconclusive one.")
+        dear = max(spending.rows, key=lambda r: r.total)
+        lines.append(f"{dear.rung} took {dear.total / total:.0%}.")
+    if status["reused"]:
+        lines.append(f"{many(status['reused'], 'answer')} reused at no cost.")
+    return Answered("What did it cost?", cost(total) if total else "nothing", lines)
+
+
+def _thrown_away(losses: Sequence[Loss], unread: Sequence[Loss]) -> Answered:
+    n = sum(one.n for one in losses)
+    lines = [
+        f"{one.n} at {one.where}: {f'{one.what} ' if one.what else ''}{one.reason}."
+        for one in sorted(losses, key=lambda one: -one.n)[:3]
+    ]
+    bad = sum(one.n for one in unread if one.verdict != words("duplicate"))
+    double = sum(one.n for one in unread) - bad
+    if bad:
+        lines.append(f"{many(bad, 'proposal')} could not be read or taken.")
+    if double:
+        lines.append(f"{many(double, 'duplicate')}.")
+    if not n:
+        lines.insert(0, "No candidate has been dropped.")
+    return Answered("What was thrown away?", many(n, "candidate") if n else "nothing", lines)

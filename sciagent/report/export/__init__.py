@@ -1,0 +1,1 @@
+"""Exports: SDF, Parquet, ASE database, RO-Crate."""

@@ -1,0 +1,129 @@
+"""A campaign as an ASE database: a row for each candidate with a geometry, its values as pairs and data."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent import __version__
+from sciagent.errors import SciagentError
+from sciagent.report.parts.geometries import geometry
+from sciagent.report.parts.table import Column, Entry, columns, entries, nested
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.artifacts import ArtifactStore
+
+BATCH = 500  # rows of a transaction
+
+
+def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, path: Path) -> tuple[int, int]:
+    """Returns (rows written, candidates left out because no rung left a geometry).
+
+    Keys are `rung_property` in the property's canonical unit; `data` holds the same values with unit, uncertainty and
+    level, and where the geometry is from. Units and levels of the keys stand in the database's metadata.
+    """
+    from ase.db import connect
+
+    wanted = columns(connection, row)
+    keys = _keys(wanted)
+    made = connect(str(path), type="db", append=False, use_lock_file=False)
+    written = without = 0
+    for batch in _batches(entries(connection, row, wanted)):
+        with made:
+            for entry in batch:
+                atoms, source = _atoms(entry, artifacts)
+                if atoms is None:
+                    without += 1
+                    continue
+                made.write(atoms, key_value_pairs=_pairs(entry, keys), data=_data(entry, source))
+                written += 1
+    if not written:
+        with made:
+            pass  # an empty database is one too
+    made.metadata = {
+        "title": row.name,
+        "sciagent": __version__,
+        "spec_hash": row.spec_hash,
+        "key_descriptions": {
+            keys[c.rung, c.name]: (f"{c.rung}: {c.property}", f"{c.description}; level {c.level}", c.unit)
+            for c in wanted
+        },
+    }
+    return written, without
+
+
+def _keys(wanted: Sequence[Column]) -> dict[tuple[str, str], str]:
+    """Names that ASE takes: letters, digits and underscores, not starting with a digit, each once."""
+    found: dict[tuple[str, str], str] = {}
+    for c in wanted:
+        name = re.sub(r"\W", "_", f"{c.rung}_{c.name}", flags=re.ASCII)
+        name = f"r{name}" if name[0].isdigit() else name
+        while name in found.values():
+            name += "_"
+        found[c.rung, c.name] = name
+    return found
+
+
+def _batches(rows: Iterator[Entry]) -> Iterator[list[Entry]]:
+    batch: list[Entry] = []
+    for one in rows:
+        batch.append(one)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _atoms(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
+    """An ASE Atoms in angstrom: the engine's geometry, or a crystal's own structure."""
+    from ase.io import read
+
+    found = geometry(artifacts, entry.answers)
+    if found is not None:
+        text, form, answer = found
+        with suppress(ValueError, IndexError, KeyError, OSError):
+            return read(io.StringIO(text), format=form), f"{answer.rung}, evidence {answer.key}"
+    if entry.one.kind == "crystal":
+        from pymatgen.io.ase import AseAtomsAdaptor
+
+        from sciagent.chemistry.crystal import Crystal
+
+        with suppress(SciagentError):
+            return AseAtomsAdaptor.get_atoms(Crystal.from_payload(entry.one.payload).structure), "as proposed"
+    return None, ""
+
+
+def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> dict[str, Any]:
+    one = entry.one
+    pairs: dict[str, Any] = {
+        "candidate": one.key,
+        "net_charge": one.charge,
+        "multiplicity": one.multiplicity,
+        "standing": one.standing,
+        "hit": one.hit,
+        "in_seeds": one.in_seeds,
+    }
+    for name, value in (
+        ("utility", one.utility),
+        ("verdict", one.verdict),
+        ("reason", one.reason),
+        ("inchikey", one.inchikey),
+    ):
+        if value is not None:
+            pairs[name] = value
+    pairs |= {keys[place]: m.quantity.value for place, m in entry.values.items()}
+    return pairs
+
+
+def _data(entry: Entry, source: str) -> dict[str, Any]:
+    evidence = {
+        a.rung: {"key": a.key, "verifier": a.verifier, "version": a.version, "engines": dict(a.versions or {})}
+        for a in entry.answers
+    }
+    return {"text": entry.one.text, "geometry": source, "values": nested(entry), "evidence": evidence}

@@ -1,0 +1,143 @@
+"""Campaigns as Parquet: candidates (a row each), evidence (a row a value), proposals; streamed in row groups.
+
+Units and levels stand in the metadata of the fields, what is true of the whole file in that of the schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent import __version__
+from sciagent.report.parts.proposals import FIELDS as PROPOSAL_FIELDS
+from sciagent.report.parts.proposals import proposals
+from sciagent.report.parts.table import FIXED, Entry, columns, entries
+from sciagent.store.campaign_state.campaigns import CampaignRow
+
+GROUP = 5000  # rows of a row group, and the most that is in memory
+
+
+def write_candidates(connection: Connection, row: CampaignRow, path: Path) -> int:
+    """A row a candidate. Each value has three columns: `rung.property`, its uncertainty (same unit), censoring."""
+    import pyarrow as pa
+
+    wanted = columns(connection, row)
+    kinds = {"hit": pa.bool_(), "in_seeds": pa.bool_(), "utility": pa.float64()}
+    fields = [pa.field(name, kinds.get(name, pa.string())) for name in FIXED]
+    for c in wanted:
+        about = {"unit": c.unit, "level": c.level, "rung": c.rung, "property": c.property, "description": c.description}
+        fields += [
+            pa.field(f"{c.rung}.{c.name}", pa.float64(), metadata=about),
+            pa.field(
+                f"{c.rung}.{c.name}.uncertainty",
+                pa.float64(),
+                metadata=about | {"description": "standard uncertainty, k = 1; null where nobody knows it"},
+            ),
+            pa.field(f"{c.rung}.{c.name}.censoring", pa.string(), metadata={"description": "below, above or none"}),
+        ]
+
+    def line(entry: Entry) -> dict[str, Any]:
+        made = dict(entry.fixed)
+        for (rung, name), m in entry.values.items():
+            made[f"{rung}.{name}"] = m.quantity.value
+            made[f"{rung}.{name}.uncertainty"] = m.quantity.uncertainty
+            made[f"{rung}.{name}.censoring"] = str(m.quantity.censoring)
+        return made
+
+    schema = pa.schema(fields, metadata=_about(row, "candidates"))
+    return _write(path, schema, (line(entry) for entry in entries(connection, row, wanted)))
+
+
+EVIDENCE = (
+    ("evidence", "string", "key of the evidence"), ("candidate", "string", "key of the candidate"),
+    ("text", "string", "SMILES of a molecule, name of a crystal"), ("rung", "string", "rung of this campaign"),
+    ("verifier", "string", "what measured or computed it"), ("verifier_version", "string", "its version"),
+    ("outcome", "string", "ok, refused, not_converged, ..."), ("reason", "string", "why it is not ok"),
+    ("property", "string", "null where there is no value"), ("value", "float64", "in `unit`"),
+    ("uncertainty", "float64", "standard uncertainty, k = 1, in `unit`; null where nobody knows it"),
+    ("unit", "string", "canonical unit of the property"), ("censoring", "string", "below, above or none"),
+    ("n", "int64", "replicates behind the value"), ("as_typed", "string", "digits as a person or a file gave them"),
+    ("method", "string", "of the level"), ("basis", "string", "of the level"), ("phase", "string", "of the level"),
+    ("geometry", "string", "of the level: protocol of the geometry"), ("replicate", "int64", ""),
+    ("revision", "int64", ""), ("attempt", "int64", "id of the attempt"), ("campaign", "string", "that paid for it"),
+    ("source", "string", "computed, or a file's name"), ("who", "string", ""), ("at", "string", "UTC, ISO 8601"),
+    ("versions", "string", "JSON: engines and their versions"),
+)  # fmt: skip
+
+
+def write_evidence(connection: Connection, row: CampaignRow, path: Path) -> int:
+    """A row a value, under the campaign's own rungs; an answer without values has one row."""
+    import pyarrow as pa
+
+    fields = [pa.field(name, getattr(pa, kind)(), metadata={"description": text}) for name, kind, text in EVIDENCE]
+    return _write(path, pa.schema(fields, metadata=_about(row, "evidence")), _evidence(connection, row))
+
+
+def _evidence(connection: Connection, row: CampaignRow) -> Iterator[dict[str, Any]]:
+    for entry in entries(connection, row, ()):
+        for a in entry.answers:
+            base = {
+                "evidence": a.key, "candidate": entry.one.key, "text": entry.one.text, "rung": a.rung,
+                "verifier": a.verifier, "verifier_version": a.version, "outcome": a.outcome, "reason": a.reason,
+                "replicate": a.replicate, "revision": a.revision, "attempt": a.attempt_id, "campaign": a.campaign,
+                "source": a.source, "who": a.who, "at": a.at.isoformat(),
+                "versions": json.dumps(dict(a.versions or {}), sort_keys=True),
+            }  # fmt: skip
+            if not a.measured:
+                yield base
+            for m in a.measured:
+                q, lv = m.quantity, m.level
+                yield base | {
+                    "property": m.property,
+                    "value": q.value,
+                    "uncertainty": q.uncertainty,
+                    "unit": q.unit,
+                    "censoring": str(q.censoring),
+                    "n": q.n,
+                    "as_typed": q.as_typed,
+                    "method": lv.method,
+                    "basis": lv.basis,
+                    "phase": lv.phase,
+                    "geometry": lv.geometry,
+                }
+
+
+def write_proposals(connection: Connection, row: CampaignRow, path: Path) -> int:
+    import pyarrow as pa
+
+    schema = pa.schema(
+        [pa.field(name, pa.int64() if name in ("id", "turn") else pa.string()) for name in PROPOSAL_FIELDS],
+        metadata=_about(row, "proposals"),
+    )
+    return _write(path, schema, proposals(connection, row))
+
+
+def _about(row: CampaignRow, what: str) -> dict[str, str]:
+    return {
+        "sciagent": __version__,
+        "table": what,
+        "campaign": row.name,
+        "spec_hash": row.spec_hash,
+        "objectives": json.dumps(row.spec.get("objectives", [])),
+        "terminal": str(row.spec.get("terminal", "")),
+    }
+
+
+def _write(path: Path, schema: Any, rows: Iterable[Mapping[str, Any]]) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    n, group = 0, []
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for one in rows:
+            group.append(one)
+            if len(group) == GROUP:
+                writer.write_table(pa.Table.from_pylist(group, schema=schema))
+                n, group = n + len(group), []
+        if group or not n:
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
+    return n + len(group)

@@ -1,0 +1,75 @@
+"""A campaign as an SD file: a molecule an entry, on its geometry where a rung left one, else as a drawing."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.chemistry.placed import placed
+from sciagent.errors import UsageError
+from sciagent.report.parts.geometries import geometry
+from sciagent.report.parts.table import FIXED, Entry, columns, entries
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.artifacts import ArtifactStore
+
+
+def write_sdf(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, file: IO[str]) -> tuple[int, int]:
+    """Returns (entries, those of them in three dimensions). Raises UsageError for a campaign of crystals.
+
+    Tags: the fixed columns; of each value `rung.property [unit]`, and its uncertainty, censoring and level.
+    """
+    if row.spec.get("subject") == "crystal":
+        raise UsageError("an SD file holds molecules; export crystals with --format ase")
+    from rdkit import Chem
+
+    written = solid = 0
+    writer = Chem.SDWriter(file)
+    try:
+        for entry in entries(connection, row, columns(connection, row)):
+            mol, source = _with_coordinates(entry, artifacts)
+            for name, value in _tags(entry, source).items():
+                mol.SetProp(name, value)
+            writer.write(mol)
+            written += 1
+            solid += source != "2D"
+    finally:
+        writer.close()
+    return written, solid
+
+
+def _with_coordinates(entry: Entry, artifacts: ArtifactStore) -> tuple[Any, str]:
+    """The molecule, and where its coordinates are from: a rung with its evidence, or `2D`."""
+    from rdkit import Chem
+    from rdkit.Chem import rdDepictor
+
+    molecule = Molecule.from_payload(entry.one.payload)
+    found = geometry(artifacts, entry.answers)
+    if found is not None and found[1] == "xyz" and (mol := placed(molecule, found[0])) is not None:
+        return mol, f"{found[2].rung}, evidence {found[2].key}"
+    mol = Chem.Mol(molecule.mol)
+    rdDepictor.Compute2DCoords(mol)
+    return mol, "2D"
+
+
+def _tags(entry: Entry, source: str) -> dict[str, str]:
+    tags = {"_Name": entry.one.inchikey or entry.one.key}
+    tags |= {name: one_line(entry.fixed[name]) for name in FIXED if entry.fixed[name] not in (None, "")}
+    tags |= {"charge": str(entry.one.charge), "multiplicity": str(entry.one.multiplicity), "geometry": source}
+    for (rung, name), m in entry.values.items():
+        q = m.quantity
+        label = f"{rung}.{name}"
+        tags[f"{label} [{q.unit}]"] = repr(q.value)
+        if q.uncertainty is not None:
+            tags[f"{label} uncertainty [{q.unit}]"] = repr(q.uncertainty)
+        if q.censoring != "none":
+            tags[f"{label} censoring"] = str(q.censoring)
+        tags[f"{label} level"] = one_line(m.level.label)
+    return tags
+
+
+def one_line(value: Any) -> str:
+    """An empty line, or `$$$$`, would end a tag or the entry."""
+    text = " ".join(str(value).split())
+    return text.replace("$$$$", "$ $ $ $")

@@ -1,0 +1,1 @@
+"""A campaign while it runs: metrics and views that refresh."""

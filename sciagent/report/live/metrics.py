@@ -1,0 +1,167 @@
+"""What Prometheus asks: the ledger's figures, read anew on each scrape; and those of one worker's process.
+
+Counters are counted in the ledger from the beginning of each campaign, so they go on when this server is started anew.
+Campaigns that nothing was written about for a week are left out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import psutil
+import sqlalchemy as sa
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from sqlalchemy.engine import Connection
+
+from sciagent.errors import LedgerError
+from sciagent.report.live.watching import Sparing
+from sciagent.store.database.clock import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import job_lists, usage, workers
+from sciagent.store.views import overview, queries
+
+
+class LedgerCollector:
+    """One scrape is one read transaction; who comes meanwhile waits. Where the ledger is away, `sciagent_ledger_up` is
+    0 and nothing else is said."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._sparing = ledger, Sparing()
+        self._one_at_a_time = threading.Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        begun, up, found = time.monotonic(), 1, list[Metric]()
+        with self._one_at_a_time:
+            try:
+                with self._ledger.read() as connection:
+                    found = [*_queues(connection), *_workers(connection), *_licences(connection)]
+                    found += self._campaigns(connection)
+            except (sa.exc.SQLAlchemyError, LedgerError):
+                up = 0
+        yield GaugeMetricFamily("sciagent_ledger_up", "Whether the ledger answered.", up)
+        took = time.monotonic() - begun
+        yield GaugeMetricFamily("sciagent_scrape_duration_seconds", "What asking the ledger took.", took)
+        yield from found
+
+    def _campaigns(self, connection: Connection) -> list[Metric]:
+        state = _gauge("campaign_state", "1 for the state that the campaign is in.", "campaign", "state")
+        hits = _gauge("campaign_hits", "Hits so far.", "campaign")
+        wall = _counter("campaign_wall_seconds", "Time driven.", "campaign")
+        jobs = _gauge("jobs", "Jobs by state.", "campaign", "state")
+        attempts = _counter("attempts", "Attempts that ended; lost: with their worker.", "campaign", "rung", "outcome")
+        stale = _counter("stale_results", "Results that came too late and were refused.", "campaign", "rung")
+        spent = _counter("spent", "What was booked, in the unit of the resource.", "campaign", "rung", "resource")
+        for one in overview.recent(connection):
+            state.add_metric([one.name, one.state], 1)
+            wall.add_metric([one.name], one.wall_seconds)
+            n_hits, by_state, totals = self._sparing(one.id, partial(_counted, connection, one.id))
+            hits.add_metric([one.name], n_hits)
+            for job_state, n in by_state.items():
+                jobs.add_metric([one.name, job_state], n)
+            for (rung, outcome), n in totals.attempts.items():
+                attempts.add_metric([one.name, rung, outcome], n)
+            for rung, n in totals.stale.items():
+                stale.add_metric([one.name, rung], n)
+            for (rung, resource), amount in totals.spent.items():
+                spent.add_metric([one.name, rung, resource], amount)
+        return [state, hits, wall, jobs, attempts, stale, spent]
+
+
+def _counted(connection: Connection, campaign_id: int) -> tuple[int, dict[str, int], overview.Totals]:
+    counted = job_lists.counts(connection, [campaign_id])
+    by_state = {str(state): counted.get(state, 0) for state in job_lists.ORDER}
+    return queries.hits(connection, campaign_id), by_state, overview.totals(connection, campaign_id)
+
+
+def _queues(connection: Connection) -> list[Metric]:
+    depth = _gauge("queue_depth", "Jobs that wait.", "queue")
+    oldest = _gauge("queue_oldest_seconds", "For how long the oldest of them has waited; 0 where none does.", "queue")
+    slots = _gauge("queue_slots", "Jobs of the queue that could run at once.", "queue")
+    now = db_now(connection)
+    for one in overview.queues(connection):
+        depth.add_metric([one.queue], one.depth)
+        oldest.add_metric([one.queue], _seconds(now, one.oldest))
+        slots.add_metric([one.queue], one.slots)
+    return [depth, oldest, slots]
+
+
+def _workers(connection: Connection) -> list[Metric]:
+    labels = ("worker", "host", "executor")
+    slots = _gauge("worker_slots", "Jobs at once, of each worker that is alive.", *labels)
+    running = _gauge("worker_running", "Jobs that it runs.", *labels)
+    draining = _gauge("worker_draining", "1 if it takes nothing new.", *labels)
+    seen = _gauge("worker_seen_seconds", "Since it was last heard of.", *labels)
+    alive = _gauge("workers", "Workers that are alive.", "executor")
+    has = _gauge("worker_resource", "What it has: cores, gpu and others.", *labels, "resource")
+    used = _gauge("worker_resource_used", "What its jobs hold of that.", *labels, "resource")
+    now, busy, executors = db_now(connection), dict[str, int](), dict[str, int]()
+    all_running = workers.running(connection)
+    for job in all_running:
+        busy[job.worker] = busy.get(job.worker, 0) + 1
+    all_alive = workers.alive(connection)
+    in_use = usage.by_worker(all_alive, all_running)
+    for one in all_alive:
+        who = [one.name, one.host, one.executor]
+        executors[one.executor] = executors.get(one.executor, 0) + 1
+        slots.add_metric(who, one.slots)
+        running.add_metric(who, busy.get(one.name, 0))
+        draining.add_metric(who, int(one.draining))
+        seen.add_metric(who, _seconds(now, one.seen_at))
+        for each in in_use[one.name]:
+            has.add_metric([*who, each.name], each.total)
+            used.add_metric([*who, each.name], each.used)
+    for executor, n in executors.items():
+        alive.add_metric([executor], n)
+    return [slots, running, draining, seen, has, used, alive]
+
+
+def _licences(connection: Connection) -> list[Metric]:
+    total = _gauge("licences", "Licences that may be in use at once.", "licence")
+    used = _gauge("licences_used", "Licences that jobs hold.", "licence")
+    for one in usage.shared(connection):
+        total.add_metric([one.name], one.total)
+        used.add_metric([one.name], one.used)
+    return [total, used]
+
+
+class WorkerCollector:
+    """Of a worker's own process. ran: how many jobs it has run so far."""
+
+    def __init__(self, name: str, ran: Callable[[], int]) -> None:
+        self._name, self._ran = name, ran
+
+    def collect(self) -> Iterator[Metric]:
+        memory = _gauge("worker_memory_bytes", "Resident, of the process and all it has started.", "worker")
+        memory.add_metric([self._name], _resident(psutil.Process()))
+        processes = _counter("worker_jobs", "Jobs run.", "worker")
+        processes.add_metric([self._name], self._ran())
+        yield memory
+        yield processes
+
+
+def _resident(root: psutil.Process) -> int:
+    found = 0
+    for one in (root, *root.children(recursive=True)):
+        try:
+            found += int(one.memory_info().rss)
+        except psutil.Error:  # it has ended meanwhile
+            continue
+    return found
+
+
+def _gauge(name: str, what: str, *labels: str) -> Any:
+    return GaugeMetricFamily(f"sciagent_{name}", what, labels=labels)
+
+
+def _counter(name: str, what: str, *labels: str) -> Any:
+    return CounterMetricFamily(f"sciagent_{name}", what, labels=labels)
+
+
+def _seconds(now: datetime, then: datetime | None) -> float:
+    return 0.0 if then is None else max(0.0, (now - then).total_seconds())

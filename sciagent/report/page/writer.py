@@ -1,0 +1,87 @@
+"""The report beside the ledger: written whole or not at all, and again while the campaign runs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database.ledger import Ledger
+
+SECONDS = 30.0  # at least so long between two reports
+SHARE = 0.03  # and at most this share of the time goes into writing them
+
+
+def write_report(ledger: Ledger, name: str, path: Path, top: int | None = None) -> None:
+    """Write the report of the campaign as it is now. Raises UnknownNameError."""
+    from sciagent.report.page.build import page
+    from sciagent.report.parts.candidates import CARDS
+
+    with ledger.read() as connection:
+        text = page(connection, campaigns.get(connection, name), ledger.artifacts, top or CARDS)
+    replace_text(path, text)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """A reader sees the old file or the new one; two writers do not mix."""
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(part).chmod(0o666 & ~umask)
+        Path(part).replace(path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def checked(path: Path) -> Path:
+    """The path, if a report can be written there. Raises UsageError, before anything is computed."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f'{path}: the report is an HTML file; give a name that ends in ".html"')
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: the folder {path.parent} does not exist")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder")
+    return path
+
+
+class GrowingReport:
+    """Rewrites the report in a thread of its own while a campaign runs, and once more at its end.
+
+    `step` is cheap and returns at once. A report that cannot be written does not stop the campaign: `fault` says why.
+    """
+
+    def __init__(self, ledger: Ledger, name: str, path: Path, seconds: float = SECONDS) -> None:
+        self._ledger, self._name, self.path, self._seconds = ledger, name, path, seconds
+        self._thread: threading.Thread | None = None
+        self._due = time.monotonic() + seconds
+        self.fault: str | None = None
+
+    def step(self) -> None:
+        if time.monotonic() < self._due or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._due = float("inf")  # until this one is written
+        self._thread = threading.Thread(target=self._write, name="report", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """The last one, when the campaign has its final state; waits until it is written."""
+        if self._thread is not None:
+            self._thread.join()
+        self._write()
+
+    def _write(self) -> None:
+        begun = time.monotonic()
+        try:
+            write_report(self._ledger, self._name, self.path)
+            self.fault = None
+        except Exception as error:  # noqa: BLE001 - the campaign matters more than its report
+            self.fault = f"{type(error).__name__}: {error}"
+        self._due = time.monotonic() + max(self._seconds, (time.monotonic() - begun) / SHARE)

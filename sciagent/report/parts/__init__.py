@@ -1,0 +1,1 @@
+"""Wording, drawings, charts and tables that reports share."""

@@ -1,0 +1,104 @@
+"""Matplotlib's SVG as a part of the page: colours are the page's variables, text is text, nothing leaks out."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# matplotlib draws in these; the style sheet has the real ones, for light and for dark
+COLOURS = {
+    "ink": "#010101",
+    "muted": "#020202",
+    "grid": "#030303",
+    "surface": "#040404",
+    "passed": "#0a0001",
+    "failed": "#0a0002",
+    "refused": "#0a0003",
+    "inconclusive": "#0a0004",
+    "errors": "#0a0005",
+    "waiting": "#0a0006",
+    "hit": "#0a0007",
+    "batch": "#0a0008",
+    "band": "#0a0009",
+}
+_VARIABLES = {code: f"var(--c-{name})" for name, code in COLOURS.items()}
+SETTINGS: Any = {
+    "svg.fonttype": "none", "svg.hashsalt": "sciagent", "font.family": "DejaVu Sans", "font.size": 10.5,
+    "text.parse_math": False, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": COLOURS["muted"],
+    "axes.labelcolor": COLOURS["ink"], "text.color": COLOURS["ink"], "xtick.color": COLOURS["muted"],
+    "ytick.color": COLOURS["muted"], "xtick.labelcolor": COLOURS["ink"], "ytick.labelcolor": COLOURS["ink"],
+    "axes.facecolor": "none", "figure.facecolor": "none", "savefig.facecolor": "none", "grid.color": COLOURS["grid"],
+    "grid.linewidth": 0.8, "hatch.linewidth": 0.8, "legend.frameon": False, "axes.axisbelow": True,
+}  # fmt: skip
+
+
+def figure(width: float, height: float) -> tuple[Figure, Any]:
+    """An empty figure with one set of axes; width and height in inches of 72 points."""
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(width, height), layout="constrained")
+    return made, made.subplots()
+
+
+def svg(made: Figure, title: str, salt: str) -> str:
+    """The figure as an `svg` element. title: what a screen reader says. salt: makes its ids its own on the page."""
+    import matplotlib
+    from markupsafe import escape
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
+        made.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
+    text = re.sub(r"#[0-9a-f]{6}\b", lambda m: _VARIABLES.get(m.group(), m.group()), text)
+    text = re.sub(r"font-family:[^;\"]*|font: ([\d.]+px) [^;\"]*", _font, text)
+    box = re.search(r'viewBox="([^"]+)"', text)
+    assert box is not None, "matplotlib wrote an SVG without a view box"
+    head = f'<svg class="chart" viewBox="{box.group(1)}" role="img"><title>{escape(title)}</title>'
+    return re.sub(r"^<svg[^>]*>", lambda _: head, text, count=1)
+
+
+def _font(found: re.Match[str]) -> str:
+    return f"font-size: {found.group(1)}" if found.group(1) else "font-family: inherit"
+
+
+def contexted(draw: Any) -> Any:
+    """Draw under our settings, whatever matplotlibrc the machine has."""
+    import functools
+
+    @functools.wraps(draw)
+    def inner(*args: Any, **more: Any) -> str:
+        import matplotlib
+
+        with matplotlib.rc_context(SETTINGS):
+            drawn: str = draw(*args, **more)
+            return drawn
+
+    return inner
+
+
+def shorten(text: str, n: int = 60) -> str:
+    return text if len(text) <= n else text[: n - 1] + "…"
+
+
+def amount(core_seconds: float, total: float) -> tuple[float, str]:
+    """The cost in the unit that suits the campaign's total: core-seconds, core-minutes or core-hours."""
+    unit, factor = cost_unit(total)
+    return core_seconds / factor, unit
+
+
+def cost_unit(total: float) -> tuple[str, float]:
+    if total < 300:
+        return "core-seconds", 1.0
+    return ("core-minutes", 60.0) if total < 3 * 3600 else ("core-hours", 3600.0)
+
+
+def nice(values: Sequence[float]) -> float:
+    return max([*values, 1e-12])

@@ -1,0 +1,107 @@
+"""How far an opinion can be trusted: a judge's score against what the terminal rung then said of the same candidates.
+
+The two are no values of one property, so they are compared by what they promise: the score, in [0, 1], against the
+utility, in (0, 1], that the objectives give to the terminal rung's values. Rank correlation says whether the judge
+orders candidates as the terminal rung does; bias, score less utility, whether it promises too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.objectives import Direction, Objective, Window, utility
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
+from sciagent.domain.quantities import Censoring
+from sciagent.report.parts.agreement import FEWEST, KEPT, agreement
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
+from sciagent.store.results import audits, evidence
+from sciagent.store.views import report_queries
+
+OPINIONS = frozenset({JUDGED_SCORE.name, JUDGED_MARGIN.name})
+
+
+def opinions(connection: Connection, row: CampaignRow) -> list[dict[str, Any]]:
+    """The JSON of `opinions`: each judge below the terminal rung against it. Candidates are those that both answered;
+    they are not drawn at random, for what a judge or a gate turned down was not verified."""
+    ladder = rungs(connection, row.id)
+    terminal = next(r for r in ladder if r.name == row.spec["terminal"])
+    objectives = [_objective(one) for one in row.spec.get("objectives", ()) if one["property"] not in OPINIONS]
+    judges = [
+        r
+        for r in ladder
+        if r.position < terminal.position and report_queries.measures(connection, r, JUDGED_SCORE.name)
+    ]
+    if not judges:
+        return []
+    ids = audits.climbed(connection, row.id, terminal.position, KEPT)
+    settled = {i: utility(objectives, values) for i, values in _values(connection, terminal, ids).items()}
+    found = []
+    for judge in judges:
+        scores = {i: v[JUDGED_SCORE.name] for i, v in _values(connection, judge, ids).items() if JUDGED_SCORE.name in v}
+        pairs = [(scores[i], worth) for i, worth in settled.items() if worth is not None and i in scores]
+        found.append(_compared(judge.name, terminal.name, pairs))
+    return found
+
+
+def decided_by_opinion(row: CampaignRow) -> bool:
+    """Whether what a campaign wants is an opinion alone."""
+    wanted = {one["property"] for one in row.spec.get("objectives", ())}
+    return bool(wanted) and wanted <= OPINIONS
+
+
+def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> dict[str, Any]:
+    x, y = (np.array(values, dtype=float) for values in (zip(*pairs, strict=True) if pairs else ((), ())))
+    one = agreement(x, y, shared_scale=True)
+    bias = None if one.bias is None else -one.bias  # of the score, against what came of it
+    return {
+        "rung": judge,
+        "against": terminal,
+        "n": one.n,
+        "spearman": one.spearman,
+        "low": one.low,
+        "high": one.high,
+        "bias": bias,
+        "words": _words(judge, terminal, one.n, one.spearman, one.low, one.high, bias),
+    }
+
+
+def _words(
+    judge: str, terminal: str, n: int, rho: float | None, low: float | None, high: float | None, bias: float | None
+) -> str:
+    if bias is None:
+        return (
+            f"how far {judge} can be trusted is not known: {n} candidates with an answer of {terminal}, {FEWEST} needed"
+        )
+    off = f"its score lies {abs(bias):.2f} {'above' if bias > 0 else 'below'} the utility on average, n = {n}"
+    if rho is None:
+        return f"{judge} or {terminal} calls all candidates equally good; {off}"
+    width = "" if low is None else f" [{low:.2f}, {high:.2f}]"
+    return f"{judge} ranks candidates as {terminal} does with Spearman {rho:.2f}{width}; {off}"
+
+
+def _values(connection: Connection, rung: RungRow, ids: list[int]) -> dict[int, dict[str, float]]:
+    """By candidate and property, in canonical units, without what is censored."""
+    said = evidence.find_reusable(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
+    return {
+        i: {m.property: m.quantity.value for m in one.measured if m.quantity.censoring is Censoring.NONE}
+        for i, one in said.items()
+        if one.outcome is Outcome.OK
+    }
+
+
+def _objective(canonical: Mapping[str, Any]) -> Objective:
+    """Of the spec's canonical form. What the terminal rung does not measure leaves no utility."""
+    accept, ramp = canonical["accept"], canonical.get("ramp")
+    return Objective(
+        canonical["property"],
+        Direction(canonical["direction"]),
+        Window(*accept) if accept else None,
+        canonical.get("scale", 1.0),
+        (ramp[0], ramp[1]) if ramp else None,
+        canonical["weight"],
+    )

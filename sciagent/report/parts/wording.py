@@ -1,0 +1,108 @@
+"""How a value, a wish and a verdict are written in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.evidence import Measured
+from sciagent.domain.quantities import Censoring, show
+
+_SIGNS = {Censoring.NONE: "", Censoring.BELOW: "< ", Censoring.ABOVE: "> "}
+_THIN = "\N{NARROW NO-BREAK SPACE}"
+MISSED = {"below_window", "above_window", "not_measured"}
+
+
+def value(m: Measured, unit: bool = True) -> str:
+    """`4.12 ± 0.05 eV`; `± ?` where nobody knows the uncertainty; none where it is 0, that is exact by definition."""
+    q = m.quantity
+    text = _SIGNS[q.censoring] + show(q.value, q.uncertainty, unit_sign(q.unit) if unit else "1")
+    if q.uncertainty is None:
+        text += " (± ?)"
+    return text
+
+
+def words(name: str) -> str:
+    """`homo_lumo_gap` as `HOMO-LUMO gap`; other names with spaces for underscores."""
+    return _NAMES.get(name, name.replace("_", " "))
+
+
+_NAMES = {
+    "homo": "HOMO",
+    "lumo": "LUMO",
+    "homo_lumo_gap": "HOMO-LUMO gap",
+    "logp": "logP",
+    "tpsa": "TPSA",
+    "qed": "QED",
+    "sa_score": "SA score",
+    "s1_energy": "S1 energy",
+    "dipole": "dipole moment",
+    "llm_tokens": "LLM tokens",
+    "gpu_seconds": "GPU seconds",
+}
+
+
+def unit_sign(unit: str) -> str:
+    """`angstrom**2` as `Å²`; other units as they are."""
+    return unit.replace("angstrom", "Å").replace("**2", "²").replace("**3", "³").replace("*", "·")
+
+
+def with_unit(name: str, unit: str) -> str:
+    return words(name) if unit == "1" else f"{words(name)} / {unit_sign(unit)}"
+
+
+def window(edges: Any, name: str, unit: str) -> str:
+    """`4 ≤ HOMO-LUMO gap ≤ 4.6 eV`; empty without edges."""
+    low, high = edges or (None, None)
+    if low is None and high is None:
+        return ""
+    text = f"{'' if low is None else f'{low:g} ≤ '}{words(name)}{'' if high is None else f' ≤ {high:g}'}"
+    return text if unit == "1" else f"{text} {unit_sign(unit)}"
+
+
+def wish(objective: Mapping[str, Any]) -> str:
+    """What is wanted of one property, in words."""
+    name, unit, ramp = objective["property"], objective["unit"], objective.get("ramp")
+    tail = "" if unit == "1" else f" {unit_sign(unit)}"
+    parts = []
+    if ramp:
+        parts.append(f"{objective['direction']} {words(name)}, from {ramp[0]:g} (worst) to {ramp[1]:g}{tail} (best)")
+    if limits := window(objective.get("accept"), name, unit):
+        parts.append(limits)
+    return "; ".join(parts) or f"{objective['direction']} {words(name)}"
+
+
+def cost(core_seconds: float) -> str:
+    """In the largest unit that leaves at least one before the point."""
+    for factor, unit in ((3600.0, "core-hours"), (60.0, "core-minutes")):
+        if core_seconds >= factor:
+            return f"{core_seconds / factor:.3g} {unit}"
+    return f"{core_seconds:.3g} core-seconds"
+
+
+def duration(seconds: float) -> str:
+    for factor, unit in ((3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds:.3g} seconds"
+
+
+def number(value: float) -> str:
+    """Three digits, or all before the point: `0.123`, `12.3`, `12 345`."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{round(value):,}".replace(",", _THIN)
+
+
+def amounts(costs: Mapping[str, float]) -> str:
+    """`12 345 LLM tokens, 0.5 money (EUR)`: what was spent of each resource."""
+    units = {name: RESOURCE_UNITS.get(name, "1") for name in costs}
+    return ", ".join(
+        f"{number(amount)} {words(name)}" + ("" if units[name] in ("1", "s") else f" ({units[name]})")
+        for name, amount in sorted(costs.items())
+    )
+
+
+def many(n: int, one: str, more: str | None = None) -> str:
+    """`1 hit`, `2 hits`, `12 345 hits`."""
+    digits = f"{n:,}".replace(",", _THIN)
+    return f"{digits} {one if n == 1 else more or one + 's'}"

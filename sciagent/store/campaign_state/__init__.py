@@ -1,0 +1,1 @@
+"""Campaigns, where their candidates stand, and what people decided."""

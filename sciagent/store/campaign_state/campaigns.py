@@ -1,0 +1,281 @@
+"""Campaigns in the ledger: their spec, their rungs, their state, and the driver lease that makes one step at a time."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import psutil
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
+from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
+from sciagent.settings import lease_seconds
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+
+DRIVER_LEASE_SECONDS = lease_seconds()
+
+
+@dataclass(frozen=True)
+class CampaignRow:
+    id: int
+    name: str
+    spec: dict[str, Any]
+    spec_hash: str
+    identity_hash: str
+    base: str
+    source: str
+    state: CampaignState
+    stop_reason: str | None
+    wall_seconds: float
+
+
+@dataclass(frozen=True)
+class RungRow:
+    id: int
+    position: int
+    name: str
+    verifier: str
+    verifier_version: str
+    tier: str
+    settings_hash: str
+
+
+def names(connection: Connection) -> list[str]:
+    return list(connection.execute(sa.select(t.campaign.c.name).order_by(t.campaign.c.id)).scalars())
+
+
+def find(connection: Connection, name: str) -> CampaignRow | None:
+    columns = [t.campaign.c[field] for field in CampaignRow.__dataclass_fields__]
+    row = connection.execute(sa.select(*columns).where(t.campaign.c.name == name)).mappings().one_or_none()
+    return None if row is None else CampaignRow(**dict(row) | {"state": CampaignState(row["state"])})
+
+
+def get(connection: Connection, name: str) -> CampaignRow:
+    """Raises UnknownNameError, with the nearest name that exists."""
+    row = find(connection, name)
+    if row is None:
+        raise UnknownNameError("campaign", name, names(connection))
+    return row
+
+
+def create(
+    connection: Connection,
+    *,
+    name: str,
+    spec: Mapping[str, Any],
+    spec_hash: str,
+    identity_hash: str,
+    base: str,
+    source: str,
+    rungs: Sequence[Mapping[str, Any]],
+) -> CampaignRow:
+    """rungs: mappings with the columns of the rung table except campaign_id, in order."""
+    now = db_now(connection)
+    values = {
+        "name": name,
+        "spec": dict(spec),
+        "spec_hash": spec_hash,
+        "identity_hash": identity_hash,
+        "base": base,
+        "source": source,
+        "state": CampaignState.CREATED,
+        "created_at": now,
+        "updated_at": now,
+    }
+    campaign_id = connection.execute(sa.insert(t.campaign).values(values).returning(t.campaign.c.id)).scalar_one()
+    connection.execute(sa.insert(t.rung), [{"campaign_id": campaign_id, **r} for r in rungs])
+    return get(connection, name)
+
+
+def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
+    c = t.rung.c
+    columns = (c.id, c.position, c.name, c.verifier, c.verifier_version, c.tier, c.settings_hash)
+    query = sa.select(*columns).where(c.campaign_id == campaign_id).order_by(c.position)
+    return [RungRow(*row) for row in connection.execute(query)]
+
+
+def write_requests(connection: Connection, by_rung: Mapping[int, Mapping[str, Any]]) -> None:
+    """What workers elsewhere have to know of the rungs: {rung id: settings with paths, and limits}."""
+    for rung_id, request in by_rung.items():
+        connection.execute(sa.update(t.rung).where(t.rung.c.id == rung_id).values(request=dict(request)))
+
+
+def amend(
+    connection: Connection,
+    row: CampaignRow,
+    *,
+    spec: Mapping[str, Any],
+    spec_hash: str,
+    source: str,
+    base: str,
+    changes: Sequence[tuple[str, Any, Any]],
+    who: str,
+    why: str,
+) -> None:
+    """Change what may be changed (budget, stop); each change is logged."""
+    now = db_now(connection)
+    connection.execute(
+        sa.insert(t.campaign_amendment),
+        [
+            {"campaign_id": row.id, "path": p, "old": old, "new": new, "who": who, "why": why, "at": now}
+            for p, old, new in changes
+        ],
+    )
+    connection.execute(
+        sa.update(t.campaign)
+        .where(t.campaign.c.id == row.id)
+        .values(spec=dict(spec), spec_hash=spec_hash, source=source, base=base, updated_at=now)
+    )
+
+
+def set_state(connection: Connection, campaign_id: int, state: CampaignState, stop_reason: str | None = None) -> None:
+    old = connection.execute(sa.select(t.campaign.c.state).where(t.campaign.c.id == campaign_id)).scalar_one()
+    if old != state:
+        check_transition(CAMPAIGN_TRANSITIONS, CampaignState(old), state)
+    connection.execute(
+        sa.update(t.campaign)
+        .where(t.campaign.c.id == campaign_id)
+        .values(state=state, stop_reason=stop_reason, updated_at=db_now(connection))
+    )
+
+
+@dataclass(frozen=True)
+class DriverLease:
+    """Whoever holds it may step the campaign; `fence` is checked by every write."""
+
+    campaign_id: int
+    owner: str
+    fence: int
+
+
+def new_owner() -> str:
+    """`host:pid:start time:random`, so that another process on the host can tell whether we are alive."""
+    me = psutil.Process()
+    return f"{socket.gethostname()}:{os.getpid()}:{me.create_time():.2f}:{uuid.uuid4().hex[:8]}"
+
+
+def owner_is_dead(owner: str) -> bool:
+    """True only if the owner ran on this host and its process is gone for certain."""
+    try:
+        host, pid, started, _ = owner.rsplit(":", 3)
+        if host != socket.gethostname():
+            return False
+        process = psutil.Process(int(pid))
+        return bool(abs(process.create_time() - float(started)) > 1.0 or process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class DriverState:
+    """Who holds a campaign, or held it last. alive: the lease runs, and its process is not known to be gone."""
+
+    host: str
+    pid: str
+    until: datetime
+    alive: bool
+
+
+def driver_of(connection: Connection, campaign_id: int) -> DriverState | None:
+    """None where nobody drives it and nobody died driving it."""
+    c = t.campaign.c
+    row = connection.execute(sa.select(c.driver, c.driver_until).where(c.id == campaign_id)).one()
+    owner, until = row.driver, row.driver_until
+    if not owner or until is None:
+        return None
+    parts = owner.rsplit(":", 3)
+    host, pid = parts[0], parts[1] if len(parts) > 1 else "?"
+    alive = until > db_now(connection) and not owner_is_dead(owner)
+    return DriverState(host, pid, until, alive)
+
+
+def take_driver(
+    connection: Connection, campaign_id: int, owner: str, seconds: float = DRIVER_LEASE_SECONDS
+) -> DriverLease:
+    """Raises CampaignError if a live driver holds the campaign."""
+    now = db_now(connection)
+    c = t.campaign.c
+    query = sa.select(c.name, c.driver, c.driver_until).where(c.id == campaign_id).with_for_update()
+    name, holder, until = connection.execute(query).one()
+    if holder and until and until > now and not owner_is_dead(holder):
+        raise CampaignError(
+            f'campaign "{name}" is being driven by {holder.rsplit(":", 2)[0]} (host:pid) until {until:%H:%M:%S} UTC; '
+            "stop that process, or wait until its lease ends"
+        )
+    fence = connection.execute(
+        sa.update(t.campaign)
+        .where(c.id == campaign_id)
+        .values(driver=owner, driver_until=now + timedelta(seconds=seconds), driver_fence=c.driver_fence + 1)
+        .returning(c.driver_fence)
+    ).scalar_one()
+    return DriverLease(campaign_id, owner, fence)
+
+
+def renew_driver(
+    connection: Connection, lease: DriverLease, wall_seconds: float = 0.0, seconds: float = DRIVER_LEASE_SECONDS
+) -> None:
+    """Extend the lease and add the wall time driven since the last call. Raises StaleLeaseError if it was lost."""
+    c = t.campaign.c
+    until = db_now(connection) + timedelta(seconds=seconds)
+    changed = connection.execute(
+        sa.update(t.campaign)
+        .where(c.id == lease.campaign_id, c.driver_fence == lease.fence, c.driver == lease.owner)
+        .values(driver_until=until, wall_seconds=c.wall_seconds + wall_seconds)
+    )
+    if changed.rowcount != 1:
+        raise StaleLeaseError("another process drives this campaign now; this one stops and writes nothing more")
+
+
+def check_driver(connection: Connection, lease: DriverLease) -> None:
+    """Raises StaleLeaseError; inside a write transaction, before any write."""
+    c = t.campaign.c
+    query = sa.select(c.driver_fence).where(c.id == lease.campaign_id).with_for_update(key_share=True)
+    if connection.execute(query).scalar_one() != lease.fence:
+        raise StaleLeaseError("another process drives this campaign now; this one stops and writes nothing more")
+
+
+def release_driver(connection: Connection, lease: DriverLease) -> None:
+    c = t.campaign.c
+    connection.execute(
+        sa.update(t.campaign)
+        .where(c.id == lease.campaign_id, c.driver_fence == lease.fence)
+        .values(driver=None, driver_until=None)
+    )
+
+
+def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:
+    """A dispatcher is to drive it, or no longer; whether that was otherwise before."""
+    c = t.campaign.c
+    changed = sa.update(t.campaign).where(c.id == campaign_id, c.hosted != hosted).values(hosted=hosted)
+    return connection.execute(changed).rowcount == 1
+
+
+def is_hosted(connection: Connection, campaign_id: int) -> bool:
+    """Whether a dispatcher is to drive it to its end still."""
+    return bool(connection.execute(sa.select(t.campaign.c.hosted).where(t.campaign.c.id == campaign_id)).scalar_one())
+
+
+def hosted(connection: Connection) -> list[tuple[int, str]]:
+    """(id, name) of the campaigns that a dispatcher is to drive and nobody drives now."""
+    c, now = t.campaign.c, db_now(connection)
+    query = sa.select(c.id, c.name, c.driver, c.driver_until).where(c.hosted == sa.true()).order_by(c.id)
+    return [
+        (int(id_), name)
+        for id_, name, driver, until in connection.execute(query).all()
+        if not (driver and until and until > now) or owner_is_dead(driver)
+    ]
+
+
+def log_event(connection: Connection, campaign_id: int | None, kind: str, payload: Mapping[str, Any]) -> None:
+    values = {"campaign_id": campaign_id, "kind": kind, "payload": dict(payload), "at": db_now(connection)}
+    connection.execute(sa.insert(t.event).values(values))

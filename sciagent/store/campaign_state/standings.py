@@ -1,0 +1,203 @@
+"""Where each candidate stands in a campaign: entered, promoted, dropped, settled; asked for in bounded pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.states import Standing
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import CHUNK, among, execute_many
+from sciagent.store.database.clock import db_now
+
+_CC = t.campaign_candidate.c
+_ONE_OF = sa.update(t.campaign_candidate).where(
+    _CC.campaign_id == sa.bindparam("in_campaign"), _CC.candidate_id == sa.bindparam("of")
+)
+
+
+def members(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> set[int]:
+    """Which of these candidates the campaign has already."""
+    found: set[int] = set()
+    for start in range(0, len(candidate_ids), CHUNK):
+        query = sa.select(_CC.candidate_id).where(
+            _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids[start : start + CHUNK])
+        )
+        found.update(connection.execute(query).scalars())
+    return found
+
+
+def add(connection: Connection, campaign_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """rows: candidate_id, proposal_id, in_seeds. Sequence numbers follow the order given."""
+    if not rows:
+        return
+    last = connection.execute(sa.select(sa.func.max(_CC.seq)).where(_CC.campaign_id == campaign_id)).scalar()
+    first = 0 if last is None else last + 1
+    now = db_now(connection)
+    connection.execute(
+        sa.insert(t.campaign_candidate),
+        [
+            {
+                "campaign_id": campaign_id,
+                "seq": first + i,
+                "standing": Standing.OPEN,
+                "position": 0,
+                "depth": -1,
+                "is_hit": False,
+                "updated_at": now,
+                **row,
+            }
+            for i, row in enumerate(rows)
+        ],
+    )
+
+
+def update(connection: Connection, campaign_id: int, candidate_id: int, **values: Any) -> None:
+    update_many(connection, campaign_id, {candidate_id: values})
+
+
+def update_many(connection: Connection, campaign_id: int, values: Mapping[int, Mapping[str, Any]]) -> None:
+    """Write columns of several candidates, by candidate id; the same columns for each."""
+    rows = [{"of": id_, **one} for id_, one in values.items()]
+    execute_many(connection, _ONE_OF, rows, {"in_campaign": campaign_id, "updated_at": db_now(connection)})
+
+
+def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequence[int], **values: Any) -> None:
+    """Write the same of several candidates."""
+    now = db_now(connection)
+    for start in range(0, len(candidate_ids), CHUNK):
+        connection.execute(
+            sa.update(t.campaign_candidate)
+            .where(
+                _CC.campaign_id == campaign_id,
+                among(connection, _CC.candidate_id, candidate_ids[start : start + CHUNK]),
+            )
+            .values(**values, updated_at=now)
+        )
+
+
+def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:
+    query = sa.select(t.campaign_candidate).where(_CC.campaign_id == campaign_id, _CC.candidate_id == candidate_id)
+    return connection.execute(query).mappings().one_or_none()
+
+
+class Stands(NamedTuple):
+    """Where a candidate stands, in few words."""
+
+    candidate_id: int
+    seq: int
+    standing: Standing
+    position: int
+    depth: int
+
+
+_STANDS = (_CC.candidate_id, _CC.seq, _CC.standing, _CC.position, _CC.depth)
+
+
+def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -> list[Stands]:
+    """Candidates from sequence number `first` on, in order."""
+    query = sa.select(*_STANDS).where(_CC.campaign_id == campaign_id, _CC.seq >= first).order_by(_CC.seq).limit(limit)
+    return [_stands(row) for row in connection.execute(query).all()]
+
+
+def of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> list[Stands]:
+    """Of these candidates, at most some hundreds, those that the campaign has."""
+    query = sa.select(*_STANDS).where(
+        _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids)
+    )
+    return [_stands(row) for row in connection.execute(query).all()]
+
+
+def climbed(connection: Connection, campaign_id: int, limit: int) -> list[int]:
+    """Ledger ids of candidates that any rung has answered: hits first, then who got furthest."""
+    query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= 0)
+    order = (_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc(), _CC.seq)
+    return [int(i) for i in connection.execute(query.order_by(*order).limit(limit)).scalars()]
+
+
+def _stands(row: Any) -> Stands:
+    candidate_id, seq, standing, position, depth = row
+    return Stands(int(candidate_id), int(seq), Standing(standing), int(position), int(depth))
+
+
+def waiting(
+    connection: Connection, campaign_id: int, position: int, *, by_score: bool, limit: int
+) -> list[tuple[int, int, float | None]]:
+    """(candidate id, seq, score) of open candidates at a rung: best score first, or first come first."""
+    there = sa.and_(_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
+    query = sa.select(_CC.candidate_id, _CC.seq, _CC.score).where(there)
+    if not by_score:
+        return [(int(i), int(s), v) for i, s, v in connection.execute(query.order_by(_CC.seq).limit(limit))]
+    # two questions, for only so does an index hold the order on both databases
+    scored = query.where(_CC.score.is_not(None)).order_by(_CC.score.desc(), _CC.seq).limit(limit)
+    found = [(int(i), int(s), v) for i, s, v in connection.execute(scored)]
+    if len(found) < limit:
+        rest = query.where(_CC.score.is_(None)).order_by(_CC.seq).limit(limit - len(found))
+        found += [(int(i), int(s), v) for i, s, v in connection.execute(rest)]
+    return found
+
+
+def count_at(connection: Connection, campaign_id: int, positions: Sequence[int], at_most: int) -> int:
+    """How many candidates wait for, or are at, one of these rungs; counting stops at `at_most`."""
+    inner = (
+        sa.select(sa.literal(1))
+        .where(
+            _CC.campaign_id == campaign_id,
+            _CC.standing.in_([Standing.OPEN, Standing.PENDING]),
+            _CC.position.in_(positions),
+        )
+        .limit(at_most)
+        .subquery()
+    )
+    return int(connection.execute(sa.select(sa.func.count()).select_from(inner)).scalar_one())
+
+
+def count_pending(connection: Connection, campaign_id: int, position: int, at_most: int) -> int:
+    """How many candidates a rung is at work on; counting stops at `at_most`."""
+    inner = (
+        sa.select(sa.literal(1))
+        .where(_CC.campaign_id == campaign_id, _CC.standing == Standing.PENDING, _CC.position == position)
+        .limit(at_most)
+        .subquery()
+    )
+    return int(connection.execute(sa.select(sa.func.count()).select_from(inner)).scalar_one())
+
+
+def undecided_seqs(connection: Connection, campaign_id: int, position: int, limit: int) -> list[int]:
+    """Smallest sequence numbers of candidates that may still come to wait at `position`, or wait there."""
+    found: list[int] = []
+    for standing in (Standing.OPEN, Standing.PENDING):
+        for lower in range(position + (standing is Standing.OPEN)):
+            query = (
+                sa.select(_CC.seq)
+                .where(_CC.campaign_id == campaign_id, _CC.standing == standing, _CC.position == lower)
+                .order_by(_CC.seq)
+                .limit(limit)
+            )
+            found.extend(connection.execute(query).scalars())
+    return sorted(found)[:limit]
+
+
+def top(connection: Connection, campaign_id: int, n: int) -> list[Any]:
+    """The n best by score: (candidate id, key, text, score, depth, in_seeds, seq, operation that made it)."""
+    query = (
+        sa.select(
+            _CC.candidate_id,
+            t.candidate.c.key,
+            t.candidate.c.text,
+            _CC.score,
+            _CC.depth,
+            _CC.in_seeds,
+            _CC.seq,
+            t.proposal.c.operation,
+        )
+        .join(t.candidate, t.candidate.c.id == _CC.candidate_id)
+        .outerjoin(t.proposal, t.proposal.c.id == _CC.proposal_id)
+        .where(_CC.campaign_id == campaign_id, _CC.score.is_not(None))
+        .order_by(_CC.score.desc(), _CC.seq)
+        .limit(n)
+    )
+    return list(connection.execute(query))

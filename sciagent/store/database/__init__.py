@@ -1,0 +1,1 @@
+"""The database itself: tables, engine, migrations, files, back-ups."""

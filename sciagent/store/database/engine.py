@@ -1,0 +1,174 @@
+"""Database engines: SQLite in WAL mode with immediate transactions, PostgreSQL through psycopg 3."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_url
+
+from sciagent.errors import LedgerAwayError, LedgerError, SchemaVersionError, UsageError
+
+BUSY_SECONDS = 15
+IDLE_SECONDS = 1.0  # a connection of PostgreSQL that was used a moment ago is taken to stand
+CACHE_KIB = 65536  # of pages a connection; the default, 2 MB, does not hold the inner pages of a large ledger
+
+# of 4 KiB in the log before they are written into the file; after the default, 1000, each page of an index is written
+# again for every few hundred rows
+LOG_PAGES = 16384
+
+
+# SQLite's result codes after which the same statement may succeed later
+_SQLITE_AWAY = frozenset(
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
+)
+_SQLITE_SCHEMA = ("no such column", "no such table", "has no column named")
+
+# PostgreSQL's: lost connections, no resources, shutdown and restart, I/O errors; locks, deadlocks and idle timeouts
+_SQLSTATE_AWAY = ("08", "53", "57P01", "57P02", "57P03", "57P05", "58030", "55P03", "40001", "40P01", "25P03")
+_SQLSTATE_SCHEMA = ("42703", "42P01")  # undefined column, undefined table
+
+
+def ledger_url(text: str) -> URL:
+    """A file path means SQLite; otherwise a SQLAlchemy URL of SQLite or PostgreSQL. Raises UsageError."""
+    if "://" not in text:
+        return URL.create("sqlite", database=str(Path(text).expanduser().resolve()))
+    try:
+        url = make_url(text)
+    except sa.exc.ArgumentError as error:
+        raise UsageError(f'--ledger "{text}" is neither a path nor a database URL') from error
+    backend = url.get_backend_name()
+    if backend == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    if backend != "sqlite" or not url.database or url.database == ":memory:":
+        raise UsageError(f'--ledger "{text}": give a file path, sqlite:///FILE or postgresql://USER@HOST/DATABASE')
+    return url
+
+
+def connect(url: URL, idle_seconds: float | None = None) -> Engine:
+    """An engine whose write transactions begin at once (`BEGIN IMMEDIATE`) and wait for others.
+
+    idle_seconds: PostgreSQL ends a transaction in which nothing has been said for so long, so that a process that was
+    frozen holds nobody up; None for those that think while they hold one.
+    """
+    if url.get_backend_name() == "postgresql":
+        try:
+            made = sa.create_engine(url, pool_use_lifo=True, connect_args=_reachable(idle_seconds) | dict(url.query))
+        except ModuleNotFoundError as error:
+            raise LedgerError("PostgreSQL needs an extra: pip install 'sciagent[postgres]'") from error
+        _look_at_idle(made)
+        event.listen(made, "handle_error", _translate)
+        return made
+    # the connection used last is used next: a write through another one empties the page cache of all the rest
+    engine = sa.create_engine(url, pool_use_lifo=True)
+    event.listen(engine, "handle_error", _translate)
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # we say BEGIN ourselves
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+        _switch_to_wal(cursor)
+        # a commit survives the kill of any process; a power cut may take the last commits, whole, and damages nothing
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+        cursor.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        # else INSERT OR REPLACE deletes a row without asking the append-only triggers
+        cursor.execute("PRAGMA recursive_triggers=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        read_only = bool(connection.get_execution_options().get("read_only"))
+        connection.exec_driver_sql(f"PRAGMA query_only={int(read_only)}")
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _translate(context: ExceptionContext) -> None:
+    """Raises LedgerAwayError or SchemaVersionError in place of the driver's own error, where it is one of these."""
+    error = context.original_exception
+    text = str(error).strip().split("\n", 1)[0]
+    if context.is_disconnect or _is_away(error):
+        raise LedgerAwayError(text) from error
+    state = getattr(error, "sqlstate", None)
+    if state in _SQLSTATE_SCHEMA or (state is None and any(one in text for one in _SQLITE_SCHEMA)):
+        raise SchemaVersionError(
+            f"the ledger has another schema than this sciagent expects: {text}; run: sciagent db upgrade, or install "
+            "the version of sciagent that the others use"
+        ) from error
+
+
+def _is_away(error: BaseException) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        return error.sqlite_errorcode & 0xFF in _SQLITE_AWAY  # the lower byte is the primary code
+    state = getattr(error, "sqlstate", None)
+    if state is not None:
+        return str(state).startswith(_SQLSTATE_AWAY)
+    # psycopg knows no state where there was no connection, or where it broke
+    return type(error).__module__.startswith("psycopg") and any(
+        one.__name__ in ("OperationalError", "InterfaceError") for one in type(error).__mro__
+    )
+
+
+def _look_at_idle(engine: Engine) -> None:
+    """A connection that nobody has used for a while is asked whether it stands, before it is used again: a server that
+    was started anew has dropped it. To ask each time is a message there and back for every transaction."""
+
+    @event.listens_for(engine, "checkout")
+    def _on_checkout(connection: Any, record: Any, proxy: Any) -> None:
+        used = record.info.get("used")
+        if used is None or time.monotonic() - used < IDLE_SECONDS:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise sa.exc.DisconnectionError from error  # the pool makes another
+
+    @event.listens_for(engine, "checkin")
+    def _on_checkin(connection: Any, record: Any) -> None:
+        record.info["used"] = time.monotonic()
+
+
+def _reachable(idle_seconds: float | None) -> dict[str, Any]:
+    """Both ends notice within half a minute that the other cannot be reached any more. The default of Linux is two
+    hours, for which the locks of a machine that was cut off would stand."""
+    alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
+    server = {f"tcp_{name}": value for name, value in alive.items() if name != "tcp_user_timeout"}
+    server["tcp_user_timeout"] = alive["tcp_user_timeout"]
+    if idle_seconds is not None:
+        server["idle_in_transaction_session_timeout"] = int(1000 * idle_seconds)
+    options = " ".join(f"-c {name}={value}" for name, value in server.items())
+    return {"connect_timeout": 10, "options": options, **alive}
+
+
+def _switch_to_wal(cursor: Any) -> None:
+    """Of several processes that open a new file at once only one gets the lock for this, and SQLite does not wait for
+    it, whatever its busy timeout."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def read_only(engine: Engine) -> Connection:
+    """A connection whose transaction sees one snapshot, never waits for a writer, and cannot write."""
+    if engine.dialect.name == "sqlite":
+        return engine.connect().execution_options(read_only=True)
+    return engine.connect().execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def sqlite_path(engine: Engine) -> Path | None:
+    """The database file, or None for PostgreSQL."""
+    return Path(str(engine.url.database)) if engine.dialect.name == "sqlite" else None

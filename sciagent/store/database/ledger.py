@@ -1,0 +1,41 @@
+"""The ledger as one object: open it, begin a transaction, find the artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.engine import Connection, Engine
+
+from sciagent.store.database import migrate
+from sciagent.store.database.artifacts import ArtifactStore
+from sciagent.store.database.engine import connect, ledger_url, read_only, sqlite_path
+
+
+class Ledger:
+    """An open ledger at the code's revision. `copy_taken`: where SQLite was copied before an upgrade, or None.
+    idle_seconds: as for `engine.connect`."""
+
+    def __init__(self, url: str, artifacts: Path | None = None, idle_seconds: float | None = None) -> None:
+        self.url = ledger_url(url)
+        self.engine: Engine = connect(self.url, idle_seconds)
+        self.copy_taken = migrate.ensure(self.engine)
+        path = sqlite_path(self.engine)
+        default = path.with_name(f"{path.stem}-artifacts") if path else Path("sciagent-artifacts")
+        self.artifacts = ArtifactStore(artifacts or default)
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """A write transaction: committed whole, or not at all."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A read transaction: one snapshot, that never waits for a writer and cannot write."""
+        with read_only(self.engine) as connection:
+            yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()

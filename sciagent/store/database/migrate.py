@@ -1,0 +1,162 @@
+"""Migrations: SQLite upgrades itself after taking a copy, PostgreSQL only when told (`sciagent db upgrade`).
+
+Alembic is imported when there is something to migrate: every command opens a ledger, and hardly ever an old one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from sciagent.errors import LedgerError, SchemaVersionError
+from sciagent.store.database.engine import read_only, sqlite_path
+from sciagent.store.database.tables import APPEND_ONLY, metadata
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+HEAD = "0008"  # the revision of the last script, as `head` reads it
+_ADVISORY_LOCK = 7_260_213  # any number, the same in every process
+VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
+
+
+def _config() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(files("sciagent_migrations")).replace("%", "%%"))
+    return config
+
+
+def _scripts() -> ScriptDirectory:
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory.from_config(_config())
+
+
+def head() -> str:
+    return str(_scripts().get_current_head())
+
+
+def current(engine: Engine) -> str | None:
+    """The revision the database is at; None for an empty one."""
+    if (path := sqlite_path(engine)) is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with read_only(engine) as connection:
+        if not sa.inspect(connection).has_table(VERSION.name):
+            return None
+        return connection.execute(sa.select(VERSION.c.version_num)).scalar_one_or_none()
+
+
+def upgrade(engine: Engine, revision: str = "head") -> Path | None:
+    """Upgrade; two starts at once are serialised. Returns the copy taken of a SQLite file that held data.
+
+    Raises SchemaVersionError if the ledger is newer than this sciagent.
+    """
+    refuse_newer(current(engine))
+    path = sqlite_path(engine)
+    if path is not None:
+        from filelock import FileLock
+
+        with FileLock(f"{path}.upgrade.lock", timeout=120):
+            before = current(engine)
+            if revision == "head" and before == head():
+                return None
+            copy = _copy(path, before) if before else None
+            _run(engine, revision)
+            return copy
+    with engine.connect() as lock:
+        lock.exec_driver_sql(f"SELECT pg_advisory_lock({_ADVISORY_LOCK})")
+        lock.commit()
+        try:
+            _run(engine, revision)
+        finally:
+            lock.exec_driver_sql(f"SELECT pg_advisory_unlock({_ADVISORY_LOCK})")
+            lock.commit()
+    return None
+
+
+def _run(engine: Engine, revision: str) -> None:
+    """One transaction. On SQLite without foreign keys, for a table that is rebuilt is dropped in between; they are
+    checked before the commit."""
+    from alembic import command
+
+    with engine.connect() as connection:
+        is_sqlite = engine.dialect.name == "sqlite"
+        raw = connection.connection
+        if is_sqlite:
+            raw.execute("PRAGMA foreign_keys=OFF")
+        try:
+            with connection.begin():
+                config = _config()
+                config.attributes["connection"] = connection
+                if revision == "base" or revision.startswith("-"):
+                    command.downgrade(config, revision)
+                else:
+                    command.upgrade(config, revision)
+                broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all() if is_sqlite else []
+                if broken:
+                    raise LedgerError(f"the migration to {revision} would break references: {broken[:5]}")
+        finally:
+            if is_sqlite:
+                raw.execute("PRAGMA foreign_keys=ON")
+
+
+def _copy(path: Path, revision: str) -> Path:
+    target = path.with_name(f"{path.name}.before-{revision}")
+    number = 1
+    while target.exists():
+        target = path.with_name(f"{path.name}.before-{revision}.{number}")
+        number += 1
+    partial = target.with_name(f"{target.name}.partial")  # a copy is whole, or not under its name
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as copy:
+        source.backup(copy)
+    partial.replace(target)
+    return target
+
+
+def ensure(engine: Engine) -> Path | None:
+    """Bring SQLite to the code's revision; raise SchemaVersionError for a PostgreSQL that is behind or ahead."""
+    if (at := current(engine)) == HEAD:
+        return None
+    refuse_newer(at)
+    if engine.dialect.name != "sqlite":
+        raise SchemaVersionError(
+            f"the ledger is at revision {at or 'none'}, this sciagent needs {HEAD}; run: "
+            "sciagent db upgrade --ledger URL"
+        )
+    return upgrade(engine)
+
+
+def refuse_newer(at: str | None) -> None:
+    """Raises SchemaVersionError for a revision that this sciagent does not know."""
+    known = {s.revision for s in _scripts().walk_revisions()}
+    if at is not None and at not in known:
+        raise SchemaVersionError(
+            f"the ledger is at revision {at}, which is newer than this sciagent ({head()}); upgrade sciagent"
+        )
+
+
+def differences(engine: Engine) -> list[str]:
+    """How the database differs from the tables of the code; empty when it is right."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.runtime.migration import MigrationContext
+
+    with read_only(engine) as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        found = [str(d) for d in compare_metadata(context, metadata)]
+        if engine.dialect.name == "sqlite":
+            suffixes, query = ("no_update", "no_delete"), "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        else:
+            suffixes, query = ("append_only", "no_truncate"), "SELECT tgname FROM pg_trigger WHERE tgenabled <> 'D'"
+        there = set(connection.exec_driver_sql(query).scalars())
+    return found + [
+        f"{t}: trigger {t}_{s} is missing" for t in APPEND_ONLY for s in suffixes if f"{t}_{s}" not in there
+    ]

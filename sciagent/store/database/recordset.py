@@ -1,0 +1,110 @@
+"""Many rows for PostgreSQL as one parameter, a text in JSON: the statement is the same however many they are, and the
+server has planned it before. A list of values with a parameter for each takes psycopg longer to read than the server
+to write."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.store.database.tables import Json, storable_json
+
+_PARAMETER = re.compile(r"%\((\w+)\)s")
+
+
+def write(connection: Connection, what: sa.Table | sa.Update, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Insert rows into a table, or update one by rows, of which no two may name the same row of the table; returns how
+    many rows of it were written. rows: each with the same names."""
+    plan = _plan(what, connection.dialect, tuple(rows[0]), ids=False)
+    return connection.exec_driver_sql(plan.sql, {"rows": _text(rows), **plan.constants}).rowcount
+
+
+def insert(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Insert rows into a table that makes ids itself; returns them, in order."""
+    plan = _plan(table, connection.dialect, tuple(rows[0]), ids=True)
+    made = connection.exec_driver_sql(plan.sql, {"rows": _text(rows)}).scalars()
+    return sorted(made)  # they were given in the order of the rows
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A statement, and those of its parameters that are the same for all rows."""
+
+    sql: str
+    constants: Mapping[str, Any]
+
+
+@lru_cache(maxsize=128)
+def _plan(what: sa.Table | sa.Update, dialect: sa.Dialect, names: tuple[str, ...], ids: bool) -> _Plan:
+    return _insert(what, dialect, names, ids) if isinstance(what, sa.Table) else _update(what, dialect, names)
+
+
+def _insert(table: sa.Table, dialect: sa.Dialect, names: tuple[str, ...], ids: bool) -> _Plan:
+    quoted = {name: dialect.identifier_preparer.quote(name) for name in names}
+    typed = ", ".join(f"{quoted[name]} {table.c[name].type.compile(dialect)}" for name in names)
+    values = ", ".join(_value(quoted[name], table.c[name].type) for name in names)
+    made = f"json_to_recordset(%(rows)s::json) AS {{}}({typed})"
+    into = f"INSERT INTO {dialect.identifier_preparer.format_table(table)} ({', '.join(quoted.values())})"
+    if not ids:
+        return _Plan(f"{into} SELECT {values} FROM {made.format('r')}", {})
+    numbered = f"ROWS FROM ({made.format('')}) WITH ORDINALITY AS r({', '.join(quoted.values())}, nr)"
+    return _Plan(f"{into} SELECT {values} FROM {numbered} ORDER BY r.nr RETURNING id", {})
+
+
+def _update(what: sa.Update, dialect: sa.Dialect, names: tuple[str, ...]) -> _Plan:
+    """As SQLAlchemy writes it, but that values are columns of the rows."""
+    compiled = what.compile(dialect=dialect, column_keys=list(names))
+    binds = {bound: bind for bind, bound in compiled.bind_names.items() if bind.key in names}
+    typed = ", ".join(f'"{bind.key}" {bind.type.compile(dialect)}' for bind in binds.values())
+
+    def column(found: re.Match[str]) -> str:
+        bind = binds.get(found[1])
+        return found[0] if bind is None else _value(f'"{bind.key}"', bind.type)
+
+    change, _, where = _PARAMETER.sub(column, str(compiled)).partition(" WHERE ")
+    constants = {
+        name: convert(compiled.params[name]) if (convert := _converter(bind, dialect)) else compiled.params[name]
+        for bind, name in compiled.bind_names.items()
+        if name not in binds
+    }
+    return _Plan(f"{change} FROM json_to_recordset(%(rows)s::json) AS r({typed}) WHERE {where}", constants)
+
+
+def _converter(bind: sa.BindParameter[Any], dialect: sa.Dialect) -> Callable[[Any], Any] | None:
+    return bind.type.dialect_impl(dialect).bind_processor(dialect)
+
+
+def _value(quoted: str, kind: sa.types.TypeEngine[Any]) -> str:
+    """Of JSON the null is a value; of all else it is none."""
+    return f"COALESCE(r.{quoted}, 'null')" if isinstance(kind, Json) else f"r.{quoted}"
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no word for."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be stored")
+
+
+_ENCODE = json.JSONEncoder(allow_nan=False, default=_plain).encode
+
+
+def _text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Looked at part by part only where something cannot be stored as it is."""
+    try:
+        text = _ENCODE(rows)
+    except ValueError:  # NaN or infinity
+        text = ""
+    if not text or "\\u0000" in text or "\\ud" in text:
+        text = _ENCODE([storable_json(row) for row in rows])
+    return text

@@ -1,0 +1,1 @@
+"""Jobs, leases, attempts, what they cost, and the workers that take them."""

@@ -1,0 +1,127 @@
+"""Jobs that wait in the queue of a cluster: each is reserved for one element there, and for nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.cost import Cost
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import AttemptState, JobState
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among, execute_many
+from sciagent.store.database.clock import db_now
+from sciagent.store.job_queue import attempts, leases
+from sciagent.store.job_queue.leases import Claim, JobEnd
+from sciagent.store.job_queue.offers import MAX_LOSSES
+
+_RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A job that nobody has taken. seconds: on the clock, as expected. limit: of its rung, in seconds. tries: of it.
+    needs: what it holds while it runs, as `domain.needs.text_of` writes it."""
+
+    job_id: int
+    rung_id: int
+    seconds: float | None
+    limit: float
+    memory_mb: int | None
+    tries: int
+    needs: str | None = None
+
+
+def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[Waiting]:
+    """The most urgent jobs of these queues that wait for anybody; on PostgreSQL they are locked."""
+    j, found = t.job.c, list[Any]()
+    columns = sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.priority, j.needs)
+    for queue in queues:
+        query = (
+            columns.select_from(t.job.join(t.rung, t.rung.c.id == j.rung_id))
+            .where(j.queue == queue, j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested))
+            .order_by(j.priority.desc(), j.id)
+            .limit(limit)
+            .with_for_update(skip_locked=True, of=t.job)
+        )
+        found += connection.execute(query).all()
+    found.sort(key=lambda one: (-one.priority, one.id))
+    return [
+        Waiting(
+            one.id,
+            one.rung_id,
+            one.seconds,
+            float(one.request["limits"]["wall_seconds"]),
+            one.memory_mb,
+            one.attempts,
+            one.needs,
+        )
+        for one in found[:limit]
+    ]
+
+
+def reserve_for(connection: Connection, names: Mapping[int, str]) -> None:
+    """{job id: the element that is to run it}, as "slurm 3f2a9c0d1b4e5f67_3"."""
+    now = db_now(connection)
+    rows = [{"of": job_id, "external": name, "updated_at": now} for job_id, name in names.items()]
+    execute_many(connection, _RESERVE, rows)
+
+
+def claim_reserved(connection: Connection, job_id: int, name: str, owner: str) -> Claim | None:
+    """Take a job that was reserved for this element; None if it is not its any more."""
+    j = t.job.c
+    query = sa.select(j.id).where(j.id == job_id, j.external == name, j.state == JobState.QUEUED, j.queue.is_not(None))
+    if connection.execute(query.with_for_update()).first() is None:
+        return None
+    return leases.claim(connection, job_id, owner)
+
+
+def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[str, float]]:
+    """Jobs that wait for their element: {job id: (its name, for how many seconds)}."""
+    j, now = t.job.c, db_now(connection)
+    query = sa.select(j.id, j.external, j.updated_at).where(
+        j.queue.in_(queues), j.state == JobState.QUEUED, j.external.is_not(None)
+    )
+    return {int(id_): (name, (now - at).total_seconds()) for id_, name, at in connection.execute(query).all()}
+
+
+def at_work(connection: Connection, queues: Sequence[str]) -> bool:
+    """Whether any job of these queues runs."""
+    j = t.job.c
+    query = sa.select(j.id).where(j.queue.in_(queues), j.state == JobState.RUNNING).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> None:
+    """Their elements will not run them: they wait for anybody again. lost: it was no fault of ours that they did not;
+    who is lost too often is given up."""
+    j = t.job.c
+    values = {"external": None, "updated_at": db_now(connection)} | ({"losses": j.losses + 1} if lost else {})
+    mine = (among(connection, j.id, job_ids), j.state == JobState.QUEUED)
+    connection.execute(sa.update(t.job).where(*mine).values(values))
+    over = sa.select(j.id).where(*mine, j.losses >= MAX_LOSSES)
+    for job_id in connection.execute(over).scalars().all():
+        give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, "its element in the cluster never ran it")
+
+
+def give_up(connection: Connection, job_id: int, outcome: Outcome, reason: Reason, detail: str) -> None:
+    """A job that cannot be run there, in words: an attempt that failed, and cost nothing."""
+    claim = leases.claim(connection, job_id, "cluster")
+    if claim is None:
+        return
+    state = JobState.QUARANTINED if outcome is Outcome.LOST else JobState.FAILED
+    leases.finish_many(connection, [JobEnd(claim, state, outcome)])
+    attempts.end(
+        connection,
+        claim.attempt_id,
+        AttemptState.FAILED,
+        cost=Cost(),
+        wall_seconds=0.0,
+        outcome=outcome,
+        reason=reason,
+        detail=detail,
+    )

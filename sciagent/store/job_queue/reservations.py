@@ -1,0 +1,52 @@
+"""Reservations: what is held of a budget for jobs that are not over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among, by_resource, execute_many
+from sciagent.store.database.clock import db_now
+
+
+def reserve(connection: Connection, campaign_id: int, job_id: int, amounts: Mapping[str, float]) -> None:
+    reserve_many(connection, campaign_id, {job_id: amounts})
+
+
+def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, Mapping[str, float]]) -> None:
+    """Hold what each job is expected to cost at most, until it ends."""
+    rows = [row for job_id, amounts in by_job.items() for row in by_resource(amounts, job_id=job_id)]
+    execute_many(connection, t.reservation, rows, {"campaign_id": campaign_id, "at": db_now(connection)})
+
+
+def release(connection: Connection, job_id: int) -> None:
+    release_many(connection, [job_id])
+
+
+def release_many(connection: Connection, job_ids: Sequence[int]) -> None:
+    r = t.reservation.c
+    if job_ids:
+        connection.execute(
+            sa.update(t.reservation)
+            .where(among(connection, r.job_id, job_ids), r.released_at.is_(None))
+            .values(released_at=db_now(connection))
+        )
+
+
+def reserved(connection: Connection, campaign_id: int) -> dict[str, float]:
+    r = t.reservation.c
+    query = sa.select(r.resource, sa.func.sum(r.amount)).where(r.campaign_id == campaign_id, r.released_at.is_(None))
+    return {k: float(v) for k, v in connection.execute(query.group_by(r.resource))}
+
+
+def held(connection: Connection, campaign_id: int) -> dict[int, dict[str, float]]:
+    """What is reserved for each job: {job id: {resource: amount}}."""
+    r = t.reservation.c
+    query = sa.select(r.job_id, r.resource, r.amount).where(r.campaign_id == campaign_id, r.released_at.is_(None))
+    found: dict[int, dict[str, float]] = {}
+    for job_id, resource, amount in connection.execute(query):
+        found.setdefault(job_id, {})[resource] = found.get(job_id, {}).get(resource, 0.0) + float(amount)
+    return found

@@ -1,0 +1,88 @@
+"""Bills: what attempts cost, and what verifications cost against what was declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import by_resource, execute_many
+from sciagent.store.database.clock import db_now
+
+
+class Bill(NamedTuple):
+    """What an attempt cost."""
+
+    campaign_id: int
+    rung_id: int | None
+    attempt_id: int | None
+    cost: Mapping[str, float]
+
+
+def book(
+    connection: Connection, campaign_id: int, rung_id: int | None, attempt_id: int | None, cost: Mapping[str, float]
+) -> None:
+    """Book what an attempt cost; lost attempts are booked like others."""
+    book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
+
+
+def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
+    rows = [
+        row
+        for one in bills
+        for row in by_resource(one.cost, campaign_id=one.campaign_id, rung_id=one.rung_id, attempt_id=one.attempt_id)
+        if row["amount"]
+    ]
+    execute_many(connection, t.spend, rows, {"at": db_now(connection)})
+
+
+class CostSeen(NamedTuple):
+    """What a verification cost against what its verifier declared."""
+
+    verifier: str
+    version: str
+    settings_hash: str
+    candidate_id: int
+    attempt_id: int
+    declared: Mapping[str, float]
+    actual: Mapping[str, float]
+
+
+def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
+    rows = [
+        {
+            "verifier": one.verifier,
+            "verifier_version": one.version,
+            "settings_hash": one.settings_hash,
+            "candidate_id": one.candidate_id,
+            "attempt_id": one.attempt_id,
+            "resource": resource,
+            "amount": amount,
+            "declared": one.declared.get(resource, 0.0),
+        }
+        for one in seen
+        for resource, amount in one.actual.items()
+    ]
+    execute_many(connection, t.cost_observation, rows, {"at": db_now(connection)})
+
+
+def cost_ratios(
+    connection: Connection, verifier: str, version: str, settings_hash: str, last: int = 200
+) -> list[float]:
+    """Observed over declared core-seconds of the last verifications with these settings."""
+    c = t.cost_observation.c
+    query = (
+        sa.select(c.amount, c.declared)
+        .where(
+            c.verifier == verifier,
+            c.verifier_version == version,
+            c.settings_hash == settings_hash,
+            c.resource == "core_seconds",
+        )
+        .order_by(c.id.desc())
+        .limit(last)
+    )
+    return [amount / declared for amount, declared in connection.execute(query) if declared > 0]

@@ -1,0 +1,1 @@
+"""Candidates, evidence and laws."""

@@ -1,0 +1,130 @@
+"""Candidates in the ledger: found or entered by key, with the notations they were proposed under."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
+
+from sciagent.chemistry.payload import candidate_from_payload, molecule_from_columns
+from sciagent.chemistry.standardise import STANDARDISER_VERSION
+from sciagent.domain.candidates import Candidate
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import CHUNK, among
+from sciagent.store.database.clock import db_now
+
+MAX_ALIAS = 4096
+
+
+def insert_or_ignore(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
+    """Insert rows; one that stands already (any unique constraint) is left as it is."""
+    if rows:
+        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+        connection.execute(dialect.insert(table).on_conflict_do_nothing(), list(rows))
+
+
+@cache
+def library() -> str:
+    from rdkit import rdBase
+
+    return f"rdkit {rdBase.rdkitVersion}"
+
+
+def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, int]:
+    """Enter what is new; returns the ledger id of every key given.
+
+    Call it before anything that takes a watermark (`evidence.record`), and once in a transaction: writers that lock
+    in another order can wait for each other.
+    """
+    by_key = {c.key: c for c in candidates}
+    there = ids_of(connection, by_key)
+    if len(there) == len(by_key):
+        return there
+    now = db_now(connection)
+    insert_or_ignore(
+        connection,
+        t.candidate,
+        [
+            {
+                "key": key,
+                "kind": c.kind,
+                "text": c.text,
+                "identity": c.identity,
+                "inchikey": c.inchikey,
+                "formula": c.formula,
+                "charge": c.charge,
+                "multiplicity": c.multiplicity,
+                "n_atoms": c.n_atoms,
+                "payload": c.payload(),
+                "standardiser": STANDARDISER_VERSION,
+                "library": library(),
+                "created_at": now,
+            }
+            for key, c in sorted(by_key.items())
+            if key not in there
+        ],
+    )
+    return there | ids_of(connection, by_key.keys() - there.keys())
+
+
+def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    wanted = list(keys)
+    c = t.candidate.c
+    for start in range(0, len(wanted), CHUNK):
+        chunk = wanted[start : start + CHUNK]
+        rows = connection.execute(sa.select(c.key, c.id).where(among(connection, c.key, chunk)))
+        found.update({key: id_ for key, id_ in rows})
+    return found
+
+
+def enter_aliases(connection: Connection, pairs: Iterable[tuple[int, str]], notation: str = "smiles") -> None:
+    """Remember under which text a candidate was proposed: (candidate id, text)."""
+    rows = {
+        digest: {"candidate_id": id_, "notation": notation, "text": text, "text_hash": digest}
+        for id_, text in pairs
+        if len(text) <= MAX_ALIAS and (digest := _digest(text))
+    }
+    insert_or_ignore(connection, t.candidate_alias, [rows[d] for d in sorted(rows)])  # sorted: no deadlock
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
+    """Candidates by ledger id. A molecule that these versions of the chemistry libraries entered stands in its columns
+    (InChI takes 4 ms); all else is made again from its payload."""
+    c, found = t.candidate.c, dict[int, Candidate]()
+    known = (c.text, c.identity, c.charge, c.multiplicity, c.formula, c.n_atoms, c.inchikey)
+    ours = ("molecule", STANDARDISER_VERSION, library())
+    query, others = sa.select(c.id, c.kind, c.standardiser, c.library, *known), list[int]()
+    for start in range(0, len(ids), CHUNK):
+        for id_, *about in connection.execute(query.where(among(connection, c.id, ids[start : start + CHUNK]))).all():
+            if tuple(about[: len(ours)]) == ours:
+                found[id_] = molecule_from_columns(*about[len(ours) :])
+            else:
+                others.append(id_)
+    payloads = sa.select(c.id, c.kind, c.payload)
+    for start in range(0, len(others), CHUNK):
+        some = connection.execute(payloads.where(among(connection, c.id, others[start : start + CHUNK]))).all()
+        found.update({id_: candidate_from_payload(kind, payload) for id_, kind, payload in some})
+    return found
+
+
+def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]]:
+    """(id, key, text) of candidates whose key begins with `text` (6 digits or more), or whose InChIKey or notation
+    equals it; at most 20."""
+    columns = (t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
+    alias = t.candidate_alias.c  # asked first: PostgreSQL reads all candidates when this is a subquery of the next
+    via_alias = list(
+        connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
+    )
+    condition = sa.or_(t.candidate.c.inchikey == t.storable(text), t.candidate.c.id.in_(via_alias))
+    if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):
+        condition = sa.or_(condition, sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g"))
+    return list(connection.execute(sa.select(*columns).where(condition).limit(20)))

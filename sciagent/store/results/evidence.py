@@ -1,0 +1,413 @@
+"""Evidence: recorded once, never changed, superseded by revisions, found again for reuse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.evidence import EvidenceKey, Finding, Measured
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import Level, properties
+from sciagent.domain.quantities import Censoring, Quantity, convert
+from sciagent.errors import EvidenceConflictError, LedgerError
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import CHUNK, among, execute_many, insert_many
+from sciagent.store.database.clock import db_now
+from sciagent.store.results.candidates import insert_or_ignore
+
+
+@dataclass(frozen=True)
+class NewEvidence:
+    """A finding on its way into the ledger. artifacts: (name, sha256, size, media type) already in the store.
+
+    source: `computed` or the name of an imported file. supersedes: the evidence this revision replaces.
+    """
+
+    finding: Finding
+    key: EvidenceKey
+    candidate_id: int
+    attempt_id: int | None = None
+    proposal_id: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    artifacts: tuple[tuple[str, str, int, str], ...] = ()
+    source: str = "computed"
+    who: str = "sciagent"
+    why: str | None = None
+    supersedes: int | None = None
+    reusable: bool = True
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Evidence as it stands in the ledger."""
+
+    id: int
+    key: str
+    candidate_id: int
+    outcome: Outcome
+    reason: Reason | None
+    detail: str
+    watermark: int
+    measured: tuple[Measured, ...] = ()
+
+
+UNKNOWN = "the evidence names a candidate, attempt, proposal or revision that is not in the ledger"
+_CENSORED = {str(one): one for one in Censoring}
+_MEASURED = tuple(
+    t.quantity.c[name]
+    for name in ("property_id", "level_id", "value", "uncertainty", "unit", "censoring", "n", "as_typed")
+)
+_RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark")
+_ONE = sa.select(*(t.evidence.c[name] for name in _RECORDED))
+
+
+def next_watermark(connection: Connection, n: int = 1) -> int:
+    """Take the next n numbers and return the last; the row stays locked until commit, so that the order of numbers is
+    the order of commits."""
+    statement = sa.update(t.watermark).where(t.watermark.c.id == 1).values(value=t.watermark.c.value + n)
+    return int(connection.execute(statement.returning(t.watermark.c.value)).scalar_one())
+
+
+def read_watermark(connection: Connection) -> int:
+    return int(connection.execute(sa.select(t.watermark.c.value).where(t.watermark.c.id == 1)).scalar_one())
+
+
+def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
+    """Record all of it or nothing; returns evidence ids in order.
+
+    Raises EvidenceConflictError if one of the keys stands already, or supersedes what is superseded: the caller decides
+    whether to keep the first (`record_or_keep`) or to write a revision. The transaction can go on after it. Raises
+    LedgerError for an outcome that is no evidence or a value given twice, UnknownNameError and UnitError for a value
+    of an unregistered property or in a foreign unit; nothing has been written then either.
+    """
+    return [one.id for one in _all_or_nothing(connection, new)]
+
+
+def _all_or_nothing(connection: Connection, new: Sequence[NewEvidence]) -> list[Recorded]:
+    said = [_checked(one) for one in new]
+    try:
+        with connection.begin_nested():
+            last = next_watermark(connection, len(new)) if new else 0
+            return _record(connection, new, said, last)
+    except sa.exc.IntegrityError as error:
+        raise _conflict(connection, new) from error
+
+
+def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
+    """Record what does not stand yet; returns ids in order, those of the first where another writer was faster."""
+    return [one if isinstance(one, int) else one.id for one in record_once(connection, new)]
+
+
+def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[Recorded | int]:
+    """The same; of what was recorded, how it will be read. Of what stood, the id.
+
+    On PostgreSQL a look before the write is not enough: the other's row may become visible in between. So the watermark
+    is taken first; from then on nobody else can record, and no savepoint is needed. What is superseded is not
+    written so. After a LedgerError the transaction cannot go on.
+    """
+    if not new:
+        return []
+    said = {one.key.hash: _checked(one) for one in new}
+    last = next_watermark(connection, len(new))
+    there = ids_by_key(connection, [one.key.hash for one in new])
+    fresh = {one.key.hash: one for one in new if one.key.hash not in there}
+    if surplus := len(new) - len(fresh):
+        last = next_watermark(connection, -surplus)
+    try:
+        recorded = _record(connection, list(fresh.values()), [said[key] for key in fresh], last)
+    except sa.exc.IntegrityError as error:
+        raise LedgerError(UNKNOWN) from error
+    made = dict(zip(fresh, recorded, strict=True))
+    return [made[key] if (key := one.key.hash) in made else there[key] for one in new]
+
+
+def ids_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
+    """{evidence key: id} of those that stand."""
+    e, found = t.evidence.c, {}
+    for start in range(0, len(keys), CHUNK):
+        rows = connection.execute(sa.select(e.key, e.id).where(among(connection, e.key, keys[start : start + CHUNK])))
+        found.update({key: int(id_) for key, id_ in rows.all()})
+    return found
+
+
+def _checked(one: NewEvidence) -> tuple[Measured, ...]:
+    """What was measured, as it will be read."""
+    finding = one.finding
+    if not finding.outcome.rule.is_evidence:
+        raise LedgerError(f"outcome {finding.outcome} is no evidence; it belongs to the attempt")
+    if len(finding.measured) > 1:
+        places = [(m.property, m.level) for m in finding.measured]
+        if len(set(places)) != len(places):
+            raise LedgerError(f"{one.key.verifier} gives a property twice at one level: {sorted(p for p, _ in places)}")
+    return tuple(_as_read(m) for m in finding.measured)
+
+
+def _as_read(measured: Measured) -> Measured:
+    """In the canonical unit, and what the database makes of numbers and texts."""
+    q = convert(measured.quantity, properties()[measured.property])
+    plain = q.uncertainty is None and q.as_typed is None and q.n == 1 and q.censoring is Censoring.NONE
+    if plain and q is measured.quantity and type(q.value) is float:
+        return measured  # nearly all
+    typed = None if q.as_typed is None else t.storable(q.as_typed)
+    uncertainty = None if q.uncertainty is None else float(q.uncertainty)
+    made = Quantity(float(q.value), q.unit, uncertainty, Censoring(q.censoring), q.n, typed)
+    return Measured(measured.property, measured.level, made)
+
+
+def _record(
+    connection: Connection, new: Sequence[NewEvidence], said: Sequence[tuple[Measured, ...]], last: int
+) -> list[Recorded]:
+    """One statement a table. last: the watermark of the last of them."""
+    rows = [_row(one, last - len(new) + 1 + i) for i, one in enumerate(new)]
+    ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
+    property_ids, level_ids = _places(connection, [m for mine in said for m in mine])
+    quantities = [
+        _quantity_row(id_, property_ids[m.property], level_ids[m.level], m.quantity)
+        for id_, mine in zip(ids, said, strict=True)
+        for m in mine
+    ]
+    execute_many(connection, t.quantity, quantities)
+    artifacts = [
+        {"evidence_id": id_, "name": name, "sha256": sha256, "size": size, "media_type": media_type}
+        for id_, one in zip(ids, new, strict=True)
+        for name, sha256, size, media_type in one.artifacts
+    ]
+    execute_many(connection, t.artifact, artifacts)
+    return [
+        Recorded(
+            id_,
+            row["key"],
+            one.candidate_id,
+            one.finding.outcome,
+            one.finding.reason,
+            t.storable(row["detail"]),
+            row["watermark"],
+            mine,
+        )
+        for id_, row, one, mine in zip(ids, rows, new, said, strict=True)
+    ]
+
+
+def _row(one: NewEvidence, watermark: int) -> dict[str, Any]:
+    finding, key = one.finding, one.key
+    return {
+        "key": key.hash,
+        "candidate_id": one.candidate_id,
+        "proposal_id": one.proposal_id,
+        "verifier": key.verifier,
+        "verifier_version": key.verifier_version,
+        "settings_hash": key.settings_hash,
+        "inputs_hash": key.inputs_hash,
+        "replicate": key.replicate,
+        "revision": key.revision,
+        "supersedes_id": one.supersedes,
+        "outcome": finding.outcome,
+        "reason": finding.reason,
+        "detail": finding.detail[:4000],
+        "reusable": one.reusable and finding.outcome.rule.reusable,
+        "diagnostics": finding.diagnostics,
+        "versions": one.versions,
+        "source": one.source,
+        "who": one.who[:200],
+        "why": one.why,
+        "attempt_id": one.attempt_id,
+        "watermark": watermark,
+    }
+
+
+def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError:
+    """Why the database refused these rows, in our words."""
+    counts = Counter(one.key.hash for one in new)
+    there = ids_by_key(connection, list(counts))
+    for one in new:
+        if one.key.hash in there or counts[one.key.hash] > 1:
+            return EvidenceConflictError(f"evidence {one.key.hash[:12]} ({one.key.verifier}) stands already")
+    for one in new:
+        query = sa.select(t.evidence.c.id).where(t.evidence.c.supersedes_id == one.supersedes)
+        if one.supersedes is not None and connection.execute(query).scalar() is not None:
+            return EvidenceConflictError(f"evidence {one.supersedes} has been superseded; revise its latest revision")
+    return LedgerError(UNKNOWN)
+
+
+def _places(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[str, int], dict[Level, int]]:
+    """Ids of their properties and levels, by one statement where they are known."""
+    named, at = sorted({m.property for m in measured}), {level.hash: level for level in {m.level for m in measured}}
+    if not named:
+        return {}, {}
+    p, level = t.property_.c, t.level.c
+    query = sa.union_all(
+        sa.select(sa.literal(True), p.name, p.id).where(among(connection, p.name, named)),
+        sa.select(sa.literal(False), level.hash, level.id).where(among(connection, level.hash, sorted(at))),
+    )
+    known = {(bool(is_name), key): int(id_) for is_name, key, id_ in connection.execute(query).all()}
+    property_ids = {name: known.get((True, name)) or property_id(connection, name) for name in named}
+    return property_ids, {at[key]: known.get((False, key)) or level_id(connection, at[key]) for key in sorted(at)}
+
+
+def _quantity_row(evidence_id: int, property_id: int, level_id: int, q: Quantity) -> dict[str, Any]:
+    return {
+        "evidence_id": evidence_id,
+        "property_id": property_id,
+        "level_id": level_id,
+        "value": q.value,
+        "uncertainty": q.uncertainty,
+        "unit": q.unit,
+        "censoring": q.censoring,
+        "n": q.n,
+        "as_typed": q.as_typed,
+    }
+
+
+def property_id(connection: Connection, name: str) -> int:
+    prop = properties()[name]
+    query = sa.select(t.property_.c.id).where(t.property_.c.name == name)
+    if (found := connection.execute(query).scalar()) is None:
+        row = {"name": name, "unit": prop.unit, "kind": prop.kind, "description": prop.description}
+        insert_or_ignore(connection, t.property_, [row])
+        found = connection.execute(query).scalar_one()
+    return int(found)
+
+
+def level_id(connection: Connection, level: Level) -> int:
+    query = sa.select(t.level.c.id).where(t.level.c.hash == level.hash)
+    if (found := connection.execute(query).scalar()) is None:
+        insert_or_ignore(connection, t.level, [{"hash": level.hash, "label": level.label, "spec": asdict(level)}])
+        found = connection.execute(query).scalar_one()
+    return int(found)
+
+
+def find_reusable(
+    connection: Connection,
+    candidate_ids: Sequence[int],
+    verifier: str,
+    version: str,
+    settings_hash: str,
+    replicate: int = 0,
+) -> dict[int, Recorded]:
+    """Current reusable evidence by candidate id; the settings must be the same to the letter."""
+    asked = _reusable(verifier, version, settings_hash).where(t.current_evidence.c.replicate == replicate)
+    return {one.candidate_id: one for one in _all_of(connection, asked, candidate_ids)}
+
+
+Values = dict[str, list[tuple[float, float | None]]]  # value and standard uncertainty of each replicate, by property
+
+
+def values_of(
+    connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
+) -> dict[int, Values | None]:
+    """What `find_reusable` would find, of all replicates and in few words, in canonical units; None where none of them
+    gave an answer."""
+    e, q, found = t.current_evidence.c, t.quantity.c, dict[int, Values | None]()
+    asked = _reusable(verifier, version, settings_hash).with_only_columns(
+        e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty
+    )
+    asked = asked.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
+    names: dict[int, str] = {}
+    for start in range(0, len(candidate_ids), CHUNK):
+        some = among(connection, e.candidate_id, candidate_ids[start : start + CHUNK])
+        rows = connection.execute(asked.where(some).order_by(e.replicate, e.id, q.id)).all()
+        names |= _named(connection, {row[2] for row in rows if row[2] is not None} - names.keys())
+        for candidate_id, outcome, property_, value, uncertainty in rows:
+            mine = found.setdefault(candidate_id, None)
+            if outcome != Outcome.OK:
+                continue
+            if mine is None:
+                mine = found[candidate_id] = {}
+            if property_ is not None:
+                mine.setdefault(names[property_], []).append((value, uncertainty))
+    return found
+
+
+def _reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
+    e = t.current_evidence.c
+    return sa.select(*(e[name] for name in _RECORDED)).where(
+        e.verifier == verifier, e.verifier_version == version, e.settings_hash == settings_hash, e.reusable == sa.true()
+    )
+
+
+def _all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> Iterator[Recorded]:
+    """By one statement; of evidence that measured several things a row for each."""
+    e, q = t.current_evidence.c, t.quantity.c
+    asked = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
+    asked = asked.order_by(e.replicate, e.id, q.id)
+    read, width = _Reading(connection), len(_RECORDED)
+    for start in range(0, len(candidate_ids), CHUNK):
+        rows = connection.execute(asked.where(among(connection, e.candidate_id, candidate_ids[start : start + CHUNK])))
+        for _, mine in groupby(rows.all(), key=itemgetter(0)):
+            one, *others = mine
+            said = [row[width:] for row in (one, *others)] if one[width] is not None else []
+            yield _recorded(one[:width], tuple(read.measured(*each) for each in said))
+
+
+def get(connection: Connection, evidence_id: int) -> Recorded:
+    row = connection.execute(_ONE.where(t.evidence.c.id == evidence_id)).one()
+    return _recorded(row, measured_of(connection, [evidence_id]).get(evidence_id, ()))
+
+
+def by_key(connection: Connection, key: str) -> Recorded | None:
+    row = connection.execute(_ONE.where(t.evidence.c.key == key)).one_or_none()
+    return None if row is None else _recorded(row, measured_of(connection, [row[0]]).get(row[0], ()))
+
+
+def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, tuple[Measured, ...]]:
+    found: dict[int, list[Measured]] = {}
+    q, read = t.quantity.c, _Reading(connection)
+    for start in range(0, len(evidence_ids), CHUNK):
+        some = among(connection, q.evidence_id, evidence_ids[start : start + CHUNK])
+        rows = connection.execute(sa.select(q.evidence_id, *_MEASURED).where(some).order_by(q.id)).all()
+        for evidence_id, *said in rows:
+            found.setdefault(evidence_id, []).append(read.measured(*said))
+    return {k: tuple(v) for k, v in found.items()}
+
+
+class _Reading:
+    """Makes values of rows. There are few properties and levels: each is asked for once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._names: dict[int, str] = {}
+        self._levels: dict[int, Level] = {}
+
+    def measured(
+        self,
+        property_id: int,
+        level_id: int,
+        value: float,
+        uncertainty: float | None,
+        unit: str,
+        censoring: str,
+        n: int,
+        typed: str | None,
+    ) -> Measured:
+        if property_id not in self._names:
+            self._names |= _named(self._connection, {property_id})
+        if level_id not in self._levels:
+            self._levels |= _levels(self._connection, {level_id})
+        quantity = Quantity(value, unit, uncertainty, _CENSORED[censoring], n, typed)
+        return Measured(self._names[property_id], self._levels[level_id], quantity)
+
+
+def _named(connection: Connection, property_ids: Set[int]) -> dict[int, str]:
+    """Properties by id."""
+    p = t.property_.c
+    query = sa.select(p.id, p.name).where(p.id.in_(sorted(property_ids)))
+    return {int(id_): str(name) for id_, name in connection.execute(query)} if property_ids else {}
+
+
+def _levels(connection: Connection, level_ids: Set[int]) -> dict[int, Level]:
+    """By id: there are few, and each is written out in JSON."""
+    query = sa.select(t.level.c.id, t.level.c.spec).where(t.level.c.id.in_(sorted(level_ids)))
+    return {int(id_): Level(**spec) for id_, spec in connection.execute(query)} if level_ids else {}
+
+
+def _recorded(row: Sequence[Any], measured: tuple[Measured, ...]) -> Recorded:
+    id_, key, candidate_id, outcome, reason, detail, watermark = row
+    why = Reason(reason) if reason else None
+    return Recorded(id_, key, candidate_id, Outcome(outcome), why, detail or "", watermark, measured)

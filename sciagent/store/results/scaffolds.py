@@ -1,0 +1,87 @@
+"""Scaffolds of candidates in the ledger, and the candidates that came last. Every question stands on an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.store.database import tables as t
+
+NONE = ""  # of what has no scaffold by its nature: crystals
+CHUNK = 500
+
+_C = t.candidate.c
+
+
+def known(connection: Connection, hashes: Iterable[str]) -> set[str]:
+    """Those of the scaffolds that a candidate of the ledger has."""
+    wanted, found = sorted(set(hashes)), set[str]()
+    for start in range(0, len(wanted), CHUNK):
+        query = sa.select(_C.scaffold_hash).where(_C.scaffold_hash.in_(wanted[start : start + CHUNK])).distinct()
+        found.update(connection.execute(query).scalars())
+    return found
+
+
+def without(connection: Connection, limit: int) -> list[tuple[int, str, str]]:
+    """(id, kind, text) of candidates whose scaffold nobody has worked out yet, oldest first."""
+    query = sa.select(_C.id, _C.kind, _C.text).where(_C.scaffold_hash.is_(None)).order_by(_C.id).limit(limit)
+    return [(int(id_), kind, text) for id_, kind, text in connection.execute(query)]
+
+
+def write(connection: Connection, hashes: Mapping[int, str]) -> None:
+    """Give candidates, by id, their scaffold."""
+    if hashes:
+        statement = t.candidate.update().where(_C.id == sa.bindparam("of")).values(scaffold_hash=sa.bindparam("is_"))
+        connection.execute(statement, [{"of": id_, "is_": hashes[id_]} for id_ in sorted(hashes)])
+
+
+def latest(connection: Connection, n: int) -> list[str]:
+    """Texts of the molecules among the last n candidates of the ledger, the last one first."""
+    query = sa.select(_C.kind, _C.text).order_by(_C.id.desc()).limit(n)
+    return [text for kind, text in connection.execute(query) if kind == "molecule"]
+
+
+class Tried(NamedTuple):
+    """Of the candidates of one scaffold: how many, how many were turned down by a rung, hits, the best score, and the
+    text of one of them."""
+
+    n: int
+    dropped: int
+    hits: int
+    best: float | None
+    text: str
+
+
+def tried(connection: Connection, campaign_id: int, latest: int, most: int) -> list[Tried]:
+    """What became of a campaign's latest candidates, by scaffold; the most frequent, best score first."""
+    cc = t.campaign_candidate.c
+    recent = (
+        sa.select(cc.candidate_id, cc.standing, cc.is_hit, cc.score)
+        .where(cc.campaign_id == campaign_id)
+        .order_by(cc.seq.desc())
+        .limit(latest)
+        .subquery()
+    )
+    r, n = recent.c, sa.func.count()
+    grouped = (
+        sa.select(
+            n.label("n"),
+            sa.func.sum(sa.case((r.standing == "dropped", 1), else_=0)).label("dropped"),
+            sa.func.sum(sa.case((r.is_hit, 1), else_=0)).label("hits"),
+            sa.func.max(r.score).label("best"),
+            sa.func.min(r.candidate_id).label("one"),
+        )
+        .select_from(recent.join(t.candidate, _C.id == r.candidate_id))
+        .where(_C.scaffold_hash.is_not(None), _C.kind == "molecule")
+        .group_by(_C.scaffold_hash)
+        .order_by(n.desc(), sa.func.min(r.candidate_id))
+        .limit(most)
+        .subquery()
+    )
+    g = grouped.c
+    query = sa.select(g.n, g.dropped, g.hits, g.best, _C.text).join(t.candidate, _C.id == g.one)
+    rows = connection.execute(query.order_by(g.best.desc().nulls_last(), g.n.desc(), g.one)).all()
+    return [Tried(int(n), int(dropped), int(hits), best, text) for n, dropped, hits, best, text in rows]

@@ -1,0 +1,1 @@
+"""Queries over several tables, for people and reports. They write nothing."""

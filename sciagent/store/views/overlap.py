@@ -1,0 +1,86 @@
+"""What two campaigns share: candidates, hits, and values of one property at one and the same level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.database import tables as t
+
+FIRST = 10
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Values of a property that a rung measured on a campaign's candidates, at one level, in the canonical unit."""
+
+    level: str
+    unit: str
+    n: int
+    low: float
+    mean: float
+    high: float
+
+
+def candidates(connection: Connection, one: CampaignRow, other: CampaignRow) -> dict[str, Any]:
+    """How many candidates and hits each has, how many both have, and the first hits they share. One pass over the
+    smaller campaign, each candidate looked up in the other by its primary key."""
+    a, b = t.campaign_candidate.alias("a"), t.campaign_candidate.alias("b")
+    shared = a.join(b, sa.and_(b.c.candidate_id == a.c.candidate_id, b.c.campaign_id == other.id))
+    both_hit = sa.and_(a.c.is_hit == sa.true(), b.c.is_hit == sa.true())
+    n, both, either_a, either_b = connection.execute(
+        sa.select(
+            sa.func.count(),
+            sa.func.coalesce(sa.func.sum(sa.case((both_hit, 1), else_=0)), 0),
+            sa.func.coalesce(sa.func.sum(sa.case((a.c.is_hit == sa.true(), 1), else_=0)), 0),
+            sa.func.coalesce(sa.func.sum(sa.case((b.c.is_hit == sa.true(), 1), else_=0)), 0),
+        )
+        .select_from(shared)
+        .where(a.c.campaign_id == one.id)
+    ).one()
+    query = (
+        sa.select(t.candidate.c.key, t.candidate.c.text)
+        .select_from(shared.join(t.candidate, t.candidate.c.id == a.c.candidate_id))
+        .where(a.c.campaign_id == one.id, both_hit)
+        .order_by(a.c.seq)
+        .limit(FIRST)
+    )
+    first = [{"key": key, "smiles": text} for key, text in connection.execute(query)]
+    return {
+        "both": int(n),
+        "hits_of_both": int(both),
+        "hits_of_first_known_to_second": int(either_a),
+        "hits_of_second_known_to_first": int(either_b),
+        "shared_hits": first,
+    }
+
+
+def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) -> list[Spread]:
+    """What a rung measured of a property, by level; usually one level. Of those only that the campaign itself has taken
+    to the rung: the ledger may know more."""
+    e, q, p, level = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c
+    cc = t.campaign_candidate.c
+    query = (
+        sa.select(
+            level.label, q.unit, sa.func.count(), sa.func.min(q.value), sa.func.avg(q.value), sa.func.max(q.value)
+        )
+        .select_from(t.campaign_candidate)
+        .join(t.current_evidence, e.candidate_id == cc.candidate_id)
+        .join(t.quantity, q.evidence_id == e.id)
+        .join(t.property_, sa.and_(p.id == q.property_id, p.name == name))
+        .join(t.level, level.id == q.level_id)
+        .where(
+            cc.campaign_id == row.id,
+            cc.depth >= rung.position,
+            e.verifier == rung.verifier,
+            e.verifier_version == rung.verifier_version,
+            e.settings_hash == rung.settings_hash,
+            q.censoring == "none",
+        )
+        .group_by(level.label, q.unit)
+    )
+    return [Spread(*one) for one in connection.execute(query)]

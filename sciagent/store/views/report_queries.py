@@ -1,0 +1,413 @@
+"""What a report asks of a campaign: counts and sums by the database, lists that are bounded, pairs that stream.
+
+Every query enters through an index; what must look at every candidate of the campaign (counts by reason, sums of cost)
+does so inside the database, once, in order n.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.outcomes import Outcome, Verdict
+from sciagent.domain.states import Standing
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
+from sciagent.store.database import tables as t
+
+_CC = t.campaign_candidate.c
+CHUNK = 500
+UNDECIDED = (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What became of the candidates that came to a rung. `set_aside`: taken out by people, at this rung."""
+
+    rung: RungRow
+    came: int
+    passed: int
+    failed: int
+    refused: int
+    inconclusive: int
+    errors: int
+    waiting: int
+    running: int
+    set_aside: int
+
+
+def funnel(connection: Connection, row: CampaignRow) -> list[Passage]:
+    """Rung by rung. A refusal that was skipped over counts as refused, not as passed."""
+    place = (_CC.position, _CC.standing, _CC.verdict)
+    counted = connection.execute(
+        sa.select(*place, sa.func.count()).where(_CC.campaign_id == row.id).group_by(*place)
+    ).all()
+    return [_passage(connection, row, rung, counted) for rung in rungs(connection, row.id)]
+
+
+def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: Sequence[Any]) -> Passage:
+    by_verdict = dict.fromkeys(Verdict, 0)
+    waiting = running = set_aside = beyond = 0
+    for position, standing, verdict, n in counted:
+        if position > rung.position:
+            beyond += n
+        elif position < rung.position:
+            continue
+        elif standing == Standing.OPEN:
+            waiting += n
+        elif standing == Standing.PENDING:
+            running += n
+        elif verdict is not None and standing in (Standing.DROPPED, Standing.SETTLED):
+            by_verdict[Verdict(verdict)] += n
+        else:
+            set_aside += n
+    skipped = _skipped(connection, row, rung) - by_verdict[Verdict.NOT_APPLICABLE] if _skips(row, rung) else 0
+    skipped = min(max(skipped, 0), beyond)
+    return Passage(
+        rung,
+        beyond + waiting + running + set_aside + sum(by_verdict.values()),
+        by_verdict[Verdict.PASS] + beyond - skipped,
+        by_verdict[Verdict.FAIL],
+        by_verdict[Verdict.NOT_APPLICABLE] + skipped,
+        by_verdict[Verdict.INCONCLUSIVE],
+        by_verdict[Verdict.ERROR],
+        waiting,
+        running,
+        set_aside,
+    )
+
+
+def _skips(row: CampaignRow, rung: RungRow) -> bool:
+    ladder = row.spec.get("ladder", ())
+    return rung.position < len(ladder) and ladder[rung.position].get("on_refusal") == "skip"
+
+
+def _skipped(connection: Connection, row: CampaignRow, rung: RungRow) -> int:
+    """How many candidates the rung refused, computed or reused."""
+    j, d, e = t.job.c, t.decision.c, t.evidence.c
+    computed = sa.select(sa.func.count()).where(j.rung_id == rung.id, j.outcome == Outcome.REFUSED)
+    reused = (
+        sa.select(sa.func.count())
+        .select_from(t.decision)
+        .join(t.evidence, e.id == d.evidence_id)
+        .where(d.rung_id == rung.id, d.action == "reuse", e.outcome == Outcome.REFUSED)
+    )
+    return int(connection.execute(computed).scalar_one()) + int(connection.execute(reused).scalar_one())
+
+
+def fate() -> Any:
+    """What came of a booked cost: `batch` (a fast rung's batch of all verdicts), `no_answer` (the attempt ended without
+    evidence), `refused`, `inconclusive`, `passed`, `failed`."""
+    a, r = t.attempt.c, t.rung.c
+    return sa.case(
+        (sa.and_(a.id.is_not(None), a.job_id.is_(None)), "batch"),
+        (a.outcome == Outcome.REFUSED, "refused"),
+        (a.outcome.in_(UNDECIDED), "inconclusive"),
+        (sa.or_(a.outcome.is_(None), a.outcome != Outcome.OK), "no_answer"),
+        (sa.or_(_CC.position > r.position, _CC.verdict == Verdict.PASS), "passed"),
+        (_CC.verdict == Verdict.FAIL, "failed"),
+        else_="inconclusive",
+    )
+
+
+def _booked() -> Any:
+    s, a, j, r = t.spend.c, t.attempt.c, t.job.c, t.rung.c
+    return (
+        t.spend.outerjoin(t.attempt, a.id == s.attempt_id)
+        .outerjoin(t.job, j.id == a.job_id)
+        .outerjoin(t.rung, r.id == s.rung_id)
+        .outerjoin(t.campaign_candidate, sa.and_(_CC.campaign_id == s.campaign_id, _CC.candidate_id == j.candidate_id))
+    )
+
+
+def costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str, str, float]]:
+    """(rung id or None, resource, fate, amount): every booked cost of the campaign, once."""
+    s, what = t.spend.c, fate().label("fate")
+    query = (
+        sa.select(s.rung_id, s.resource, what, sa.func.sum(s.amount))
+        .select_from(_booked())
+        .where(s.campaign_id == row.id)
+        .group_by(s.rung_id, s.resource, what)
+    )
+    return [(rung, resource, str(f), float(amount)) for rung, resource, f, amount in connection.execute(query)]
+
+
+@dataclass(frozen=True)
+class Step:
+    """After `core_seconds` of booked cost: hits so far, and the best utility so far (None before the first)."""
+
+    core_seconds: float
+    hits: int
+    utility: float | None
+
+
+def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> list[Step]:
+    """Hits and best utility against the cost booked when each answer came; at most 2 x `points` steps, streamed."""
+    steps: list[Step] = [Step(0.0, 0, None)]
+    cost, hits, utility = 0.0, 0, None
+    for _, amount, hit, value in heapq.merge(
+        _paid_answers(connection, row, terminal), _reused_answers(connection, row, terminal), key=lambda one: one[0]
+    ):
+        cost += amount
+        hits += bool(hit)
+        if value is not None and (utility is None or value > utility):
+            utility = value
+        if (hits, utility) != (steps[-1].hits, steps[-1].utility):
+            steps.append(Step(cost, hits, utility))
+            if len(steps) > 2 * points:
+                steps = [steps[0], *steps[1:-1:2], steps[-1]]
+    return [*steps, Step(cost, hits, utility)]
+
+
+_Answer = tuple[datetime, float, bool | None, float | None]
+
+
+def _paid_answers(connection: Connection, row: CampaignRow, terminal: RungRow) -> Iterator[_Answer]:
+    s, a = t.spend.c, t.attempt.c
+    settles = sa.and_(a.outcome == Outcome.OK, s.rung_id == terminal.id, a.job_id.is_not(None))
+    query = (
+        sa.select(s.at, s.amount, sa.case((settles, _CC.is_hit)), sa.case((settles, _CC.utility)))
+        .select_from(_booked())
+        .where(s.campaign_id == row.id, s.resource == "core_seconds")
+        .order_by(s.at, s.id)
+    )
+    for at, amount, hit, utility in _stream(connection, query):
+        yield at, float(amount), hit, utility
+
+
+def _reused_answers(connection: Connection, row: CampaignRow, terminal: RungRow) -> Iterator[_Answer]:
+    d = t.decision.c
+    query = (
+        sa.select(d.at, _CC.is_hit, _CC.utility)
+        .select_from(t.decision)
+        .join(t.campaign_candidate, sa.and_(_CC.campaign_id == d.campaign_id, _CC.candidate_id == d.candidate_id))
+        .where(d.rung_id == terminal.id, d.action == "reuse")
+        .order_by(d.at, d.id)
+    )
+    for at, hit, utility in _stream(connection, query):
+        yield at, 0.0, hit, utility
+
+
+def _stream(connection: Connection, query: Any) -> Iterator[Any]:
+    yield from connection.execute(query, execution_options={"yield_per": CHUNK})
+
+
+def pairs(
+    connection: Connection, row: CampaignRow, lower: RungRow, upper: RungRow, property_name: str
+) -> Iterator[Any]:
+    """(x, u(x), y, u(y), level id of x, of y, is_hit, censored) of candidates that both rungs measured, streamed.
+
+    Values are in the property's canonical unit.
+    """
+    candidates = sa.select(_CC.candidate_id, _CC.is_hit).where(
+        _CC.campaign_id == row.id, _CC.is_hit.in_([True, False]), _CC.depth >= upper.position
+    )
+    found = iter(_stream(connection, candidates))
+    while chunk := dict(tuple(one) for one in islice(found, CHUNK)):
+        xs, ys = (_values(connection, rung, property_name, list(chunk)) for rung in (lower, upper))
+        for candidate_id in chunk:
+            for x, ux, x_level, x_censoring in xs.get(candidate_id, ()):
+                for y, uy, y_level, y_censoring in ys.get(candidate_id, ()):
+                    censored = x_censoring != "none" or y_censoring != "none"
+                    yield x, ux, y, uy, x_level, y_level, bool(chunk[candidate_id]), censored
+
+
+def _values(
+    connection: Connection, rung: RungRow, property_name: str, ids: Sequence[int]
+) -> dict[int, list[tuple[Any, ...]]]:
+    """{candidate id: [(value, uncertainty, level id, censoring)]} under one rung, replicate 0. Two questions, for
+    a join of all that is asked here tempts a database to begin with every value of the property."""
+    e, q, p = t.current_evidence.c, t.quantity.c, t.property_.c
+    evidence = sa.select(e.id, e.candidate_id).where(
+        e.candidate_id.in_(ids),
+        e.verifier == rung.verifier,
+        e.verifier_version == rung.verifier_version,
+        e.settings_hash == rung.settings_hash,
+        e.replicate == 0,
+    )
+    owner = {int(i): int(c) for i, c in connection.execute(evidence)}
+    values = (
+        sa.select(q.evidence_id, q.value, q.uncertainty, q.level_id, q.censoring)
+        .join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name))
+        .where(q.evidence_id.in_(list(owner)))
+    )
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for evidence_id, *value in connection.execute(values):
+        found.setdefault(owner[evidence_id], []).append(tuple(value))
+    return found
+
+
+def levels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
+    query = sa.select(t.level.c.id, t.level.c.label).where(t.level.c.id.in_(ids))
+    return {int(i): str(label) for i, label in connection.execute(query)}
+
+
+def fallen(connection: Connection, row: CampaignRow, names: Sequence[str], limit: int = 60) -> list[Any]:
+    """(rung position, verdict, reason, property or None, n, an example's detail, its text): why candidates ended.
+
+    names: properties of gates and objectives; a gate's detail opens with the one that was missed.
+    """
+    case: Any = (
+        sa.case(*((_CC.detail.startswith(f"{name} ", autoescape=True), name) for name in names), else_=sa.null())
+        if names
+        else sa.null()
+    )
+    missed = case.label("missed")
+    query = (
+        sa.select(
+            _CC.position,
+            _CC.verdict,
+            _CC.reason,
+            missed,
+            sa.func.count().label("n"),
+            sa.func.min(_CC.detail),
+            sa.func.min(_CC.candidate_id).label("one"),
+        )
+        .where(_CC.campaign_id == row.id, _CC.reason.is_not(None))
+        .group_by(_CC.position, _CC.verdict, _CC.reason, missed)
+        .order_by(sa.desc("n"))
+        .limit(limit)
+    )
+    return list(connection.execute(query))
+
+
+def unread(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
+    """(status, reason, n, an example's text, its detail) of proposals that did not become a new candidate."""
+    p = t.proposal.c
+    query = (
+        sa.select(p.status, p.reason, sa.func.count().label("n"), sa.func.min(p.text), sa.func.min(p.detail))
+        .where(p.campaign_id == row.id, p.status != "new")
+        .group_by(p.status, p.reason)
+        .order_by(sa.desc("n"))
+        .limit(limit)
+    )
+    return list(connection.execute(query))
+
+
+def events(connection: Connection, row: CampaignRow, kind: str, limit: int = 200) -> tuple[int, list[Any]]:
+    """How many events of this kind, and the latest of them as (at, payload)."""
+    e = t.event.c
+    here = sa.and_(e.campaign_id == row.id, e.kind == kind)
+    n = int(connection.execute(sa.select(sa.func.count()).select_from(t.event).where(here)).scalar_one())
+    latest = sa.select(e.at, e.payload).where(here).order_by(e.id.desc()).limit(limit)
+    return n, list(connection.execute(latest))
+
+
+def reused(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str | None, str, int]]:
+    """(rung id, campaign it came from or None, source of the evidence, n) of all answers that cost nothing."""
+    d, e, a, c = t.decision.c, t.evidence.c, t.attempt.c, t.campaign.c
+    query = (
+        sa.select(d.rung_id, c.name, e.source, sa.func.count().label("n"))
+        .select_from(t.decision)
+        .join(t.evidence, e.id == d.evidence_id)
+        .outerjoin(t.attempt, a.id == e.attempt_id)
+        .outerjoin(t.campaign, c.id == a.campaign_id)
+        .where(d.campaign_id == row.id, d.action == "reuse")
+        .group_by(d.rung_id, c.name, e.source)
+        .order_by(d.rung_id, sa.desc("n"))
+    )
+    return [(r, name, source, int(n)) for r, name, source, n in connection.execute(query)]
+
+
+def amendments(connection: Connection, row: CampaignRow, limit: int = 100) -> list[Any]:
+    """(at, who, path, old, new, why), the latest first."""
+    m = t.campaign_amendment.c
+    query = sa.select(m.at, m.who, m.path, m.old, m.new, m.why).where(m.campaign_id == row.id)
+    return list(connection.execute(query.order_by(m.id.desc()).limit(limit)))
+
+
+def dates(connection: Connection, row: CampaignRow) -> tuple[datetime, datetime]:
+    """When the campaign was entered, and when it last changed."""
+    c = t.campaign.c
+    created, updated = connection.execute(sa.select(c.created_at, c.updated_at).where(c.id == row.id)).one()
+    return created, updated
+
+
+def measured_by(connection: Connection, rung: RungRow, limit: int = 100) -> list[Any]:
+    """(engine versions, when) of the rung's latest evidence, and of what it reused; a sample of 2 x `limit`."""
+    a, e, d = t.attempt.c, t.evidence.c, t.decision.c
+    latest = sa.select(a.id).where(a.rung_id == rung.id).order_by(a.id.desc()).limit(limit).subquery()
+    own = sa.select(e.versions, e.at).join(latest, latest.c.id == e.attempt_id).limit(limit)
+    taken = (
+        sa.select(e.versions, e.at)
+        .select_from(t.decision)
+        .join(t.evidence, e.id == d.evidence_id)
+        .where(d.rung_id == rung.id, d.action == "reuse")
+        .limit(limit)
+    )
+    return [*connection.execute(own), *connection.execute(taken)]
+
+
+def measures(connection: Connection, rung: RungRow, property_name: str, looked_at: int = 50) -> bool:
+    """Whether the rung gave this property, judged by its latest answers and those it reused."""
+    q, p, e, d, a = t.quantity.c, t.property_.c, t.evidence.c, t.decision.c, t.attempt.c
+    tries = sa.select(a.id).where(a.rung_id == rung.id, a.outcome == Outcome.OK).order_by(a.id.desc()).limit(looked_at)
+    taken = sa.select(d.evidence_id).where(d.rung_id == rung.id, d.action == "reuse").limit(looked_at)
+    own = sa.select(e.id).where(e.attempt_id.in_(sa.select(tries.subquery().c.id))).limit(looked_at)
+    for ids in (own, taken):
+        query = (
+            sa.select(q.id)
+            .join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name))
+            .where(q.evidence_id.in_(sa.select(ids.subquery().c[0])))
+            .limit(1)
+        )
+        if connection.execute(query).first() is not None:
+            return True
+    return False
+
+
+def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> list[dict[str, Any]]:
+    """What people told the campaign to do, the latest first: at, who, verb, candidate (its text), payload, why."""
+    d, c = t.directive.c, t.candidate.c
+    query = (
+        sa.select(d.at, d.who, d.verb, c.text.label("candidate"), d.payload, d.why)
+        .outerjoin(t.candidate, c.id == d.candidate_id)
+        .where(d.campaign_id == row.id)
+        .order_by(d.id.desc())
+        .limit(limit)
+    )
+    return [dict(one) for one in connection.execute(query).mappings()]
+
+
+def proposals(connection: Connection, row: CampaignRow, page: int = 1000) -> Iterator[Any]:
+    """(id, at, turn, proposer, status, reason, detail, text, candidate key, operation, rationale, predicted) of every
+    proposal, by status and in the order they came, a page at a time."""
+    p, u, j, c = t.proposal.c, t.turn.c, t.trajectory.c, t.candidate.c
+    # by status, since (campaign, status, id) is what the index holds in order
+    for status in connection.execute(sa.select(p.status).where(p.campaign_id == row.id).distinct()).scalars().all():
+        last = 0
+        while True:
+            query = (
+                sa.select(
+                    p.id,
+                    p.at,
+                    u.number,
+                    j.proposer,
+                    p.status,
+                    p.reason,
+                    p.detail,
+                    p.text,
+                    c.key,
+                    p.operation,
+                    p.rationale,
+                    p.predicted,
+                )
+                .select_from(t.proposal)
+                .outerjoin(t.turn, u.id == p.turn_id)
+                .outerjoin(t.trajectory, j.id == u.trajectory_id)
+                .outerjoin(t.candidate, c.id == p.candidate_id)
+                .where(p.campaign_id == row.id, p.status == status, p.id > last)
+                .order_by(p.id)
+                .limit(page)
+            )
+            rows = connection.execute(query).all()
+            if not rows:
+                break
+            yield from rows
+            last = rows[-1][0]

@@ -1,0 +1,1 @@
+"""Runs a verifier in a process of its own, under limits."""

@@ -1,0 +1,243 @@
+"""The process of one job: forked by the zygote, it verifies a batch and says each finding as soon as it has it."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sciagent.chemistry.payload import candidate_from_record
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.evidence import Finding
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.tiers import Tier
+from sciagent.errors import SimulatorError
+from sciagent.verification.contract import Context, Verifier
+from sciagent.verification.cost import declared_cost
+from sciagent.verification.sandbox import processes
+from sciagent.verification.sandbox.job import Job, Sent
+from sciagent.verification.sandbox.wire import MAX_LINE, dumps
+from sciagent.verification.sandbox.wire_findings import finding_to_wire
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+NO_JSON = (TypeError, ValueError, AttributeError, RecursionError)
+THREAD_STACKS = 128 << 20  # bytes of address space that a further thread may reserve without using
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the zygote prepared. results, acks: the pipes; work: the empty working directory; output: a file."""
+
+    zygote: int
+    results: int
+    acks: int
+    work: Path
+    output: Path
+    base_size: int
+
+
+def run(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> NoReturn:
+    status = 1
+    try:
+        _settle(job, around)
+        _verify(job, kind, around)
+        status = 0
+    except BaseException:  # noqa: BLE001  the last stop before the fork's copy of the zygote would go on
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _settle(job: Job, around: Surroundings) -> None:
+    """A session, limits, standard streams and a working directory of its own."""
+    os.setsid()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    output = os.open(around.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(nothing)
+    os.close(output)
+    faulthandler.enable(2)
+    os.chdir(around.work)
+    tempfile.tempdir = None  # look at TMPDIR again
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(job.limits.threads)))
+    if job.cuda is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = job.cuda
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if job.cuda:  # CUDA reserves addresses for all memory of machine and GPUs; what is used of it the zygote watches
+        return
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    size = around.base_size + (job.limits.memory_mb << 20) + (job.limits.threads - 1) * THREAD_STACKS
+    resource.setrlimit(resource.RLIMIT_AS, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
+
+
+def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
+    """Say `ready` once every candidate of several stands, then a finding each, then `done`. To a finding that waits, as
+    one with files or of a candidate by itself, the zygote answers with a byte; until then nothing goes on."""
+    say = _Speaker(around, job.apart)
+    try:
+        verifier = kind(job.settings)
+        declared = {(one.property.name, one.level) for one in verifier.measures}
+        stands = [_prepare(verifier, sent) for sent in job.candidates]
+    except BaseException as error:  # noqa: BLE001  whatever a verifier raises is recorded
+        return say.last(_fault(job.candidates[0].key, error))
+    if len(job.candidates) > 1:  # whom to blame for what happens before it; of one candidate there is no doubt
+        say.message({"ready": True})
+    accepted = [one for one in stands if not isinstance(one, Finding)]
+    findings: Iterator[Finding] | None = None
+    begun = time.monotonic()
+    for sent, one in zip(job.candidates, stands, strict=True):
+        if isinstance(one, Finding):
+            say.finding(one)
+            continue
+        try:
+            if findings is None or job.apart:
+                together = [one] if job.apart else accepted
+                findings = iter(verifier.verify(together, _context(job, verifier, around.work, sent)))
+            finding: object = next(findings, None)
+            if finding is None:
+                return say.last(_bad(sent.key, "verify ended before it had a finding for each candidate"))
+            if not isinstance(finding, Finding):
+                return say.last(_bad(sent.key, f"verify gave a {type(finding).__name__}, not a Finding"))
+            undeclared = {(m.property, m.level) for m in finding.measured} - declared
+            if undeclared:
+                name, level = min(undeclared, key=str)
+                return say.last(_bad(sent.key, f"{name} at {level.label} is not among what the verifier measures"))
+        except BaseException as error:  # noqa: BLE001
+            return say.last(_fault(sent.key, error, verifier, "verify"))
+        try:
+            say.finding(finding, took=time.monotonic() - begun)
+            begun = time.monotonic()
+        except NO_JSON as error:
+            return say.last(_bad(sent.key, f"a finding that has no JSON form: {error}"))
+    with contextlib.suppress(Exception):  # every candidate has its finding; what breaks now breaks nothing
+        if findings is not None and (extra := next(findings, None)) is not None:
+            say.finding(extra)
+    say.message({"done": True})
+
+
+def _context(job: Job, verifier: Verifier[Any], work: Path, sent: Sent) -> Context:
+    checkpoint = Path(sent.checkpoint) if sent.checkpoint else work / "checkpoint"
+    if job.apart:
+        os.chdir(work)
+    return _Context(work, checkpoint, job.replicate, verifier.settings_hash, job.limits.threads)
+
+
+class _Context(Context):
+    """Makes the checkpoint's folder when it is asked for: most verifiers never do."""
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name == "checkpoint":
+            value.mkdir(parents=True, exist_ok=True)
+        return value
+
+
+def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
+    """The candidate, accepted, or the finding that says why it is not."""
+    doing = ""
+    try:
+        if sent.kind != verifier.kind:
+            return _refused(sent.key, Reason.WRONG_KIND, f"a {sent.kind}; {verifier.name} takes a {verifier.kind}")
+        candidate: Candidate = candidate_from_record(sent.kind, sent.record)
+        if candidate.key != sent.key:
+            detail = f"what was sent has the key {candidate.key}: it was damaged, or the chemistry libraries differ"
+            return Finding(sent.key, Outcome.BAD_ENVIRONMENT, reason=Reason.BAD_RESULT, detail=detail)
+        doing = "accepts"
+        refusal = verifier.accepts(candidate)
+        doing = "cost"
+        if refusal is None and verifier.tier is not Tier.FAST:
+            declared_cost(verifier, candidate)  # the driver has asked already, and leaves it to us to say what is wrong
+    except (Exception, SystemExit) as error:  # noqa: BLE001
+        return _fault(sent.key, error, verifier, doing)
+    return _refused(sent.key, refusal.reason, refusal.detail) if refusal else candidate
+
+
+def _refused(key: str, reason: Reason, detail: str) -> Finding:
+    return Finding(key, Outcome.REFUSED, reason=reason, detail=detail)
+
+
+def _bad(key: str, detail: str) -> Finding:
+    return Finding(key, Outcome.CRASHED, reason=Reason.BAD_RESULT, detail=detail)
+
+
+def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None, doing: str = "") -> Finding:
+    """What an exception that left the verifier means. doing: the method that it left."""
+    resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)  # room to say it
+    last = traceback.format_exception_only(error)[-1].strip()
+    if isinstance(error, SimulatorError):
+        diagnostics = dict(getattr(error, "diagnostics", {}) or {})
+        try:
+            return Finding(
+                key, Outcome(error.outcome), reason=Reason(error.reason), detail=error.detail, diagnostics=diagnostics
+            )
+        except ValueError as unknown:
+            return _bad(key, f"{last}; {unknown}")
+    if isinstance(error, SystemExit) and not error.code:
+        return Finding(key, Outcome.CRASHED, reason=Reason.NO_RESULT, detail="the verifier left with sys.exit")
+    outcome, reason = Outcome.CRASHED, Reason.EXCEPTION
+    if isinstance(error, MemoryError):
+        outcome, reason = Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT
+    elif isinstance(error, ImportError):
+        outcome, reason = Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED
+    diagnostics = {"traceback": "".join(traceback.format_tb(error.__traceback__)[-6:])[-3000:]}
+    if verifier is not None and doing:
+        last = f"{verifier.name} in {doing}: {last}"
+        if frame := _last_frame(error, type(verifier)):
+            diagnostics["frame"] = frame
+            last += f" ({frame})"
+    return Finding(key, outcome, reason=reason, detail=last, diagnostics=diagnostics)
+
+
+def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
+    """`file.py:40 in accepts`: the innermost place in the verifier's own package; empty where there is none."""
+    package = kind.__module__.partition(".")[0]
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:
+            found = f"{Path(frame.f_code.co_filename).name}:{line} in {frame.f_code.co_name}"
+    return found
+
+
+class _Speaker:
+    def __init__(self, around: Surroundings, apart: bool) -> None:
+        self._around, self._apart = around, apart
+        self._cpu = 0.0
+
+    def message(self, message: dict[str, Any]) -> None:
+        line = dumps(message)
+        if len(line) > MAX_LINE:
+            raise ValueError(f"{len(line)} bytes; at most {MAX_LINE}")
+        while line:
+            line = line[os.write(self._around.results, line) :]
+
+    def finding(self, finding: Finding, **more: float) -> None:
+        used = processes.own_cpu()
+        waits = self._apart or bool(finding.artifacts)
+        self.message({"finding": finding_to_wire(finding), "cpu": used - self._cpu, "waits": waits, **more})
+        self._cpu = used
+        if waits and not os.read(self._around.acks, 1):
+            raise SystemExit(1)
+
+    def last(self, finding: Finding) -> None:
+        """After this one the process ends; the rest of the batch is for a fresh one."""
+        try:
+            self.finding(finding, stop=True)
+        except NO_JSON as error:
+            self.finding(_bad(finding.candidate_key, f"diagnostics without a JSON form: {error}"), stop=True)

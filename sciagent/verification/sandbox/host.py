@@ -1,0 +1,239 @@
+"""The driver's side of the host: a worker is one warm process that runs verifications in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psutil
+
+from sciagent.chemistry.payload import record_of
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import ArtifactFile, Finding
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import UsageError
+from sciagent.verification.sandbox.job import Job, Limits, Sent, StoredFile
+from sciagent.verification.sandbox.link import Link, ZygoteDiedError
+from sciagent.verification.sandbox.wire_findings import finding_from_wire
+
+__all__ = ["HostResult", "Limits", "Request", "StoredFile", "Worker"]
+
+START_SECONDS = 330.0  # for imports from a cold disk
+GRACE_SECONDS = 45.0  # for the zygote to end what it watches
+CANCEL_SECONDS = 1.5  # then the zygote itself is killed
+
+
+@dataclass(frozen=True)
+class Request:
+    """settings: of the verifier, as its model takes them. checkpoints: for each candidate a folder that outlives the
+    attempt; none by default. apart: each candidate is verified by a call of its own and finds an empty folder, as if it
+    were alone; otherwise the verifier gets them as one batch. cuda: the GPUs that they may see, as CUDA_VISIBLE_DEVICES
+    names them; None: as this process."""
+
+    verifier: str
+    settings: dict[str, Any]
+    candidates: tuple[Candidate, ...]
+    limits: Limits = field(default_factory=Limits)
+    replicate: int = 0
+    checkpoints: tuple[Path, ...] = ()
+    apart: bool = False
+    cuda: str | None = None
+
+
+@dataclass(frozen=True)
+class HostResult:
+    """cost: CPU time of the whole process tree; empty where the zygote died, for nobody measured it.
+
+    own_seconds: of the wall time, what the verification took without the start of its process, as that process says.
+    files: the artifacts, in the worker's spool folder until `Worker.close`; take them before.
+    """
+
+    finding: Finding
+    cost: Cost
+    wall_seconds: float
+    versions: dict[str, str] = field(default_factory=dict)
+    files: tuple[StoredFile, ...] = ()
+    own_seconds: float | None = None
+
+
+_DOUBTFUL = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT)
+
+
+def _prefix() -> str:
+    return f"worker-{re.sub('[^A-Za-z0-9.]', '_', socket.gethostname())}-"
+
+
+def sweep(scratch_root: Path) -> int:
+    """Remove the folders of workers of this host whose driver is gone; returns how many there were.
+
+    A worker removes its own; only when driver and zygote are killed in the same instant is one left.
+    """
+    removed = 0
+    for folder in scratch_root.glob(f"{_prefix()}*") if scratch_root.is_dir() else ():
+        pid = folder.name.removeprefix(_prefix()).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += 1
+    return removed
+
+
+class Worker:
+    """One warm process and what it forks; used by one thread at a time, `cancel` from any.
+
+    preload: names of verifiers whose imports shall be warm before the first request.
+    Raises UsageError where the host does not work (it needs Linux).
+    """
+
+    def __init__(self, scratch_root: Path, *, preload: Sequence[str] = ()) -> None:
+        if sys.platform != "linux":
+            raise UsageError(f"verifications run on Linux only, this is {sys.platform}; use a container or WSL 2")
+        scratch_root.mkdir(parents=True, exist_ok=True)
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_prefix()}{os.getpid()}-", dir=scratch_root.resolve()))
+        self._preload = tuple(preload)
+        self._number = 0
+        self._cancelled = threading.Event()
+        self._running = False
+        self._wasted = Cost()
+        self._versions: dict[str, str] = {}
+        self._link = Link(self.folder, self._preload)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Of the zygote; another one after the zygote died and `run` was called again."""
+        return self._link.process.pid
+
+    def run(self, request: Request) -> list[HostResult]:
+        """One result for each candidate, in order, whatever the verifier does.
+
+        A candidate whose process ends badly takes the blame alone, and only if it came first in that process: otherwise
+        it is tried again in a fresh one, at the head of what is left, for others may have left the process as it was.
+        When the zygote itself dies, all that have no finding yet are lost; of those apart, only the one that ran.
+        """
+        self._cancelled.clear()
+        self._running = True
+        results: list[HostResult] = []
+        self._wasted = Cost()
+        try:
+            while len(results) < len(request.candidates):
+                results += self._attempt(request, request.candidates[len(results) :])
+        finally:
+            self._running = False
+        return results
+
+    def cancel(self) -> None:
+        """Kill what runs. `run` then returns, within seconds, lost/worker_died with the detail "cancelled" for every
+        candidate that had no finding yet. Without a running request nothing happens."""
+        if self._running:
+            self._cancelled.set()
+            if not self._link.send({"cancel": self._number}, patience=CANCEL_SECONDS):
+                self._link.process.kill()
+
+    def close(self) -> None:
+        """End the zygote with all it started and remove the worker's folder, spooled artifacts included."""
+        self._link.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _attempt(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
+        """One child process: results of the first candidates, at least one."""
+        if self._cancelled.is_set():
+            return [self._lost(one, 0.0, "cancelled") for one in candidates]
+        heard: list[HostResult] = []
+        begun = time.monotonic()
+        try:
+            end = self._converse(request, candidates, heard)
+        except ZygoteDiedError as error:
+            self._link.bury()
+            why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
+            wall = max(0.0, time.monotonic() - begun - sum(one.wall_seconds for one in heard))
+            lost = [self._lost(one, wall, why) for one in candidates[len(heard) : len(heard) + 1]]
+            if request.apart:  # those after it had not begun; a new zygote takes them
+                return heard + lost
+            return heard + lost + [self._lost(one, 0.0, why) for one in candidates[len(heard) + 1 :]]
+        cpu, failure, index = end["cpu"], end["failure"], end["index"]
+        if failure is None:
+            return self._undoubted(_share(cpu, heard))
+        if end["whole"]:  # it would be the same for each
+            return [self._failed(one, failure, 0.0) for one in candidates]
+        if not end["ready"] and len(candidates) > 1 and not self._cancelled.is_set():
+            alone = [result for one in candidates for result in self._attempt(request, (one,))]
+            first = replace(alone[0], cost=alone[0].cost + Cost(core_seconds=cpu))
+            return [first, *alone[1:]]  # nobody can say who is to blame; each on its own will show it
+        return self._undoubted(_share(cpu, heard[:index], self._failed(candidates[index], failure, end["wall"])))
+
+    def _undoubted(self, results: list[HostResult]) -> list[HostResult]:
+        """Without a last one that ended badly in a process others had used; what it cost goes to its next try."""
+        results[0] = replace(results[0], cost=results[0].cost + self._wasted)
+        self._wasted = Cost()
+        if len(results) > 1 and results[-1].finding.outcome in _DOUBTFUL:
+            self._wasted = results.pop().cost
+        return results
+
+    def _converse(self, request: Request, candidates: tuple[Candidate, ...], heard: list[HostResult]) -> dict[str, Any]:
+        """Adds findings to `heard` as they come, with the CPU time the child claims. Returns the last event."""
+        if not self._link.alive:
+            self._link.bury()
+            self._link = Link(self.folder, self._preload)
+        self._number += 1
+        self._versions = {}
+        folders = request.checkpoints[-len(candidates) :] or (None,) * len(candidates)
+        sent = tuple(
+            Sent(one.key, one.kind, record_of(one), str(folder.absolute()) if folder else None)
+            for one, folder in zip(candidates, folders, strict=True)
+        )
+        limits, more = request.limits, (request.replicate, request.apart, request.cuda)
+        job = Job(self._number, request.verifier, request.settings, sent, limits, *more)
+        self._link.send(job.to_wire())
+        patience = START_SECONDS
+        while True:
+            event = self._link.receive(time.monotonic() + patience, self._cancelled, CANCEL_SECONDS)
+            patience = limits.wall_seconds + GRACE_SECONDS
+            if event["event"] == "end":
+                return event
+            if event["event"] == "started":
+                self._versions = event["versions"]
+            else:
+                finding = finding_from_wire(event["said"]["finding"])
+                files = tuple(StoredFile(**{**one, "path": Path(one["path"])}) for one in event["files"])
+                kept = tuple(ArtifactFile(one.name, str(one.path), one.media_type) for one in files)
+                cost = Cost(core_seconds=event["cpu"])
+                finding = replace(finding, artifacts=kept)
+                heard.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
+
+    def _failed(self, candidate: Candidate, failure: dict[str, Any], wall: float) -> HostResult:
+        finding = finding_from_wire({**failure, "candidate_key": candidate.key})
+        return HostResult(finding, Cost(), wall, dict(self._versions))
+
+    def _lost(self, candidate: Candidate, wall: float, why: str) -> HostResult:
+        finding = Finding(candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=why)
+        return HostResult(finding, Cost(), wall, dict(self._versions))
+
+
+def _share(cpu: float, heard: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:
+    """Costs that sum to `cpu`, what the whole tree used: each finding as the child measured it, the failed candidate
+    what is left. Without one, or where the child claimed more than there was, the claims are scaled."""
+    claims = [one.cost.get("core_seconds", 0.0) for one in heard]
+    if failed is None and heard and not sum(claims):
+        claims = [1.0] * len(heard)
+    scale = cpu / sum(claims) if sum(claims) and (failed is None or sum(claims) > cpu) else 1.0
+    shared = [replace(one, cost=Cost(core_seconds=claim * scale)) for one, claim in zip(heard, claims, strict=True)]
+    if failed is None:
+        return shared
+    return [*shared, replace(failed, cost=Cost(core_seconds=max(0.0, cpu - sum(claims) * scale)))]

@@ -1,0 +1,275 @@
+"""The zygote's watch over one child: its time, its memory, its words and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import select
+import signal
+import stat
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from sciagent.domain.evidence import Finding
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.verification.contract import Verifier
+from sciagent.verification.sandbox import child, processes
+from sciagent.verification.sandbox.job import Job
+from sciagent.verification.sandbox.scratch import empty_folder
+from sciagent.verification.sandbox.wire import MAX_LINE, WireError, clean, loads
+from sciagent.verification.sandbox.wire_findings import MAX_ARTIFACT_BYTES, check_finding, finding_to_wire
+
+POLL_SECONDS = 0.08
+NAP_SECONDS = 0.02  # a batch's findings are taken together: to be woken for each would cost as much as a cheap one does
+ENVELOPE = frozenset({"finding", "cpu", "took", "waits", "stop"})
+PIPE_BYTES = 1 << 20  # that a child may say meanwhile
+FAREWELL_SECONDS = 5.0  # between the last finding and `done`
+LEAVE_SECONDS = 0.05  # between `done` and the end of the process; then it is killed
+MAX_OUTPUT = 16 << 20  # bytes of stdout and stderr; beyond it the file starts again
+TAIL = 2000
+
+
+class Cancelled(Exception):
+    """The driver does not want the job any more."""
+
+
+class Driver(Protocol):
+    fd: int
+    cancelled: set[int]
+
+    def read(self) -> list[Job]: ...
+    def check(self) -> None: ...
+    def say(self, event: str, **more: Any) -> None: ...
+    def pass_on(self, said: Sequence[tuple[bytes, dict[str, Any]]]) -> None: ...
+    def close(self) -> None: ...
+
+
+def failure(key: str, outcome: Outcome, reason: Reason, detail: str, **diagnostics: Any) -> dict[str, Any]:
+    return finding_to_wire(Finding(key, outcome, reason=reason, detail=clean(detail), diagnostics=diagnostics))
+
+
+class Watch:
+    """index: of the candidate whose turn it is. failure: of that candidate, once there is one."""
+
+    def __init__(self, job: Job, home: Path, spool: Path, driver: Driver) -> None:
+        self.index, self.ready, self.wall = 0, False, 0.0
+        self.failure: dict[str, Any] | None = None
+        self._job, self._work, self._output = job, home / "work", home / "output"
+        self._spool, self._driver = spool, driver
+        self._results, self._said = os.pipe()
+        self._heard, self._acks = os.pipe()
+        self._fds = [self._results, self._said, self._heard, self._acks]
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self._said, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._pid = self._pidfd = -1
+        self._buffer = b""
+        self._taken: list[tuple[bytes, dict[str, Any]]] = []
+        self._awake = 0.0
+        self._deaf = self._finished = self._done = False
+        self._turn = self._looked = time.monotonic()
+
+    def start(self, kind: type[Verifier[Any]]) -> None:
+        zygote, base = os.getpid(), processes.virtual_size()
+        self._pid = os.fork()
+        if not self._pid:
+            with contextlib.suppress(BaseException):
+                processes.die_with(zygote)
+                self._driver.close()
+                os.close(self._results)
+                os.close(self._acks)
+                child.run(
+                    self._job, kind, child.Surroundings(zygote, self._said, self._heard, self._work, self._output, base)
+                )
+            os._exit(1)
+        for fd in (self._said, self._heard):
+            os.close(fd)
+            self._fds.remove(fd)
+        os.set_blocking(self._results, False)
+        self._pidfd = os.pidfd_open(self._pid)
+        self._fds.append(self._pidfd)
+
+    def let_leave(self) -> None:
+        """Give a child that has said `done` the time to end by itself: looking for it among the processes, to kill it,
+        takes longer."""
+        if self._done:
+            select.select([self._pidfd], [], [], LEAVE_SECONDS)
+
+    def remove_output(self) -> None:
+        with contextlib.suppress(OSError):
+            self._output.unlink()
+
+    def close(self) -> None:
+        while self._fds:
+            os.close(self._fds.pop())
+
+    def until_end(self) -> None:
+        """Listen and look until the batch is done or cannot go on. Raises Cancelled, and what the driver raises."""
+        while not self._finished:
+            limit = self._job.limits.wall_seconds if self.index < len(self._job.candidates) else FAREWELL_SECONDS
+            left = self._turn + limit - time.monotonic()
+            nap = self._awake - time.monotonic()
+            napping = 0 < nap < left
+            fds = [self._driver.fd, self._pidfd] + ([] if self._deaf or napping else [self._results])
+            ready = select.select(fds, [], [], nap if napping else max(0.0, min(left, POLL_SECONDS)))[0]
+            self.wall = time.monotonic() - self._turn
+            if self._driver.fd in ready:
+                self._driver.read()
+            if self._job.number in self._driver.cancelled:
+                raise Cancelled
+            if self._results in ready:
+                self._listen()
+            elif self._pidfd in ready and napping:
+                self._awake = 0.0  # its last words first
+            elif self._pidfd in ready:
+                self._ended()
+            elif left <= 0:
+                self.fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
+            # not in a nap: what the child has said meanwhile is unread, and another candidate would be blamed
+            if not (napping or self._finished) and time.monotonic() - self._looked >= POLL_SECONDS:
+                self._look()
+
+    def fail(self, outcome: Outcome, reason: Reason, detail: str) -> None:
+        """End the job with this failure of the current candidate; after the last finding nothing can fail any more."""
+        self._finished = True
+        if self.index < len(self._job.candidates):
+            self.failure = failure(self._job.candidates[self.index].key, outcome, reason, detail)
+
+    def _look(self) -> None:
+        self._driver.check()
+        limit = self._job.limits.memory_mb
+        held = processes.memory_exceeds(processes.descendants(os.getpid()), limit << 20)
+        if held:
+            self.fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, f"{held >> 20} MB; the limit is {limit} MB")
+        with contextlib.suppress(OSError):
+            if self._output.stat().st_size > MAX_OUTPUT:
+                os.truncate(self._output, 0)
+        self._looked = time.monotonic()
+
+    def _ended(self) -> None:
+        status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        if status < 0:
+            tail = self._tail()
+            if -status == signal.SIGABRT and any(word in tail for word in ("bad_alloc", "annot allocate memory")):
+                self.fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, "aborted for want of memory")
+            else:
+                name = signal.Signals(-status).name if -status in set(signal.Signals) else "real-time"
+                self.fail(Outcome.CRASHED, Reason.SIGNAL, f"signal {-status} ({name})")
+        elif status:
+            self.fail(Outcome.CRASHED, Reason.EXCEPTION, f"exit status {status} without a finding")
+        else:
+            self.fail(Outcome.CRASHED, Reason.NO_RESULT, "exit status 0 without a finding")
+
+    def _listen(self) -> None:
+        chunk = os.read(self._results, PIPE_BYTES)
+        self._deaf = not chunk
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        try:
+            for line in lines:
+                if not self._finished:
+                    self._take(line)
+            if len(self._buffer) > MAX_LINE:
+                raise WireError(f"a message of more than {MAX_LINE} bytes")
+        except WireError as error:
+            self.index = min(self.index, len(self._job.candidates) - 1)
+            self.fail(Outcome.CRASHED, Reason.BAD_RESULT, str(error))
+        finally:
+            self._pass_on()
+
+    def _take(self, line: bytes) -> None:
+        """One message of the child. Raises WireError for any that is not its turn to send."""
+        message = loads(line)
+        if message == {"ready": True} and not self.ready:
+            self.ready = True
+        elif message == {"done": True} and self.index == len(self._job.candidates):
+            self._finished = self._done = True
+        elif self.index == len(self._job.candidates):
+            raise WireError("more findings than candidates")
+        else:
+            _check_envelope(message)
+            check_finding(message["finding"], self._job.candidates[self.index].key)
+            files = store(message["finding"]["artifacts"], self._work, self._spool / str(self.index))
+            took, cpu = _seconds(message.get("took")), _seconds(message.get("cpu"))
+            self._taken.append((line, {"files": files, "took": took, "cpu": cpu}))
+            self.index += 1
+            self._finished = message.get("stop") is True
+            if message.get("waits") is True:
+                self._pass_on()
+                if self._job.apart:
+                    empty_folder(self._work)
+                with contextlib.suppress(BrokenPipeError):
+                    os.write(self._acks, b"\n")
+
+    def _pass_on(self) -> None:
+        """Hand on what was taken. The time since the turn began is shared among the findings as the child claims."""
+        if not self._taken:
+            return
+        now = time.monotonic()
+        wall, claimed = now - self._turn, sum(one["took"] for _, one in self._taken)
+        for _, one in self._taken:
+            one["wall"] = wall * one["took"] / claimed if claimed else wall / len(self._taken)
+            one["took"] = min(one["took"] or one["wall"], one["wall"])
+        self._driver.pass_on(self._taken)
+        self._awake = 0.0 if self._job.apart or len(self._job.candidates) == 1 else now + NAP_SECONDS
+        self._taken, self._turn, self.wall = [], now, 0.0
+
+    def _tail(self) -> str:
+        with contextlib.suppress(OSError), self._output.open("rb") as file:
+            file.seek(max(0, self._output.stat().st_size - TAIL))
+            return clean(file.read().decode(errors="replace"))
+        return ""
+
+    def add_output(self) -> None:
+        """The end of what the child printed belongs to its failure."""
+        if self.failure and (tail := self._tail()):
+            self.failure["diagnostics"]["output_tail"] = tail
+
+
+def _check_envelope(message: dict[str, Any]) -> None:
+    """The line goes to the driver as it is: nothing may stand in it that is not looked at here."""
+    if "finding" not in message or not set(message) <= ENVELOPE:
+        raise WireError(f"a message is a finding with, at most, {', '.join(sorted(ENVELOPE - {'finding'}))}")
+    if any(isinstance(value, dict | list | str) for name, value in message.items() if name != "finding"):
+        raise WireError("what goes with a finding is a number or yes or no")
+
+
+def _seconds(claimed: object) -> float:
+    """0 for what is no time."""
+    return float(claimed) if isinstance(claimed, int | float) and 0 <= claimed < 1e9 else 0.0
+
+
+def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[dict[str, Any]]:
+    """Copy artifacts, as a checked finding names them, to the spool folder. Raises WireError for one that is no regular
+    file inside `work`."""
+    stored: list[dict[str, Any]] = []
+    for one in artifacts:
+        try:
+            digest, size = _copy(one["path"], work.resolve(), spool / one["name"])
+        except (OSError, ValueError, RuntimeError) as error:
+            raise WireError(f"artifact {one['name']}: {error}") from error
+        stored.append({**one, "path": str(spool / one["name"]), "sha256": digest, "size": size})
+    return stored
+
+
+def _copy(path: str, inside: Path, target: Path) -> tuple[str, int]:
+    """SHA-256 and size of what was copied. What is opened is what is checked, for the child may still be at work."""
+    source = os.open(inside / path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        real = Path(f"/proc/self/fd/{source}").readlink()
+        if not real.is_relative_to(inside) or not stat.S_ISREG(os.fstat(source).st_mode):
+            raise ValueError("no regular file inside the scratch folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        digest, size = hashlib.sha256(), 0
+        with target.open("wb") as copy:
+            while chunk := os.read(source, 1 << 20):
+                size += len(chunk)
+                if size > MAX_ARTIFACT_BYTES:
+                    raise ValueError(f"larger than {MAX_ARTIFACT_BYTES >> 20} MB")
+                digest.update(chunk)
+                copy.write(chunk)
+    finally:
+        os.close(source)
+    return digest.hexdigest(), size

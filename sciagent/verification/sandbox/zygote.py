@@ -1,0 +1,222 @@
+"""The warm process: `python -m sciagent.verification.sandbox.zygote FOLDER DRIVER`.
+
+It imports what verifiers need once, forks a child for each job, and watches it: wall time, memory of the whole tree,
+what it says. It is the subreaper of all that lies below it, so nothing a job starts survives the job; and when its
+driver is gone it kills everything, removes its folder and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.verification.contract import Verifier
+from sciagent.verification.registry import provider, verifier_class
+from sciagent.verification.sandbox import processes
+from sciagent.verification.sandbox.child import THREAD_VARIABLES
+from sciagent.verification.sandbox.job import Job
+from sciagent.verification.sandbox.scratch import remove_folder
+from sciagent.verification.sandbox.watch import Cancelled, Watch, failure
+from sciagent.verification.sandbox.wire import dumps
+
+IMPORT_SECONDS = 300
+LOOK_SECONDS = 0.05  # of CPU time
+METHANE = {"smiles": "C", "multiplicity": 1}
+
+
+class DriverGoneError(BaseException):
+    """Nobody is left to work for."""
+
+
+class Control:
+    """The pipes to the driver: a request or `{"cancel": number}` a line in, an event a line out."""
+
+    def __init__(self, driver: int) -> None:
+        self._driver = driver
+        self.fd, self._out = os.dup(0), os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)  # engines print to stdout
+        os.set_blocking(self.fd, False)
+        self._buffer = b""
+        self.cancelled: set[int] = set()
+
+    def read(self) -> list[Job]:
+        """The jobs that have come; cancellations are kept in `cancelled`, for they may come before their job.
+
+        Raises DriverGoneError at the end of file.
+        """
+        lines: list[bytes] = []
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self.fd, 1 << 16):
+                *whole, self._buffer = (self._buffer + chunk).split(b"\n")
+                lines += whole
+            raise DriverGoneError
+        messages = [json.loads(line) for line in lines]
+        self.cancelled.update(one["cancel"] for one in messages if "cancel" in one)
+        return [Job.from_wire(one) for one in messages if "cancel" not in one]
+
+    def check(self) -> None:
+        """The pipe may be held open by a fork of the driver; its death is then seen here."""
+        if os.getppid() != self._driver:
+            raise DriverGoneError
+
+    def say(self, event: str, **more: Any) -> None:
+        self._write(dumps({"event": event, **more}))
+
+    def pass_on(self, said: Sequence[tuple[bytes, dict[str, Any]]]) -> None:
+        """Findings as the child wrote them, with what is known of each: checked, and not written anew."""
+        self._write(
+            b"".join(dumps({"event": "finding", **more})[:-2] + b',"said":' + line + b"}\n" for line, more in said)
+        )
+
+    def _write(self, line: bytes) -> None:
+        try:
+            while line:
+                line = line[os.write(self._out, line) :]
+        except BrokenPipeError as error:
+            raise DriverGoneError from error
+
+    def close(self) -> None:
+        os.close(self.fd)
+        os.close(self._out)
+
+
+@cache
+def load(name: str) -> type[Verifier[Any]]:
+    """The verifier's class with all it wants imported. Raises whatever an import raises."""
+    signal.alarm(IMPORT_SECONDS)  # an import that hangs ends the zygote
+    try:
+        kind = verifier_class(name)
+        for module in ("sciagent.chemistry.payload", f"sciagent.chemistry.{kind.kind}", *kind.preload):
+            importlib.import_module(module)
+        kind.warm()
+        if kind.kind == "molecule":  # what RDKit builds at first use
+            _ = sys.modules["sciagent.chemistry.payload"].candidate_from_payload("molecule", METHANE).key
+    finally:
+        signal.alarm(0)
+    return kind
+
+
+@lru_cache(maxsize=32)
+def attach(name: str, settings: str) -> None:
+    """Open what the verifier shares among the jobs under these settings; what fails here the job will say."""
+    signal.alarm(IMPORT_SECONDS)
+    try:
+        with contextlib.suppress(Exception, SystemExit):
+            load(name)(json.loads(settings)).attach()
+    finally:
+        signal.alarm(0)
+
+
+def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
+    """Versions of Python, sciagent, the verifier's package, RDKit and the engines that the verifier lists."""
+    package, _, version = provider(kind.name).rpartition(" ")
+    found = {"python": ".".join(map(str, sys.version_info[:3]))} | ({package: version} if package else {})
+    for name in ("sciagent", "rdkit", *kind.engines):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def serve(control: Control, folder: Path) -> None:
+    known: dict[str, dict[str, str]] = {}
+    while True:
+        if not select.select([control.fd], [], [], 1.0)[0]:
+            control.check()
+            continue
+        for job in control.read():
+            try:
+                kind = load(job.verifier)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything
+                detail = f"{type(error).__name__}: {error}"
+                wrong = failure(job.candidates[0].key, Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED, detail)
+                control.say("end", failure=wrong, whole=True, ready=True, cpu=0.0, wall=0.0, index=0)
+                continue
+            if kind.attach is not Verifier.attach:
+                attach(job.verifier, json.dumps(job.settings, sort_keys=True))
+            if job.verifier not in known:
+                known[job.verifier] = versions(kind)
+                gc.collect()
+                gc.freeze()  # what is warm is shared: let no child copy it by collecting
+            control.say("started", versions=known[job.verifier])
+            _run(job, kind, control, folder)
+
+
+def _run(job: Job, kind: type[Verifier[Any]], control: Control, folder: Path) -> None:
+    before = processes.reaped_cpu()
+    home, spool, temporary = folder / f"job-{job.number}", folder / "spool" / str(job.number), folder / "tmp"
+    for new in (home, home / "work"):
+        new.mkdir(mode=0o700)
+    temporary.mkdir(exist_ok=True)
+    watch = Watch(job, home, spool, control)
+    try:
+        watch.start(kind)
+        watch.until_end()
+        watch.let_leave()
+    except Cancelled:
+        watch.fail(Outcome.LOST, Reason.WORKER_DIED, "cancelled")
+    finally:
+        processes.kill_descendants()
+        watch.close()
+    cpu = processes.reaped_cpu() - before
+    watch.add_output()
+    watch.remove_output()
+    for old in (home / "work", home, temporary):
+        remove_folder(old)
+    control.say(
+        "end", failure=watch.failure, whole=False, ready=watch.ready, cpu=cpu, wall=watch.wall, index=watch.index
+    )
+
+
+def main(folder: Path, driver: int, warm: list[str]) -> None:
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    os.environ["TMPDIR"] = str(folder / "tmp")
+    control = Control(driver)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    processes.become_subreaper()
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        with _looking(control):
+            for name in warm:
+                with contextlib.suppress(Exception):  # the job that wants it will say what is wrong
+                    load(name)
+        serve(control, folder)
+    except DriverGoneError:
+        pass
+    finally:
+        processes.kill_descendants()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _looking(control: Control) -> Iterator[None]:
+    """Look for the driver while nobody listens to it: imports take seconds, and may be for nobody any more."""
+    signal.signal(signal.SIGVTALRM, lambda number, frame: control.check())
+    signal.setitimer(signal.ITIMER_VIRTUAL, LOOK_SECONDS, LOOK_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _terminated(number: int, frame: object) -> None:
+    raise DriverGoneError
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

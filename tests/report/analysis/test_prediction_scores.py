@@ -1,0 +1,95 @@
+"""Predictions against answers: the scores are those of the formula, and who learns is seen to learn."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import pytest
+from tests.report.test_page import Parsed, rendered
+
+from sciagent.domain.scoring import COVERS_90, crps, read
+from sciagent.report.analysis.prediction_scores import BINS, Record, foretellings
+from sciagent.store.database.ledger import Ledger
+from tests.support.reported import Maker
+from tests.support.talked import Talker, talked
+
+
+def test_a_record_is_what_its_numbers_say() -> None:
+    made, rows = Record(), [(4.0, 0.2, 4.1), (3.0, 0.1, 3.15), (5.0, 0.5, 3.0), (4.2, 0.0, 4.2)]
+    for row in rows:
+        made.add(*row)
+    assert made.crps == pytest.approx(statistics.fmean(crps(*row) for row in rows))
+    assert made.bias == pytest.approx(statistics.fmean(value - answer for value, _, answer in rows))
+    assert (made.inside, made.inside_90) == (0.5, 0.75) and 0.15 < COVERS_90 * 0.1 < 0.2
+    assert made.spread == pytest.approx(statistics.stdev(answer for *_, answer in rows))
+
+
+def test_the_spread_of_large_numbers_is_not_lost() -> None:
+    made = Record()
+    for answer in (-40000.1, -40000.2, -40000.4):
+        made.add(0.0, 1.0, answer)
+    assert made.spread == pytest.approx(statistics.stdev([0.1, 0.2, 0.4]), rel=1e-6)
+    assert Record(1).spread is None
+
+
+def test_each_proposer_is_scored_at_each_rung(several: Talker) -> None:
+    with several.ledger.read() as connection:
+        found = foretellings(connection, several.row)
+    assert [(one.rung, one.proposer, one.record.n) for one in found] == [
+        ("r2", "alpha", 12),
+        ("r2", "beta", 10),
+        ("r1", "alpha", 12),
+        ("r1", "beta", 10),
+    ]
+    beta = found[1]
+    assert beta.unit == "eV" and beta.record.crps == pytest.approx(crps(4.3, 0.2, 4.2))
+    assert beta.record.bias == pytest.approx(0.1) and beta.record.inside == 1.0
+
+
+def test_who_learns_is_seen_to_learn(several: Talker) -> None:
+    with several.ledger.read() as connection:
+        alpha, beta, *_ = foretellings(connection, several.row)
+    scores = [one.record.crps for one in alpha.bins]
+    assert len(scores) == 6 and scores == sorted(scores, reverse=True) and scores[-1] < 0.6 * scores[0]
+    assert max(b.record.crps for b in beta.bins) == pytest.approx(min(b.record.crps for b in beta.bins))
+    assert [(one.first, one.last) for one in alpha.bins] == [(1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 11)]
+    assert sum(one.record.n for one in alpha.bins) == alpha.record.n
+
+
+def test_many_episodes_stand_in_few_bins(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = talked(own_ledger, tmp_path, episodes=43, turns=1)
+    with made.ledger.read() as connection:
+        found = foretellings(connection, made.row)
+    for one in found:
+        assert 1 < len(one.bins) <= BINS and sum(b.record.n for b in one.bins) == one.record.n
+    assert found[0].bins[-1].last == 43
+
+
+def test_the_report_has_the_scores_with_their_unit(several: Talker) -> None:
+    text = Parsed(rendered(several)).text
+    for needed in (
+        "What was foretold",
+        "r2 (decides) beta 10 0.0663 eV",
+        "+0.1 eV 100 % 100 %",
+        "mean CRPS / eV",
+        "HOMO-LUMO gap at r2 : mean CRPS of the predictions along the episodes",
+    ):
+        assert needed in text, needed
+
+
+def test_without_predictions_nothing_is_said(told: Maker) -> None:
+    assert "What was foretold" not in Parsed(rendered(told)).text
+
+
+def test_what_is_no_prediction_is_left_out(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = talked(own_ledger, tmp_path, episodes=1)
+    before = len(made.ids)
+    odd = [{"homo_lumo_gap": 4.0}, {"homo_lumo_gap": {"value": "4"}}, {"nothing": {"value": 1, "error": 1}}, {}, None]
+    odd += [{"homo_lumo_gap": {"value": 4.0, "error": -1.0}}, {"dipole": {"value": 1.0, "error": 0.1}}]
+    for n, predicted in enumerate(odd):
+        made.enter(("O" + "C" * (n + 12),), predicted=predicted)
+        made.settle(before + n, 4.4)
+    with made.ledger.read() as connection:
+        assert foretellings(connection, made.row) == []
+    assert [read(one) for one in odd[:2]] == [{}, {}]

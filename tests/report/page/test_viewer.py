@@ -1,0 +1,148 @@
+"""Episodes in the report: what was said and what became of it; bounded, and nothing that a model wrote can act."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.report.test_page import HOSTILE, Parsed, hostile_elements, rendered
+
+from sciagent.errors import UsageError
+from sciagent.report.page import viewer
+from sciagent.report.page.episode_pages import LISTED, checked, write_episodes
+from sciagent.store.campaign_state import trajectories
+from sciagent.store.database.ledger import Ledger
+from tests.support.reported import Maker
+from tests.support.talked import Talker, talked
+
+
+def chosen(made: Maker) -> viewer.Selection:
+    with made.ledger.read() as connection:
+        return viewer.selection(connection, made.row)
+
+
+def test_an_episode_is_told_turn_by_turn(several: Talker) -> None:
+    found = chosen(several)
+    assert found.of == 12 and [one.number for one in found.episodes] == list(range(12, 0, -1))
+    second = next(one for one in found.episodes if one.number == 2)
+    assert second.begun.proposer == "beta" and second.why == "finished by the model" and second.outcome.turns == 2
+    assert second.limits == "8 turns, 4096 sampled tokens, 8192 tokens of context"
+    assert [role for role, _ in second.opening] == ["system", "user"] and "between 4 and 4.6" in second.opening[1][1]
+    assert (second.tokens, second.seconds, second.trainable) == (300, 3.0, "trainable")
+    first, last = second.turns
+    assert (first.number, last.number) == (0, 1) and first.forced == 0.25 and first.core_seconds == 0.5
+    assert first.calls[0].name == "propose" and "smiles: " in first.calls[0].arguments
+    assert first.calls[0].seen == "new; open" and first.told == []
+    made = first.made[0]
+    assert made.status == "new" and made.drawing.startswith("<svg") and made.rationale == "a heteroatom"
+    assert made.foretold[0].label == "HOMO-LUMO gap" and "r2 answered" in made.foretold[0].answered
+    assert "CRPS 0.066 eV" in made.foretold[0].answered
+    latest = found.episodes[0].turns[0].made[0].foretold[0]
+    assert latest.answered == "not answered yet"
+    assert next(one for one in found.episodes if one.number == 1).trainable == "not trainable: no tokens were returned"
+
+
+def test_the_report_shows_them_closed_and_without_scripts(several: Talker) -> None:
+    found = Parsed(rendered(several))
+    shown = [a for tag, a in found.elements if tag == "details" and a.get("class") == "episode"]
+    assert len(shown) == 12 and all("open" not in a for a in shown)
+    for needed in ("12 episodes, the latest first.", "sciagent trace dyes NUMBER", "▲ 1 hit", "A heteroatom lowers"):
+        assert needed in found.text, needed
+
+
+def test_a_script_is_no_episode(told: Maker) -> None:
+    assert chosen(told).of == 0 and "Episodes" not in Parsed(rendered(told)).text
+
+
+def test_of_many_the_best_and_the_latest_are_shown(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = talked(own_ledger, tmp_path, episodes=40, turns=1)
+    found = chosen(made)
+    numbers = [one.number for one in found.episodes]
+    assert found.of == 40 and len(numbers) == viewer.LATEST + viewer.BEST and numbers == sorted(numbers, reverse=True)
+    assert set(range(40, 40 - viewer.LATEST, -1)) <= set(numbers)
+    assert sum(one.outcome.hits > 0 for one in found.episodes if one.number <= 28) >= viewer.BEST - 2
+    assert "20 of 40 episodes: those behind the best candidates, and the latest." in Parsed(rendered(made)).text
+
+
+def test_a_page_stays_a_page_however_long_a_model_talks(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = Talker(own_ledger, tmp_path)
+    for number in range(1, 13):
+        trajectory = made.begin("m", number, opening="o" * 30_000)
+        for turn in range(viewer.TURNS + 2 if number == 12 else 25):
+            made.say(trajectory, turn, "C" * 20_000, thinking="t" * 50_000, content="c" * 50_000, seen="s" * 20_000)
+    with made.ledger.begin() as connection:
+        for n in range(viewer.PROPOSALS + 10):
+            made.propose(connection, "x" * 5000, "refused", reason="unparsable", detail=str(n))
+    html = rendered(made)
+    assert len(html.encode()) < 1_600_000
+    found = chosen(made)
+    assert found.of == 12 and 1 < len(found.episodes) < 12
+    longest = next(one for one in found.episodes if one.number == 12)
+    assert len(longest.turns) == viewer.TURNS and longest.turns_left_out == 2
+    assert longest.turns[0].thinking.endswith("… (50000 characters)")
+    assert "2 further turns not shown here." in Parsed(html).text
+
+
+def test_what_a_model_writes_cannot_act(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = Talker(own_ledger, tmp_path)
+    trajectory = made.begin(HOSTILE[:100], 1, opening=HOSTILE)
+    made.say(
+        trajectory, 0, HOSTILE, thinking=HOSTILE, content=HOSTILE, seen=HOSTILE, tool=HOSTILE, ok=False, policy=HOSTILE
+    )
+    made.say(trajectory, 1, "C", content='{"name": "' + HOSTILE + '"}', seen=HOSTILE)
+    made.enter(("CCO",), rationale=HOSTILE, predicted={HOSTILE: HOSTILE, "homo_lumo_gap": {"value": HOSTILE}})
+    with made.ledger.begin() as connection:
+        made.propose(connection, HOSTILE, "refused", reason=HOSTILE[:60], operation=HOSTILE[:100])
+        trajectories.end(connection, trajectory, HOSTILE)
+    found = Parsed(rendered(made))
+    assert hostile_elements(found) == [] and found.text.count("alert(2)") > 12  # it is all shown, as text
+    write_episodes(made.ledger, "dyes", tmp_path / "pages")
+    for path in (tmp_path / "pages").iterdir():
+        one = Parsed(path.read_text(encoding="utf-8"))
+        assert hostile_elements(one) == [] and one.scripts == []
+        assert "alert(2)" in one.text or path.name == "index.html"
+
+
+def test_turns_of_odd_shape_are_shown_all_the_same(own_ledger: Ledger, tmp_path: Path) -> None:
+    """A client of MCP has no messages; a script's observations are no messages either."""
+    made = Maker(own_ledger, tmp_path)
+    with made.ledger.begin() as connection:
+        id_ = trajectories.open_(connection, made.row.id, 1, proposer="mcp", settings={"client": "desk"}, seed=1)
+        calls = [{"tool": "propose", "arguments": "[1, 2"}, {"tool": "best", "arguments": {"n": 3}}]
+        new = trajectories.NewTurn(0, {}, calls, [{"status": "new"}], {}, "desk")
+        trajectories.write_turn(connection, id_, new)
+    [one] = chosen(made).episodes
+    [turn] = one.turns
+    assert [(c.name, c.arguments, c.seen) for c in turn.calls] == [("propose", "[1, 2", ""), ("best", "n: 3", "")]
+    assert turn.told == ['{"status": "new"}'] and turn.forced is None and one.trainable != "trainable"
+
+
+def test_all_episodes_have_pages_that_lead_to_each_other(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = talked(own_ledger, tmp_path, episodes=LISTED + 3, turns=1)
+    folder = tmp_path / "pages"
+    assert write_episodes(made.ledger, "dyes", folder) == LISTED + 3
+    names = {path.name for path in folder.iterdir()}
+    assert len(names) == LISTED + 5 and {"index.html", "index-2.html", "0001.html", "0053.html"} <= names
+    reached, todo = set(), ["index.html"]
+    while todo:
+        name = todo.pop()
+        reached.add(name)
+        found = Parsed((folder / name).read_text(encoding="utf-8"))
+        links = [a["href"] or "" for tag, a in found.elements if tag == "a"]
+        todo += [one for one in links if not one.startswith("#") and one not in reached]
+        assert [a for tag, a in found.elements if a.get("src") or tag == "script"] == []
+    assert reached == names
+    last = Parsed((folder / "index-2.html").read_text(encoding="utf-8")).text
+    assert "53 episodes, 51 to 53 on this page" in last and "Episode 53" in last
+
+
+def test_a_campaign_without_episodes_says_so(told: Maker, tmp_path: Path) -> None:
+    assert write_episodes(told.ledger, "dyes", tmp_path / "pages") == 0
+    assert "No model and no client" in (tmp_path / "pages" / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_folder_that_will_not_do_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for name in ("file", "missing/pages"):
+        with pytest.raises(UsageError, match="folder"):
+            checked(tmp_path / name)

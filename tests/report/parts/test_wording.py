@@ -1,0 +1,49 @@
+"""How values and wishes are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from sciagent.domain.evidence import Measured
+from sciagent.domain.properties import Level
+from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.report.parts import wording
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        (Quantity(4.116, "eV", 0.05), "4.12 ± 0.05 eV"),
+        (Quantity(4.116, "eV"), "4.116 eV (± ?)"),
+        (Quantity(13.0, "1", 0.0), "13"),
+        (Quantity(0.1, "eV", 0.01, Censoring.BELOW), "< 0.10 ± 0.01 eV"),
+        (Quantity(34.14, "angstrom**2", 0.0), "34.14 Å²"),
+    ],
+)
+def test_a_value_says_its_uncertainty_or_that_nobody_knows_it(quantity: Quantity, text: str) -> None:
+    assert wording.value(Measured("homo_lumo_gap", Level("PBE0"), quantity)) == text
+
+
+@pytest.mark.parametrize(
+    ("objective", "text"),
+    [
+        ({"direction": "window", "accept": [4.0, 4.6]}, "4 ≤ HOMO-LUMO gap ≤ 4.6 eV"),
+        ({"direction": "limit", "accept": [None, 4.6]}, "HOMO-LUMO gap ≤ 4.6 eV"),
+        (
+            {"direction": "minimise", "accept": [None, 3.0], "ramp": [5.0, 1.0]},
+            "minimise HOMO-LUMO gap, from 5 (worst) to 1 eV (best); HOMO-LUMO gap ≤ 3 eV",
+        ),
+    ],
+)
+def test_a_wish_in_words(objective: dict[str, object], text: str) -> None:
+    assert wording.wish(objective | {"property": "homo_lumo_gap", "unit": "eV"}) == text
+
+
+def test_costs_and_counts() -> None:
+    assert [wording.cost(s) for s in (5.0, 90.0, 7200.0)] == ["5 core-seconds", "1.5 core-minutes", "2 core-hours"]
+    assert wording.many(1, "hit") == "1 hit" and wording.many(12345, "hit") == "12\N{NARROW NO-BREAK SPACE}345 hits"
+
+
+def test_amounts_have_names_and_money_its_unit() -> None:
+    assert wording.amounts({"money": 0.5, "llm_tokens": 12345.4}) == "12\u202f345 LLM tokens, 0.5 money (EUR)"
+    assert (wording.number(0.1234), wording.number(999.4), wording.number(3120.4)) == ("0.123", "999", "3\u202f120")

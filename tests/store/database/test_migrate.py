@@ -1,0 +1,259 @@
+"""Migrations, on both databases: up, down, with rows, from an older revision, from a newer one, two at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.config import Config
+
+from sciagent.errors import SchemaVersionError
+from sciagent.store.database import migrate
+from sciagent.store.database import tables as t
+from sciagent.store.database.engine import connect, ledger_url, read_only
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import evidence
+from tests.support import rows
+
+HEAD = migrate.head()
+LATER = '''
+"""A later version: one new column on a table that others refer to, rebuilt on SQLite, with its rows."""
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision, branch_labels, depends_on = "later", "HEAD", None, None
+
+
+def upgrade():
+    with op.batch_alter_table("candidate", recreate="auto") as batch:
+        batch.add_column(sa.Column("remark", sa.Text(), nullable=False, server_default="none"))
+        batch.alter_column("formula", type_=sa.String(500))
+
+
+def downgrade():
+    with op.batch_alter_table("candidate") as batch:
+        batch.drop_column("remark")
+'''.replace("HEAD", HEAD)
+
+
+def test_the_head_that_is_written_down_is_that_of_the_scripts() -> None:
+    assert migrate.head() == migrate.HEAD
+
+
+@pytest.fixture
+def later_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of tomorrow: one migration more."""
+    folder = tmp_path / "later"
+    folder.mkdir()
+    (folder / "later.py").write_text(LATER)
+    today = migrate._config
+
+    def tomorrow() -> Config:
+        config = today()
+        shipped = Path(str(config.get_main_option("script_location"))) / "versions"
+        config.set_main_option("path_separator", "newline")
+        config.set_main_option("version_locations", f"{shipped}\n{folder}")
+        return config
+
+    monkeypatch.setattr(migrate, "_config", tomorrow)
+    monkeypatch.setattr(migrate, "HEAD", migrate.head())
+
+
+@pytest.fixture
+def engine(empty_url: str):
+    made = connect(ledger_url(empty_url))
+    yield made
+    made.dispose()
+
+
+def tables_of(engine: sa.Engine) -> set[str]:
+    inspector = sa.inspect(engine)
+    return {*inspector.get_table_names(), *inspector.get_view_names()}
+
+
+def with_rows(engine: sa.Engine) -> int:
+    with engine.begin() as connection:
+        row = rows.campaign(connection)
+        ids = rows.entered(connection, row, 3)
+        evidence.record(connection, [rows.new_evidence(i, rows.gap()) for i in ids])
+    return len(ids)
+
+
+def test_head_is_what_the_tables_say(engine: sa.Engine) -> None:
+    migrate.upgrade(engine)
+    assert migrate.current(engine) == migrate.head()
+    assert migrate.differences(engine) == []
+
+
+def test_a_missing_trigger_is_a_difference(engine: sa.Engine, backend: str) -> None:
+    migrate.upgrade(engine)
+    on = "" if backend == "sqlite" else " ON spend"
+    name = "spend_no_delete" if backend == "sqlite" else "spend_append_only"
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"DROP TRIGGER {name}{on}")
+    assert migrate.differences(engine) == [f"spend: trigger {name} is missing"]
+
+
+def test_down_to_nothing_and_up_again(engine: sa.Engine) -> None:
+    migrate.upgrade(engine)
+    with_rows(engine)
+    migrate.upgrade(engine, "base")
+    assert tables_of(engine) == {"alembic_version"}
+    migrate.upgrade(engine)
+    assert migrate.differences(engine) == []
+    assert with_rows(engine) == 3
+
+
+def test_an_upgrade_keeps_the_rows(engine: sa.Engine, request: pytest.FixtureRequest) -> None:
+    migrate.upgrade(engine)
+    n = with_rows(engine)
+    request.getfixturevalue("later_version")
+    copy = migrate.upgrade(engine)
+    assert migrate.current(engine) == "later"
+    with engine.begin() as connection:
+        remarks = connection.exec_driver_sql("SELECT remark FROM candidate").scalars().all()
+        assert remarks == ["none"] * n
+        assert connection.execute(sa.select(sa.func.count()).select_from(t.current_evidence)).scalar() == n
+        rows.new_evidence(1)
+        with pytest.raises(sa.exc.IntegrityError), connection.begin_nested():  # references hold after the rebuild
+            connection.exec_driver_sql(
+                "INSERT INTO candidate_parent (candidate_id, parent_id, proposal_id) VALUES (9, 9, 9)"
+            )
+    assert (copy is None) == (engine.dialect.name == "postgresql")
+
+
+def test_a_ledger_of_the_first_version_keeps_its_rows(engine: sa.Engine) -> None:
+    migrate.upgrade(engine, "0001")
+    n = with_rows(engine)
+    migrate.upgrade(engine)
+    assert migrate.differences(engine) == []
+    with engine.connect() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(t.current_evidence)).scalar() == n
+        assert connection.execute(sa.select(sa.func.count()).select_from(t.directive)).scalar() == 0
+
+
+def test_sqlite_is_copied_before_it_upgrades_itself(tmp_path: Path, migrated_sqlite: Path, later_version: None) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(migrated_sqlite.read_bytes())
+    today = connect(ledger_url(str(path)))
+    with_rows(today)
+    today.dispose()
+    opened = Ledger(str(path))
+    assert migrate.current(opened.engine) == "later"
+    opened.close()
+    assert opened.copy_taken == tmp_path / f"ledger.db.before-{HEAD}"
+    with closing(sqlite3.connect(opened.copy_taken)) as copy:
+        assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [(HEAD,)]
+        assert copy.execute("SELECT count(*) FROM evidence").fetchall() == [(3,)]
+    again = Ledger(str(path))
+    assert again.copy_taken is None
+    again.close()
+
+
+def test_an_earlier_copy_is_never_overwritten(tmp_path: Path, migrated_sqlite: Path, later_version: None) -> None:
+    path = tmp_path / "ledger.db"
+    (tmp_path / f"ledger.db.before-{HEAD}").write_text("precious")
+    path.write_bytes(migrated_sqlite.read_bytes())
+    opened = Ledger(str(path))
+    opened.close()
+    assert opened.copy_taken == tmp_path / f"ledger.db.before-{HEAD}.1"
+    assert (tmp_path / f"ledger.db.before-{HEAD}").read_text() == "precious"
+
+
+def test_a_failed_upgrade_leaves_everything_as_it_was(
+    engine: sa.Engine, later_version: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate.upgrade(engine, HEAD)
+    n = with_rows(engine)
+    script = tmp_path / "later" / "later.py"
+    script.write_text(LATER.replace("\n\n\ndef downgrade", "\n    raise RuntimeError('half way')\n\n\ndef downgrade"))
+    with pytest.raises(RuntimeError, match="half way"):
+        migrate.upgrade(engine)
+    assert migrate.current(engine) == HEAD
+    assert migrate.differences(engine) == []
+    with engine.connect() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(t.evidence)).scalar() == n
+
+
+def test_postgresql_refuses_until_told(postgres_url: str) -> None:
+    with pytest.raises(SchemaVersionError, match=r"at revision none.*sciagent db upgrade"):
+        Ledger(postgres_url)
+    engine = connect(ledger_url(postgres_url))
+    assert tables_of(engine) == set()
+    migrate.upgrade(engine)
+    engine.dispose()
+    Ledger(postgres_url).close()
+
+
+def test_an_older_postgresql_is_refused(ledger_url: str, backend: str, later_version: None) -> None:
+    if backend == "postgresql":
+        with pytest.raises(SchemaVersionError, match=f"at revision {HEAD}, this sciagent needs later"):
+            Ledger(ledger_url)
+    else:
+        Ledger(ledger_url).close()
+
+
+def test_a_newer_ledger_is_refused(engine: sa.Engine, empty_url: str) -> None:
+    migrate.upgrade(engine)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(SchemaVersionError, match="revision 9999, which is newer"):
+        Ledger(empty_url)
+    with pytest.raises(SchemaVersionError, match="newer"):
+        migrate.upgrade(engine)
+
+
+def _open(url: str, start: object, said: object) -> None:
+    start.wait()
+    try:
+        engine = connect(ledger_url(url))
+        migrate.upgrade(engine)
+        said.put(str(migrate.differences(engine)))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the parent shall see it
+        said.put(repr(error))
+
+
+@pytest.mark.parametrize("backend", [pytest.param("sqlite", marks=pytest.mark.long), "postgresql"], indirect=True)
+def test_processes_that_upgrade_at_once(empty_url: str) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    start, said = spawn.Barrier(3), spawn.Queue()
+    processes = [spawn.Process(target=_open, args=(empty_url, start, said)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    assert [said.get(timeout=60) for _ in processes] == ["[]"] * 3
+    for process in processes:
+        process.join(10)
+
+
+def test_a_ledger_opens_while_another_process_writes(migrated_sqlite: Path, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(migrated_sqlite.read_bytes())
+    writer = connect(ledger_url(str(path)))
+    with writer.begin() as connection:
+        connection.exec_driver_sql("UPDATE watermark SET value = 5")
+        reader = Ledger(str(path))
+        with reader.read() as other:
+            assert evidence.read_watermark(other) == 0
+        reader.close()
+    writer.dispose()
+
+
+def test_a_reader_cannot_write(engine: sa.Engine) -> None:
+    migrate.upgrade(engine)
+    with read_only(engine) as connection, pytest.raises(sa.exc.DBAPIError, match=r"read-?only"):
+        evidence.next_watermark(connection)
+    with engine.begin() as connection:  # and the connection, back from the pool, can
+        assert evidence.next_watermark(connection) == 1
+
+
+def test_a_reader_sees_one_snapshot(engine: sa.Engine) -> None:
+    migrate.upgrade(engine)
+    with read_only(engine) as reader:
+        before = evidence.read_watermark(reader)
+        with engine.begin() as writer:
+            evidence.next_watermark(writer)
+        assert evidence.read_watermark(reader) == before

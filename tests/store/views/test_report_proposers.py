@@ -1,0 +1,150 @@
+"""What a report asks of proposers and their episodes: it adds up to what was spent, on both databases; no scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sciagent.store.campaign_state import campaigns, trajectories
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.views import queries, report_candidates, report_episodes, report_proposers
+from tests.support.query_plans import plan_of, scans
+from tests.support.talked import Talker, talked
+
+
+@pytest.fixture
+def made(ledger: Ledger, tmp_path: Path) -> Talker:
+    return talked(ledger, tmp_path, episodes=4)
+
+
+def last_rung(connection: Any, row: Any) -> Any:
+    return campaigns.rungs(connection, row.id)[-1]
+
+
+def test_proposals_are_counted_by_who_made_them(made: Talker) -> None:
+    with made.ledger.read() as connection:
+        found = report_proposers.handed(connection, made.row)
+        total = queries.status(connection, made.row)["proposals"]
+    assert sum(one.n for one in found) == total == 12
+    assert {(one.proposer, one.status, one.readable): one.n for one in found} == {
+        ("alpha", "new", True): 4,
+        ("beta", "new", True): 4,
+        ("evolve", "new", True): 1,
+        (None, "new", True): 1,
+        ("evolve", "duplicate", True): 1,
+        ("evolve", "refused", False): 1,
+    }
+
+
+def test_what_each_brought(made: Talker) -> None:
+    made.place(0, "settled", 2, in_seeds=True)  # a hit of alpha that nobody discovered
+    with made.ledger.read() as connection:
+        found = {one.proposer: one[1:] for one in report_proposers.brought(connection, made.row, 1)}
+        hits = queries.hits(connection, made.row.id)
+    assert {who: one[:4] for who, one in found.items()} == {
+        "alpha": (4, 4, 3, 1),
+        "beta": (4, 2, 0, 0),
+        "evolve": (1, 1, 1, 0),
+        None: (1, 0, 0, 0),
+    }
+    assert sum(one[2] for one in found.values()) == hits
+    assert found[None][4] is None and found["evolve"][4] == pytest.approx(0.975)
+
+
+def test_every_cost_of_jobs_and_turns_has_its_proposer(made: Talker) -> None:
+    with made.ledger.read() as connection:
+        jobs = report_proposers.costs_of_jobs(connection, made.row)
+        turns = report_proposers.turns(connection, made.row)
+        spent = queries.spent(connection, made.row.id)
+    by = {(who, resource): amount for who, resource, amount in jobs}
+    assert by["alpha", "core_seconds"] == pytest.approx(4 * 62.0)
+    own = {one.proposer: one for one in turns}
+    assert own["beta"].costs == pytest.approx({"llm_tokens": 600.0, "core_seconds": 2.0})
+    assert (own["beta"].episodes, own["beta"].turns, own["evolve"].episodes) == (2, 4, 1)
+    for resource in ("core_seconds", "llm_tokens"):
+        all_ = sum(a for (_, r), a in by.items() if r == resource) + sum(one.costs.get(resource, 0.0) for one in turns)
+        assert all_ == pytest.approx(spent[resource])
+
+
+def test_lines_end_at_what_each_cost_and_found(made: Talker) -> None:
+    with made.ledger.read() as connection:
+        found = report_proposers.progress(connection, made.row, last_rung(connection, made.row))
+        whole = {one.proposer: one for one in report_proposers.brought(connection, made.row, 1)}
+    assert set(found) == {"alpha", "beta", "evolve"}
+    assert found["alpha"][-1].core_seconds == pytest.approx(4 * 62.0 + 2.0)
+    for who, steps in found.items():
+        assert steps[-1].hits == whole[who].hits and steps[-1].utility == whole[who].utility
+        assert all(a.core_seconds <= b.core_seconds and a.hits <= b.hits for a, b in pairwise(steps))
+
+
+def test_a_line_stays_short_however_much_was_found(made: Talker) -> None:
+    with made.ledger.read() as connection:
+        found = report_proposers.progress(connection, made.row, last_rung(connection, made.row), points=1)
+    assert max(map(len, found.values())) <= 4 and found["alpha"][-1].hits == 3
+
+
+def test_only_predictions_are_looked_at(made: Talker) -> None:
+    with made.ledger.read() as connection:
+        found = list(report_proposers.said(connection, made.row))
+        spans = report_proposers.episode_numbers(connection, made.row)
+    assert len(found) == 8 and {one.proposer for one in found} == {"alpha", "beta"}
+    assert [one.episode for one in found] == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert spans == {"alpha": (1, 3), "beta": (2, 4), "evolve": (0, 0)}
+
+
+def test_an_episode_is_a_conversation_and_no_script(made: Talker) -> None:
+    with made.ledger.begin() as connection:
+        trajectories.open_(connection, made.row.id, 9, proposer="mcp", settings={"client": "desk"}, seed=1)
+    with made.ledger.read() as connection:
+        assert report_episodes.count(connection, made.row) == 5
+        assert [one.number for one in report_episodes.page(connection, made.row, -1, 3)] == [1, 2, 3]
+        assert [one.number for one in report_episodes.page(connection, made.row, 3, 3)] == [4, 9]
+        assert [one.number for one in report_episodes.latest(connection, made.row, 2)] == [9, 4]
+        best = report_episodes.behind_the_best(connection, made.row, 3)
+        first = {one.number: one.id for one in best}
+        outcomes = report_episodes.outcomes(connection, made.row, list(first.values()))
+    assert outcomes[best[0].id].hits >= 1 and len({one.id for one in best}) == 3
+    assert all((one.turns, one.new) == (2, 2) for one in outcomes.values())
+
+
+HOT: dict[str, Callable[[Any, Any], object]] = {
+    "handed": report_proposers.handed,
+    "brought": lambda c, r: report_proposers.brought(c, r, 1),
+    "costs_of_jobs": report_proposers.costs_of_jobs,
+    "turns": report_proposers.turns,
+    "progress": lambda c, r: report_proposers.progress(c, r, last_rung(c, r)),
+    "said": lambda c, r: list(report_proposers.said(c, r)),
+    "episode_numbers": report_proposers.episode_numbers,
+    "count": report_episodes.count,
+    "page": lambda c, r: report_episodes.page(c, r, 0, 10),
+    "latest": lambda c, r: report_episodes.latest(c, r, 10),
+    "behind_the_best": lambda c, r: report_episodes.behind_the_best(c, r, 10),
+    "outcomes": lambda c, r: report_episodes.outcomes(c, r, [1, 2]),
+    "turns of one": lambda c, r: report_episodes.turns(c, 1, 10),
+    "proposals of turns": lambda c, r: report_episodes.proposals(c, [1, 2], 10),
+    "members": lambda c, r: report_candidates.members(c, r, [1, 2]),
+}
+IN_ORDER = {"page", "latest", "behind_the_best", "turns of one"}  # and nothing is left to sort
+
+
+@pytest.fixture(scope="module")
+def kept(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talker]:
+    """The same on SQLite, made once, to be read only."""
+    folder = tmp_path_factory.mktemp("talked")
+    path = folder / "ledger.db"
+    path.write_bytes(migrated_sqlite.read_bytes())
+    ledger = Ledger(str(path), artifacts=folder / "artifacts")
+    yield talked(ledger, folder, episodes=2)
+    ledger.close()
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_nothing_is_scanned(kept: Talker, name: str) -> None:
+    plan = plan_of(kept.ledger, lambda connection: HOT[name](connection, kept.row))
+    assert scans(plan) == [], plan
+    if name in IN_ORDER:
+        assert not any("TEMP B-TREE" in line for line in plan), plan

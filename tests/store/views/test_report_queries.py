@@ -1,0 +1,218 @@
+"""What a report asks: counts and sums that add up, on both databases, and never a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.states import Standing
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.views import report_candidates, report_queries
+from tests.support import rows
+from tests.support.query_plans import plan_of, scans
+from tests.support.reported import HIGH, LOW, Maker, dyes, spec
+
+
+@pytest.fixture
+def made(ledger: Ledger, tmp_path: Path) -> Maker:
+    return dyes(ledger, tmp_path)
+
+
+def test_the_funnel_adds_up(made: Maker) -> None:
+    with made.ledger.read() as connection:
+        found = report_queries.funnel(connection, made.row)
+    counts = [
+        (p.came, p.passed, p.failed, p.refused, p.inconclusive, p.errors, p.waiting, p.running, p.set_aside)
+        for p in found
+    ]
+    assert counts == [(12, 11, 0, 1, 0, 0, 0, 0, 0), (11, 7, 2, 0, 1, 1, 0, 0, 0), (7, 2, 3, 0, 1, 0, 1, 0, 0)]
+    assert all(c[0] == sum(c[1:]) for c in counts)
+    assert [c[0] for c in counts[1:]] == [c[1] for c in counts[:-1]]
+
+
+def test_who_was_taken_out_by_people_counts_apart(made: Maker) -> None:
+    made.place(7, Standing.VETOED, 2, verdict=None)
+    with made.ledger.read() as connection:
+        last = report_queries.funnel(connection, made.row)[-1]
+    assert (last.came, last.waiting, last.set_aside) == (7, 0, 1)
+
+
+def test_a_refusal_that_is_skipped_over_is_no_pass(ledger: Ledger, tmp_path: Path) -> None:
+    ladder = spec()["ladder"]
+    ladder[1]["on_refusal"] = "skip"
+    made = Maker(ledger, tmp_path, ladder=ladder)
+    made.enter(("C", "CC", "CCC"))
+    made.answer(0, 1, outcome=Outcome.REFUSED, reason=Reason.ELEMENT)
+    for i in range(3):
+        made.place(i, Standing.OPEN, 2)
+    with made.ledger.read() as connection:
+        second = report_queries.funnel(connection, made.row)[1]
+    assert (second.came, second.passed, second.refused) == (3, 2, 1)
+
+
+def test_every_booked_second_has_one_fate(made: Maker) -> None:
+    with made.ledger.begin() as connection:  # a cost that no attempt of a rung stands for: a proposer's
+        now = db_now(connection)
+        values = {"campaign_id": made.row.id, "resource": "llm_tokens", "amount": 500.0, "at": now}
+        connection.execute(t.spend.insert().values(values))
+    with made.ledger.read() as connection:
+        found = report_queries.costs(connection, made.row)
+        names = {r.id: r.name for r in campaigns.rungs(connection, made.row.id)}
+        booked = connection.execute(
+            sa.select(sa.func.sum(t.spend.c.amount)).where(t.spend.c.resource == "core_seconds")
+        ).scalar_one()
+    core = {(names[r], fate): amount for r, resource, fate, amount in found if resource == "core_seconds" and r}
+    assert core == pytest.approx(
+        {
+            ("r0", "batch"): 0.12,
+            ("r1", "passed"): 14.0,
+            ("r1", "failed"): 4.0,
+            ("r1", "no_answer"): 20.0,
+            ("r2", "passed"): 122.0,
+            ("r2", "failed"): 61.0 + 63 + 64,
+            ("r2", "inconclusive"): 30.0,
+        }
+    )
+    assert sum(core.values()) == pytest.approx(booked)
+    assert [(r, amount) for r, resource, _, amount in found if resource == "llm_tokens"] == [(None, 500.0)]
+
+
+def test_hits_and_utility_rise_with_the_cost_of_their_answers(made: Maker) -> None:
+    with made.ledger.read() as connection:
+        terminal = campaigns.rungs(connection, made.row.id)[2]
+        steps = report_queries.progress(connection, made.row, terminal)
+    fast_and_xtb = 12 * 0.01 + 9 * 2.0
+    assert [(s.hits, s.utility) for s in steps] == [(0, None), (1, 0.9), (2, 0.9), (2, 0.9)]
+    assert [s.core_seconds for s in steps] == pytest.approx(
+        [0, fast_and_xtb + 60, fast_and_xtb + 60 + 61 + 62, fast_and_xtb + sum(60 + i for i in range(5)) + 50]
+    )
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_end(made: Maker) -> None:
+    with made.ledger.read() as connection:
+        terminal = campaigns.rungs(connection, made.row.id)[2]
+        whole = report_queries.progress(connection, made.row, terminal)
+        thin = report_queries.progress(connection, made.row, terminal, points=1)
+    assert len(thin) <= 4 and thin[0] == whole[0] and thin[-1] == whole[-1]
+
+
+def test_pairs_are_those_that_both_rungs_measured(made: Maker) -> None:
+    with made.ledger.read() as connection:
+        _, low, high = campaigns.rungs(connection, made.row.id)
+        found = list(report_queries.pairs(connection, made.row, low, high, "homo_lumo_gap"))
+        assert report_queries.measures(connection, low, "homo_lumo_gap")
+        assert not report_queries.measures(connection, low, "dipole")
+    assert sorted((r[0], r[2]) for r in found) == sorted(zip(LOW, HIGH, strict=False))
+    assert sum(bool(r[6]) for r in found) == 2 and {bool(r[7]) for r in found} == {False}
+    assert [r[3] for r in found if r[2] == 4.55] == [None]
+
+
+def test_pairs_use_the_revision_that_stands(made: Maker) -> None:
+    from sciagent.store.results import evidence
+    from tests.support.reported import PBE0, gap
+
+    with made.ledger.begin() as connection:
+        e = t.evidence.c
+        old = connection.execute(
+            sa.select(e.id).where(e.candidate_id == made.ids[0], e.verifier == "toy2")
+        ).scalar_one()
+        revised = rows.new_evidence(
+            made.ids[0], gap(4.2, PBE0), verifier="toy2", subject="0", revision=1, supersedes=old, why="a finer grid"
+        )
+        evidence.record(connection, [revised])
+        _, low, high = campaigns.rungs(connection, made.row.id)
+        found = list(report_queries.pairs(connection, made.row, low, high, "homo_lumo_gap"))
+    assert len(found) == 5 and 4.2 in [r[2] for r in found] and 4.3 not in [r[2] for r in found]
+
+
+def test_losses_are_grouped_by_rung_reason_and_property(made: Maker) -> None:
+    with made.ledger.read() as connection:
+        found = {(r[0], r[2], r[3]): r[4] for r in report_queries.fallen(connection, made.row, ["homo_lumo_gap"])}
+    assert found == {
+        (2, "below_window", "homo_lumo_gap"): 1,
+        (2, "above_window", "homo_lumo_gap"): 2,
+        (1, "above_window", "homo_lumo_gap"): 2,
+        (2, "scf_not_converged", None): 1,
+        (1, "wall_limit", None): 1,
+        (1, "kills_workers", None): 1,
+        (0, "element", None): 1,
+    }
+
+
+def test_reuse_names_where_it_came_from(made: Maker) -> None:
+    with made.ledger.read() as connection:
+        [(_, name, source, n)] = report_queries.reused(connection, made.row)
+    assert (name, source, n) == ("dyes", "computed", 1)
+
+
+def test_proposals_come_page_by_page_and_each_once(made: Maker) -> None:
+    with made.ledger.read() as connection:
+        found = [r[0] for r in report_queries.proposals(connection, made.row, page=4)]
+    assert len(found) == 14 and len(set(found)) == 14
+
+
+def test_lineage_goes_back_four_generations_and_no_further(made: Maker) -> None:
+    with made.ledger.read() as connection:
+        last = report_candidates.arrived(connection, made.row, 10, 1)[0]
+        origin = report_candidates.origin(connection, last)
+    assert (origin.proposer, origin.turn, origin.rationale) == ("evolve", 3, "conjugation lowers the gap")
+    assert len(origin.parents) == 4 and origin.parents[0][0][0] == "add_atom"
+
+
+def test_imported_values_are_found_by_candidate(made: Maker) -> None:
+    with made.ledger.read() as connection:
+        found = report_candidates.imported(connection, made.ids)
+    assert list(found) == [made.ids[0]] and found[made.ids[0]][0].measured[0].quantity.as_typed == "4.40"
+
+
+def _second(connection: Any, row: Any) -> Any:
+    return campaigns.rungs(connection, row.id)[1]
+
+
+HOT: dict[str, Callable[[Any, Any], object]] = {
+    "funnel": report_queries.funnel,
+    "costs": report_queries.costs,
+    "progress": lambda c, r: report_queries.progress(c, r, _second(c, r)),
+    "pairs": lambda c, r: list(report_queries.pairs(c, r, _second(c, r), _second(c, r), "homo_lumo_gap")),
+    "measures": lambda c, r: report_queries.measures(c, _second(c, r), "homo_lumo_gap"),
+    "fallen": lambda c, r: report_queries.fallen(c, r, ["homo_lumo_gap"]),
+    "unread": report_queries.unread,
+    "events": lambda c, r: report_queries.events(c, r, "ended"),
+    "reused": report_queries.reused,
+    "amendments": report_queries.amendments,
+    "directives": report_queries.directives,
+    "measured_by": lambda c, r: report_queries.measured_by(c, _second(c, r)),
+    "proposals": lambda c, r: list(report_queries.proposals(c, r)),
+    "best": lambda c, r: report_candidates.best(c, r, 10),
+    "arrived": lambda c, r: report_candidates.arrived(c, r, -1, 10),
+    "answers": lambda c, r: report_candidates.answers(c, r, [1, 2]),
+    "imported": lambda c, r: report_candidates.imported(c, [1, 2]),
+    "origin": lambda c, r: report_candidates.origin(c, report_candidates.best(c, r, 1)[0]),
+}
+
+
+@pytest.fixture(scope="module")
+def kept(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maker]:
+    """The same on SQLite, made once, to be read only."""
+    folder = tmp_path_factory.mktemp("dyes")
+    path = folder / "ledger.db"
+    path.write_bytes(migrated_sqlite.read_bytes())
+    ledger = Ledger(str(path), artifacts=folder / "artifacts")
+    yield dyes(ledger, folder)
+    ledger.close()
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_nothing_is_scanned(kept: Maker, name: str) -> None:
+    plan = plan_of(kept.ledger, lambda connection: HOT[name](connection, kept.row))
+    assert scans(plan) == [], plan
+    if name == "best":
+        assert not any("TEMP B-TREE" in line for line in plan), plan
