@@ -11,6 +11,7 @@ import typer
 
 from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, open_ledger, put_json, say, who
 from sciagent.cli.shared.signals import each_signal, end_at_once
+from sciagent.errors import LedgerAwayError
 
 if TYPE_CHECKING:
     from sciagent.campaign.core.build import Built
@@ -171,7 +172,6 @@ def _drive(
     from sciagent.report.analysis import audit
     from sciagent.report.page.writer import GrowingReport, checked
     from sciagent.store.campaign_state import campaigns
-    from sciagent.store.database.engine import AWAY
 
     if unusual := note(built.spec):
         say(unusual)
@@ -198,7 +198,7 @@ def _drive(
 
                     told.driver.run(step)
                 break
-            except AWAY as error:
+            except LedgerAwayError as error:
                 if ledger.engine.dialect.name == "sqlite" or told.stop.is_set():
                     raise
                 told.show = say
