@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from tests.report.test_page import Parsed, rendered
+from  import Parsed, rendered
 
 from sciagent.domain.scoring import COVERS_90, crps, read
 from sciagent.report.analysis.prediction_scores import BINS, Record, foretellings

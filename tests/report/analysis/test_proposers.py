@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.report.test_page import Parsed, hostile_elements, rendered
+from  import Parsed, hostile_elements, rendered
 
 from sciagent.report.analysis import proposers
 from sciagent.report.answers.status import status

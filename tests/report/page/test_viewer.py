@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.report.test_page import HOSTILE, Parsed, hostile_elements, rendered
+from  import HOSTILE, Parsed, hostile_elements, rendered
 
 from sciagent.errors import UsageError
 from sciagent.report.page import viewer
