@@ -21,11 +21,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from sciagent.chemistry.payload import record_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import Kind, Level, Property, PropertyAtLevel
+from sciagent.domain.properties import PropertyAtLevel
 from sciagent.errors import SciagentError
 from sciagent.verification.contract import Refusal, Verifier
 from sciagent.verification.sandbox.processes import MARKER, kill_marked
@@ -35,6 +37,7 @@ IMPORT_SECONDS = 300
 DECLARE_SECONDS = 20
 MAX_DEATHS = 3  # of one declaration; then it is not asked for again, since a new process takes a second
 MAX_ANSWER = 1 << 20  # bytes
+MEASURES = TypeAdapter(tuple[PropertyAtLevel, ...])
 REMEMBERED = 10_000  # candidates of one verifier whose declarations are kept
 
 
@@ -90,7 +93,7 @@ class _Process:
             stderr=subprocess.DEVNULL,
         )
 
-    def _converse(self, question: Mapping[str, Any], seconds: int) -> dict[str, Any]:
+    def _converse(self, question: Mapping[str, Any], seconds: int) -> Mapping[str, Any]:
         assert self._process is not None and self._process.stdin is not None and self._process.stdout is not None
         line = dumps({**question, "seconds": seconds + 5})
         while line:
@@ -105,7 +108,7 @@ class _Process:
             if not chunk or len(self._buffer) > MAX_ANSWER:
                 raise EOFError("ended its process" if not chunk else "declares more than a megabyte")
         answer, self._buffer = self._buffer.split(b"\n", 1)
-        reply: dict[str, Any] = json.loads(answer)
+        reply: Mapping[str, Any] = json.loads(answer)
         if question["what"] == "import" and "error" in reply:
             raise ValueError(f"cannot be asked for: {reply['last']}")
         return reply
@@ -149,7 +152,7 @@ class _Asked(Verifier[Any]):
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        return tuple(map(_measured, self._ask("measures")))
+        return MEASURES.validate_python(self._ask("measures"))
 
     @property
     def gates(self) -> Mapping[str, tuple[float | None, float | None]]:
@@ -161,12 +164,6 @@ class _Asked(Verifier[Any]):
 
     def cost(self, candidate: Any) -> Cost:
         return Cost(self._ask("cost", candidate))
-
-
-def _measured(entry: Mapping[str, Any]) -> PropertyAtLevel:
-    known = entry["property"]
-    made = Property(**{**known, "units": tuple(known["units"]), "kind": Kind(known["kind"])})
-    return PropertyAtLevel(made, Level(**entry["level"]))
 
 
 def asked_apart(kind: type[Verifier[Any]]) -> type[Verifier[Any]]:

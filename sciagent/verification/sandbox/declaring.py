@@ -12,7 +12,7 @@ import resource
 import signal
 import sys
 import traceback
-from dataclasses import asdict
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,7 @@ from sciagent.chemistry.payload import candidate_from_record
 from sciagent.verification.contract import PropertyAtLevel, Refusal, Verifier
 from sciagent.verification.cost import declared_cost
 from sciagent.verification.registry import verifier_class
+from sciagent.verification.sandbox.declarations import MEASURES
 from sciagent.verification.sandbox.job import Limits
 from sciagent.verification.sandbox.processes import virtual_size
 from sciagent.verification.sandbox.wire import dumps
@@ -38,7 +39,7 @@ def _verifier(name: str, settings: str) -> Verifier[Any]:
     return _class(name)(json.loads(settings))
 
 
-def answer(question: dict[str, Any]) -> Any:
+def answer(question: Mapping[str, Any]) -> Any:
     """What a verifier declares, as JSON. Raises whatever it raises, and TypeError for what is no declaration."""
     name, what = question["verifier"], question["what"]
     if what == "import":
@@ -48,7 +49,7 @@ def answer(question: dict[str, Any]) -> Any:
         measures = tuple(verifier.measures)
         if odd := next((entry for entry in measures if not isinstance(entry, PropertyAtLevel)), None):
             raise TypeError(f"it holds a {type(odd).__name__}; use at(LEVEL, PROPERTY, ...)")
-        return [asdict(entry) for entry in measures]
+        return MEASURES.dump_python(measures, mode="json")
     if what == "gates":
         return {name: [low, high] for name, (low, high) in verifier.gates.items()}
     candidate = candidate_from_record(question["kind"], question["record"])
