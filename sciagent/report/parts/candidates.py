@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.states import Standing
 from sciagent.errors import SciagentError
 from sciagent.report.parts.geometries import geometry
@@ -206,10 +206,12 @@ def _cell(m: Measured | None) -> list[Any] | None:
 
 def _near_edge(spec: Mapping[str, Any], answers: Sequence[Answer]) -> bool:
     """Whether a value that decided lies within one standard uncertainty of a limit."""
-    highest = {m.property: m.quantity for a in answers for m in a.measured}
+    highest = at_highest_rung(answers)
     for objective in spec.get("objectives", ()):
-        quantity = highest.get(objective["property"])
-        if quantity is None or not quantity.uncertainty:
+        if objective["property"] not in highest:
+            continue
+        quantity = highest[objective["property"]][1].quantity
+        if not quantity.uncertainty:
             continue
         edges = [edge for edge in objective.get("accept") or () if edge is not None]
         if any(abs(quantity.value - edge) <= quantity.uncertainty for edge in edges):
