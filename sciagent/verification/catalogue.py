@@ -12,6 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from sciagent.domain.candidates import Candidate
 from sciagent.errors import UsageError
+from sciagent.verification.checks import check_measures
 from sciagent.verification.contract import Verifier
 from sciagent.verification.registry import provider, verifier_class, verifier_names
 
@@ -38,6 +39,8 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> dict[str, Any]:
             needs = [key for key, field in found.Settings.model_fields.items() if field.is_required()]
             if not needs:
                 raise
+        if made is not None:
+            check_measures(made, provider(name))
         measures = made.measures if made is not None else ()
         costs = _costs(made, samples) if made is not None else []
     except Exception as error:  # noqa: BLE001 - third-party code; whatever it raises, the others are shown

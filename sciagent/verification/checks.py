@@ -1,4 +1,4 @@
-"""What a class must be before the registry calls it a verifier: faults are told at load, by package and attribute."""
+"""What a class must be before the registry calls it a verifier. Faults are reported by package and attribute."""
 
 from __future__ import annotations
 
@@ -41,22 +41,24 @@ def check_class(found: object, name: str, package: str) -> type[Verifier[Any]]:
         raise UsageError(f"{where}: Settings must be a subclass of sciagent.verification.contract.Settings")
     if not isinstance(inspect.getattr_static(found, "measures"), property | cached_property):
         raise UsageError(f"{where}: measures must be a property; write @property above it")
-    _check_defaults(found, where)
     return found
 
 
-def _check_defaults(found: type[Verifier[Any]], where: str) -> None:
-    """What it measures as it comes, where it can be made without settings."""
+def check_defaults(found: type[Verifier[Any]], package: str) -> None:
+    """Checks what the verifier measures with its default settings. Constructs it; a class without defaults passes.
+
+    Raises UsageError as `check_measures` does.
+    """
     try:
-        made = found()
+        verifier = found()
     except (ValidationError, OSError):
-        return  # it needs settings; `check_measures` is called again with them
-    check_measures(made, where)
+        return  # it needs settings; a campaign that gives them calls `check_measures`
+    check_measures(verifier, package)
 
 
-def check_measures(verifier: Verifier[Any], where: str) -> None:
+def check_measures(verifier: Verifier[Any], package: str) -> None:
     """Raises UsageError where it measures what is not registered, or what another package has defined differently."""
-    registry = properties()
+    registry, where = properties(), f'verifier "{verifier.name}" of {package}'
     try:
         measures = tuple(verifier.measures)
     except Exception as error:  # a plug-in may raise anything

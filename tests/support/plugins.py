@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.verification import registry
+from sciagent.verification.sandbox import declarations
 
 PLUGINS = Path(__file__).parent.parent / "plugins"
 MISBEHAVING = PLUGINS / "misbehaving"
@@ -45,6 +46,7 @@ def forget_registry() -> None:
     registry._points.cache_clear()
     registry.verifier_class.cache_clear()
     importlib.invalidate_caches()
+    declarations.close()
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pytest
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.properties import DIPOLE, HOMO, Property, properties
 from sciagent.errors import SpecError, UsageError
-from sciagent.verification.checks import check_class
+from sciagent.verification.checks import check_class, check_defaults
 from sciagent.verification.contract import Cost, Level, Settings, Tier, Verifier, at
 from sciagent.verification.registry import verifier_class
 from tests.support.campaigns import sciagent
@@ -87,7 +87,7 @@ def with_(**attributes: Any) -> type:
 )
 def test_a_class_that_breaks_the_contract_is_told_by_package_and_fault(found: object, fault: str) -> None:
     with pytest.raises(UsageError, match=f'^verifier "acme.good" of acme 0.1: {re.escape(fault)}$'):
-        check_class(found, "acme.good", "acme 0.1")
+        check_defaults(check_class(found, "acme.good", "acme 0.1"), "acme 0.1")
 
 
 def test_settings_without_defaults_are_looked_at_when_they_are_there() -> None:
@@ -95,7 +95,7 @@ def test_settings_without_defaults_are_looked_at_when_they_are_there() -> None:
         file: str
 
     bad = with_(Settings=Needy, measures=property(lambda self: 1 / 0))
-    assert check_class(bad, "acme.good", "acme 0.1") is bad
+    check_defaults(check_class(bad, "acme.good", "acme 0.1"), "acme 0.1")
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_a_clashing_property_is_set_aside_and_breaks_its_own_package_only(
     assert f"property dipole is defined twice, and the first stands: {CLASH}" in caplog.text
     assert "clashing_verifiers.nowhere:NOTHING gives no properties: ModuleNotFoundError" in caplog.text
     with pytest.raises(UsageError, match=re.escape(f"property dipole: {CLASH}; give yours another name")):
-        verifier_class("clash.dipole")
+        check_defaults(verifier_class("clash.dipole"), "clashing-verifiers 0.1")
     with pytest.raises(SpecError, match=re.escape(CLASH)):
         text = CAMPAIGN.replace("OBJECTIVE", "dipole, max: 5, unit: D").replace("VERIFIER", "clash.dipole")
         parse_spec(text, base=clashing)

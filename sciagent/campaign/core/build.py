@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.screen import Screen
 from sciagent.campaign.core import safety
-from sciagent.campaign.core.judge import RungRules
+from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
 from sciagent.campaign.spec.campaign_spec import CampaignSpec, EvolveSpec, LlmSpec, ScreenSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
@@ -144,39 +144,19 @@ def built_rungs(spec: CampaignSpec) -> tuple[BuiltRung, ...]:
 
 
 def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
-    terminal = spec.terminal_position
+    terms = [
+        RungTerms(str(rung.tier), rung.window_gates(), rung.on_refusal == "drop", frozenset(rung.measured()))
+        for rung in spec.ladder
+    ]
+    accept = {o.property: o.accept for o in spec.domain_objectives()}
     built = []
-    for position, rung in spec.positions():
-        verifier = rung.make()
-        measured = {m.property.name for m in verifier.measures}
-        accept = {
-            o.property: o.accept
-            for o in spec.domain_objectives()
-            if position == terminal and o.accept is not None and o.property in measured
-        }
-        rules = RungRules(
-            position,
-            str(verifier.tier),
-            dict(rung.window_gates()),
-            accept,
-            rung.on_refusal == "drop",
-            position == terminal,
-            forgives(spec, position),
-        )
+    for rung, rules in zip(
+        spec.ladder, ladder_rules(terms, accept, spec.terminal_position, spec.scheduler.kind), strict=True
+    ):
         limits = Limits(rung.limits.wall_seconds, int(rung.limits.memory_mb), threads=rung.holds[CORES])
         model = CostModel(reversed(ratios.get(rung.rung, [])))
-        built.append(BuiltRung(ids.get(rung.rung, 0), rung, verifier, rules, limits, model))
+        built.append(BuiltRung(ids.get(rung.rung, 0), rung, rung.configured, rules, limits, model))
     return tuple(built)
-
-
-def forgives(spec: CampaignSpec, position: int) -> bool:
-    """Whether a candidate goes on when this rung fails on it: where the rung is bought for what it tells, and no
-    objective rests on it."""
-    rung = spec.ladder[position]
-    if not isinstance(spec.scheduler, PricedSpec) or rung.tier is Tier.FAST or position >= spec.terminal_position:
-        return False
-    later = {name for one in spec.ladder[position + 1 : spec.terminal_position + 1] for name in one.measured()}
-    return all(o.property in later or o.property not in rung.measured() for o in spec.objectives)
 
 
 def create_or_open(
@@ -250,7 +230,7 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
     """The ladder with its rows and what was learnt of its costs. Raises UsageError if a verifier has changed since."""
     rows = {r.name: r for r in campaigns.rungs(connection, row.id)}
     for rung in spec.ladder:
-        verifier, stored = rung.make(), rows[rung.rung]
+        verifier, stored = rung.configured, rows[rung.rung]
         if (verifier.version, verifier.settings_hash) != (stored.verifier_version, stored.settings_hash):
             raise UsageError(
                 f'rung "{rung.rung}": {rung.verifier} is now version {verifier.version}, with other settings or '
@@ -296,7 +276,7 @@ def open_for_people(ledger: Ledger, name: str) -> Built:
 def _rung_rows(spec: CampaignSpec) -> list[dict[str, Any]]:
     rows = []
     for position, rung in enumerate(spec.ladder):
-        verifier = rung.make()
+        verifier = rung.configured
         rows.append(
             {
                 "position": position,

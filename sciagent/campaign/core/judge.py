@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sciagent.domain.directives import Word
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.ladder import Position
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
+from sciagent.domain.tiers import Tier
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,50 @@ class RungRules:
     drop_on_refusal: bool
     is_terminal: bool
     forgives: bool = False
+
+
+@dataclass(frozen=True)
+class RungTerms:
+    """A rung as a spec or the ledger states it."""
+
+    tier: str
+    """Name of the tier, such as "simulation"."""
+    gate: Mapping[str, Window]
+    """Limits by property, in canonical units."""
+    drop_on_refusal: bool
+    """Whether a candidate that the verifier refuses is dropped."""
+    measured: frozenset[str]
+    """Names of the properties that the verifier can report."""
+
+
+def ladder_rules(
+    ladder: Sequence[RungTerms], accept: Mapping[str, Window | None], terminal: int, scheduler: str
+) -> tuple[RungRules, ...]:
+    """The rules of each rung.
+
+    accept: acceptance limits by objective, None where an objective has none. terminal: position of the rung that
+    decides. Under the scheduler `priced` a rung forgives its own failures where no objective rests on it: a paid rung
+    below the terminal one, each of whose objectives is measured again later.
+    """
+    rules = []
+    for position, rung in enumerate(ladder):
+        later = frozenset().union(*(r.measured for r in ladder[position + 1 : terminal + 1]))
+        below = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
+        forgives = below and all(name in later or name not in rung.measured for name in accept)
+        limits = {name: window for name, window in accept.items() if window is not None and name in rung.measured}
+        is_terminal = position == terminal
+        rules.append(
+            RungRules(
+                Position(position),
+                rung.tier,
+                rung.gate,
+                limits if is_terminal else {},
+                rung.drop_on_refusal,
+                is_terminal,
+                forgives,
+            )
+        )
+    return tuple(rules)
 
 
 class Judgement(NamedTuple):
@@ -118,7 +163,7 @@ def place(
         position = max(position, word.promoted_to)
     answered = [a for a in answers if a.measured]
     depth = max((a.position for a in answered), default=-1)
-    values = {m.property: m.quantity for a in answered for m in a.measured}  # later rungs overwrite earlier ones
+    values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
     if terminal_passed and (missed := _missed(objectives, values)) is not None:
         terminal_passed, last = False, missed  # an objective that an earlier rung measured
     has_limits = any(o.accept is not None for o in objectives)

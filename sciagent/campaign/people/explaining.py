@@ -13,19 +13,19 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.judge import RungRules, judge, show_window
+from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules, show_window
+from sciagent.domain.answers.model import plain
 from sciagent.domain.evidence import Measured
-from sciagent.domain.ladder import Position
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.states import Standing
-from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError
+from sciagent.report.answers.best import imported_values
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import history, queries
+from sciagent.store.views import history, queries, report_candidates
 
 WAITS = (Standing.OPEN, Standing.HELD)
 MAX_TEXT = 4000  # of a proposal, as the workbench keeps it
@@ -40,6 +40,7 @@ def explain(
     found = history.evidence(connection, candidate_id)
     n, first = history.children(connection, candidate_id)
     told = [_campaign(connection, row, candidate_id, found, ledger) for row in rows]
+    from_files = report_candidates.imported(connection, [candidate_id])
     used = {r["evidence"]["key"] for c in told for r in c["rungs"] if r["evidence"]}
     return {
         "key": one["key"],
@@ -54,7 +55,7 @@ def explain(
         "also_given_as": [x for x in history.aliases(connection, candidate_id) if x != one["text"]],
         "children": {"n": n, "first": [{"key": k, "smiles": s} for k, s in first]},
         "campaigns": told,
-        "imported": queries.imported_of(connection, [candidate_id])[candidate_id],
+        "imported": plain(imported_values(from_files.get(candidate_id, []))),
         "other_evidence": [_evidence(e) for e in found if e["key"] not in used and e["verifier"] != queries.IMPORT],
     }
 
@@ -123,32 +124,20 @@ def _decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> l
     return [{**one, "law_version": law, "price": price} for one, (law, price) in zip(made, by, strict=True)]
 
 
-def _rules(row: CampaignRow, ladder: Sequence[RungRow], found: Sequence[Mapping[str, Any]]) -> list[RungRules]:
+def _rules(row: CampaignRow, ladder: Sequence[RungRow], found: Sequence[Mapping[str, Any]]) -> Sequence[RungRules]:
     """The rules as the spec in the ledger states them, in canonical units."""
-    made = []
-    for one, rung in zip(row.spec["ladder"], ladder, strict=True):
-        terminal = one["rung"] == row.spec["terminal"]
-        measured = _measures(one, rung, found)
-        accept = {
-            o["property"]: Window(*o["accept"])
-            for o in row.spec["objectives"]
-            if terminal and o.get("accept") and o["property"] in measured
-        }
-        gate = {name: Window(*limits) for name, limits in one["gate"].items()}
-        drop = one.get("on_refusal") == "drop"
-        forgives = _forgives(row, ladder, found, rung.position)
-        made.append(RungRules(Position(rung.position), rung.tier, gate, accept, drop, terminal, forgives))
-    return made
-
-
-def _forgives(row: CampaignRow, ladder: Sequence[RungRow], found: Sequence[Mapping[str, Any]], position: int) -> bool:
-    """As `build.forgives`, from the spec in the ledger."""
-    last = next(r.position for r in ladder if r.name == row.spec["terminal"])
-    if row.spec["scheduler"]["kind"] != "priced" or ladder[position].tier == Tier.FAST or position >= last:
-        return False
-    measured = [_measures(one, rung, found) for one, rung in zip(row.spec["ladder"], ladder, strict=True)]
-    later = set().union(*measured[position + 1 : last + 1])
-    return all(o["property"] in later or o["property"] not in measured[position] for o in row.spec["objectives"])
+    terms = [
+        RungTerms(
+            rung.tier,
+            {name: Window(*limits) for name, limits in stated["gate"].items()},
+            stated.get("on_refusal") == "drop",
+            frozenset(_measures(stated, rung, found)),
+        )
+        for stated, rung in zip(row.spec["ladder"], ladder, strict=True)
+    ]
+    accept = {o["property"]: Window(*o["accept"]) if o.get("accept") else None for o in row.spec["objectives"]}
+    terminal = [rung.name for rung in ladder].index(row.spec["terminal"])
+    return ladder_rules(terms, accept, terminal, row.spec["scheduler"]["kind"])
 
 
 def _measures(one: Mapping[str, Any], rung: RungRow, found: Sequence[Mapping[str, Any]]) -> set[str]:

@@ -123,9 +123,8 @@ class CampaignSpec(Part):
         check_together(parts, faults)
         faults.raise_any()
         given = "safety" in self.model_fields_set
-        self.__dict__["ladder"] = screened(self.ladder, self.safety, given, self.subject)  # places in the file are said
-        for rung in self.ladder:
-            rung.belong(self.campaign)
+        ladder = screened(self.ladder, self.safety, given, self.subject)  # after the messages that name places
+        self.__dict__["ladder"] = tuple(rung.owned_by(self.campaign) for rung in ladder)
         base = (info.context or {}).get("base")
         if base is not None:
             self._base = Path(base)
@@ -246,7 +245,7 @@ def _objective(objective: Objective) -> dict[str, Any]:
 
 
 def _rung(rung: RungSpec) -> dict[str, Any]:
-    verifier = rung.make()
+    verifier = rung.configured
     more = {"resources": rung.holds} if text_of(rung.holds) else {}
     return (
         rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal"})

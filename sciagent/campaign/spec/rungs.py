@@ -72,6 +72,12 @@ class LimitsSpec(Part):
 Amount = Annotated[int, Field(strict=True, ge=1, le=needs.MOST_OTHERS)]
 
 
+class _Configured(dict[str, Any]):
+    """Settings as the file has them, with the verifier that took them: a rung constructs its verifier once."""
+
+    verifier: Verifier[Any] | None = None
+
+
 class RungSpec(Part):
     """One step of the ladder."""
 
@@ -81,7 +87,9 @@ class RungSpec(Part):
         description="Label, unique in the ladder; default: the verifier's name with dots as underscores.",
     )
     verifier: str = Field(description="A registered verifier, such as xtb.singlepoint.")
-    settings: dict[str, Any] = Field(default_factory=dict, description="Settings of the verifier.")
+    settings: dict[str, Any] = Field(
+        default_factory=dict, validate_default=True, description="Settings of the verifier."
+    )
     gate: dict[str, GateSpec] = Field(default_factory=dict, description="Limits by property the verifier measures.")
     limits: LimitsSpec = Field(default_factory=LimitsSpec, description="Wall time and memory of one verification.")
     resources: dict[str, Amount] = Field(
@@ -95,6 +103,7 @@ class RungSpec(Part):
 
     _base: Path | None = PrivateAttr(None)
     _campaign: str = PrivateAttr("")
+    _verifier: Verifier[Any] | None = PrivateAttr(None)
 
     @model_validator(mode="before")
     @classmethod
@@ -128,15 +137,18 @@ class RungSpec(Part):
     def _taken_by_the_verifier(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if (found := find_verifier(info.data.get("verifier"))) is None:
             return value
+        configured = _Configured(value)
         try:
-            instance = found(value, _base(info))
-            canonical_json(instance.settings.model_dump(mode="json"))
-            _ = instance.measures
+            configured.verifier = found(value, _base(info))
+            canonical_json(configured.verifier.settings.model_dump(mode="json"))
+            _ = configured.verifier.measures
         except ValidationError:
             raise  # pydantic puts our path before the verifier's
         except (UsageError, ValueError, TypeError, LookupError) as error:
             raise fault(f'verifier "{found.name}" does not take these settings: {error}') from None
-        return value
+        except Exception as error:  # noqa: BLE001  a plug-in may raise anything
+            raise fault(f'verifier "{found.name}" fails with these settings: {type(error).__name__}: {error}') from None
+        return configured
 
     @field_validator("resources")
     @classmethod
@@ -153,14 +165,14 @@ class RungSpec(Part):
     @field_validator("gate")
     @classmethod
     def _measured(cls, value: dict[str, GateSpec], info: ValidationInfo) -> dict[str, GateSpec]:
-        found, settings = find_verifier(info.data.get("verifier")), info.data.get("settings")
-        if found is None or settings is None:
+        verifier = getattr(info.data.get("settings"), "verifier", None)
+        if verifier is None:
             return value
-        measured = sorted({one.property.name for one in found(settings, _base(info)).measures})
+        measured = sorted({measure.property.name for measure in verifier.measures})
         faults = Faults()
         for name, gate in value.items():
             if name not in measured:
-                message = f'verifier "{found.name}" does not measure "{name}"{did_you_mean(name, measured)}'
+                message = f'verifier "{verifier.name}" does not measure "{name}"{did_you_mean(name, measured)}'
                 faults.add((name,), message, f"it measures: {', '.join(measured)}", on_key=True)
                 continue
             try:
@@ -175,8 +187,17 @@ class RungSpec(Part):
         return value
 
     @model_validator(mode="after")
-    def _keep_base(self, info: ValidationInfo) -> RungSpec:
+    def _keep_the_verifier(self, info: ValidationInfo) -> RungSpec:
         self._base = _base(info)
+        if isinstance(self.settings, _Configured) and self.settings.verifier is not None:
+            self._verifier = self.settings.verifier
+            self.__dict__["settings"] = dict(self.settings)
+            faults = Faults()
+            try:
+                check_measures(self._verifier, provider(self.verifier))
+            except UsageError as error:
+                faults.add(("verifier",), str(error))
+            faults.raise_any()
         return self
 
     @property
@@ -192,19 +213,33 @@ class RungSpec(Part):
         """What one verification holds, its cores among it."""
         return {needs.CORES: 1} | self.resources
 
-    def belong(self, campaign: str) -> None:
-        """Say whose rung it is: evidence that is not reusable is found by that campaign alone."""
-        self._campaign = campaign
+    def owned_by(self, campaign: str) -> RungSpec:
+        """This rung as a rung of that campaign: only the campaign finds evidence of it that is not reusable."""
+        if self._campaign == campaign:
+            return self
+        owned = self if not self._campaign else self.with_settings(self.settings)
+        owned._campaign = campaign
+        if owned._verifier is not None:
+            owned._verifier.scope = campaign
+        return owned
 
-    def make(self) -> Verifier[Any]:
-        """A verifier with these settings."""
-        made = verifier_class(self.verifier)(self.settings, self._base)
-        made.scope = self._campaign
-        return made
+    def with_settings(self, settings: Mapping[str, Any]) -> RungSpec:
+        """A copy with other settings, which belongs to no campaign yet."""
+        copy = self.model_copy(update={"settings": dict(settings)})
+        copy._verifier, copy._campaign = None, ""
+        return copy
+
+    @property
+    def configured(self) -> Verifier[Any]:
+        """The verifier with these settings: constructed once, when the rung is read."""
+        if self._verifier is None:
+            self._verifier = verifier_class(self.verifier)(self.settings, self._base)
+            self._verifier.scope = self._campaign
+        return self._verifier
 
     def window_gates(self) -> Mapping[str, Window]:
         """Gates by property, in canonical units: those of the campaign, and those that the settings bring."""
-        brought = {name: Window(low, high) for name, (low, high) in self.make().gates.items()}
+        brought = {name: Window(low, high) for name, (low, high) in self.configured.gates.items()}
         return brought | {
             name: canonical_window(gate.min, gate.max, gate.unit, name) for name, gate in self.gate.items()
         }
@@ -215,6 +250,4 @@ class RungSpec(Part):
 
     def measured(self) -> tuple[str, ...]:
         """Names of the properties that the verifier can report."""
-        made = self.make()
-        check_measures(made, f'verifier "{made.name}" of {provider(made.name)}')
-        return tuple(sorted({one.property.name for one in made.measures}))
+        return tuple(sorted({measure.property.name for measure in self.configured.measures}))

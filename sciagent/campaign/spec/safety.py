@@ -60,7 +60,7 @@ class SafetySpec(Part):
             return value
         faults = Faults()
         try:
-            found({"extra_smarts": [one.model_dump() for one in value]})
+            found.Settings.model_validate({"extra_smarts": [one.model_dump() for one in value]})
         except ValidationError as error:
             for one in error.errors(include_url=False):
                 faults.add(one["loc"][1:], str(one["msg"]).removeprefix("Value error, "))
@@ -134,7 +134,7 @@ def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subj
         faults.add(("ladder", places[0], "settings", "allow"), "exempting safety rules needs safety.reason", _REASON)
     faults.raise_any()
     if safety.settings() and not own.settings:
-        own = own.model_copy(update={"settings": safety.settings()})
+        own = own.with_settings(safety.settings())
     return (own, *ladder[1:])
 
 

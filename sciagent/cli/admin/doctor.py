@@ -65,12 +65,15 @@ def _properties() -> list[dict[str, Any]]:
 
 def _verifiers() -> list[dict[str, Any]]:
     from sciagent.errors import UsageError
+    from sciagent.verification.checks import check_defaults
     from sciagent.verification.registry import provider, verifier_class, verifier_names
 
     found = []
     for name in verifier_names():
         try:
-            found.append(_entry(name, "ok", f"{verifier_class(name).tier}, from {provider(name)}"))
+            verifier = verifier_class(name)
+            check_defaults(verifier, provider(name))
+            found.append(_entry(name, "ok", f"{verifier.tier}, from {provider(name)}"))
         except UsageError as error:
             found.append(_entry(name, "broken", str(error)))
     return found

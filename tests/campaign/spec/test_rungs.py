@@ -1,0 +1,73 @@
+"""A rung is read once: its verifier is constructed when the file is read, and everything else derives from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.spec.rungs import RungSpec
+from sciagent.errors import SpecError
+from sciagent.store.database.ledger import Ledger
+from sciagent.verification.contract import Verifier
+from tests.support.plugins import misbehaving  # noqa: F401  (a fixture)
+
+TEXT = """
+campaign: once
+subject: molecule
+objectives: [{property: logp, min: 0}]
+ladder:
+  - {verifier: molecule.checks}
+  - {verifier: bad.noop, gate: {logp: {min: 0}}}
+goal: {kind: hits, count: 1}
+budget: {proposals: 1}
+proposer: {kind: screen, file: molecules.smi}
+workers: 1
+"""
+
+
+def test_each_verifier_is_constructed_once_from_the_file_to_the_first_step(
+    misbehaving: Path,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    constructed: Counter[str] = Counter()
+    construct = Verifier.__init__
+
+    def counting(self: Verifier[Any], *arguments: Any, **named: Any) -> None:
+        constructed[self.name] += 1
+        construct(self, *arguments, **named)
+
+    monkeypatch.setattr(Verifier, "__init__", counting)
+    (tmp_path / "molecules.smi").write_text("C\n")
+    spec = parse_spec(TEXT, base=tmp_path)
+    built, _ = create_or_open(Ledger(str(tmp_path / "once.db")), spec, TEXT, "me")
+    with Driver(built) as driver:
+        driver.step()
+    assert constructed == {"molecule.safety": 1, "molecule.checks": 1, "bad.noop": 1}
+
+
+def test_a_rung_given_to_two_campaigns_has_a_verifier_of_its_own_in_each(tmp_path: Path) -> None:
+    (tmp_path / "molecules.smi").write_text("C\n")
+    parts = parse_spec(TEXT.replace("  - {verifier: bad.noop, gate: {logp: {min: 0}}}\n", ""), base=tmp_path)
+    given = {name: getattr(parts, name) for name in CampaignSpec.model_fields if name in parts.model_fields_set}
+    other = CampaignSpec.model_validate(given | {"campaign": "twice"})
+    assert [spec.ladder[1].configured.scope for spec in (parts, other)] == ["once", "twice"]
+
+
+def test_a_setting_that_is_needed_is_asked_for_where_the_file_gives_no_settings(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"ladder\[0\]\.settings\.references: required, and missing"):
+        parse_spec(TEXT.replace("{verifier: molecule.checks}", "{verifier: molecule.novelty}"), base=tmp_path)
+
+
+def test_other_settings_make_another_verifier() -> None:
+    rung = RungSpec.model_validate({"verifier": "molecule.checks"})
+    other = rung.with_settings({"max_rings": 1})
+    assert (rung.configured.settings.max_rings, other.configured.settings.max_rings) != (1, 1)
+    assert other.configured.settings.max_rings == 1
