@@ -91,7 +91,7 @@ def test_the_constants_have_the_values_of_the_table() -> None:
 def test_every_constant_in_the_text_exists() -> None:
     named = set(re.findall(r"`([A-Z][A-Z_]+)`", TEXT))
     code = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "sciagent" / "scheduling").rglob("*.py"))
-    code += "".join(p.read_text(encoding="utf-8") for p in (ROOT / "sciagent" / "campaign").glob("*.py"))
+    code += "".join(p.read_text(encoding="utf-8") for p in (ROOT / "sciagent" / "campaign" / "pricing").glob("*.py"))
     assert {name for name in named if not re.search(rf"^(?:\w+, )*{name}(?:, \w+)* = ", code, re.MULTILINE)} == set()
 
 
