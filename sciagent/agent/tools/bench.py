@@ -23,8 +23,8 @@ class Past(TypedDict):
 class AgentBench(Workbench, Protocol):
     """Implemented by `campaign`. Whatever the tools hand in has passed their checks: plain text of bounded length."""
 
-    def told(self, key: str) -> list[str]:
-        """What each rung said of a candidate, a line each, lowest rung first; empty where nothing is known."""
+    def results_of(self, key: str) -> list[str]:
+        """One line per paid rung that has answered on the candidate."""
 
     def recent(self, n: int) -> list[Past]:
         """The last n proposals of the campaign and what became of them, latest first."""

@@ -21,7 +21,7 @@ def inspect(arguments: given.Inspect, run: Run) -> Observation:
     """Show one molecule: formula, what was measured of it, and the sites where `modify` can edit it, by number."""
     molecule = find(arguments.molecule, run.bench)
     known = run.bench.known(molecule.key)
-    told = [short(line, 160) for line in run.bench.told(molecule.key)[:TOLD]] if known else []
+    told = [short(line, 160) for line in run.bench.results_of(molecule.key)[:TOLD]] if known else []
     places = sites(molecule.smiles) if molecule.heavy_atoms <= TOO_LARGE else ()
     lines = [
         f"{molecule.smiles} [{molecule.key[:8]}] {molecule.formula}, {molecule.heavy_atoms} heavy atoms, "
