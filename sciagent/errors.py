@@ -9,6 +9,7 @@ SciagentError
 ├── InvalidCandidateError   a structure that cannot become a candidate, with a named reason
 ├── SimulatorError          an engine did not give a trustworthy result, with outcome and reason
 ├── LedgerError             the ledger refused
+│   ├── LedgerAwayError     the database is gone, refused, locked or restarting; trying again helps
 │   ├── SchemaVersionError  the database is at another migration than the code
 │   ├── StaleLeaseError     a write by one who no longer holds the lease
 │   └── EvidenceConflictError  another result stands under the same evidence key
@@ -73,6 +74,10 @@ class SimulatorError(SciagentError):
 
 class LedgerError(SciagentError):
     """The ledger refused."""
+
+
+class LedgerAwayError(LedgerError):
+    """The database is gone, refused the connection, is locked or restarts; the same statement may succeed later."""
 
 
 class SchemaVersionError(LedgerError, UsageError):

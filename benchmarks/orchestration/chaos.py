@@ -33,9 +33,9 @@ import psutil
 import sqlalchemy as sa
 
 from sciagent.domain.states import AttemptState, JobState
+from sciagent.errors import LedgerAwayError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
-from sciagent.store.database.engine import AWAY
 from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import molecules, written
 from tests.support.plugins import MISBEHAVING, forget_registry, install
@@ -169,7 +169,7 @@ class Monkey:
                 live = t.job.c.state.in_([JobState.QUEUED, JobState.RUNNING])
                 query = sa.select(t.job.c.id).where(live, t.job.c.kills > 0)
                 return connection.execute(query.limit(1)).first() is not None
-        except AWAY:
+        except LedgerAwayError:
             return True
 
     def _dispatcher(self) -> str:
@@ -339,7 +339,7 @@ def _is_over(ledger: Ledger) -> bool:
     try:
         with ledger.read() as connection:
             return connection.execute(sa.select(t.campaign.c.state)).scalar_one() in ("finished", "budget_spent")
-    except AWAY:
+    except LedgerAwayError:
         return False
 
 
@@ -348,7 +348,7 @@ def _progress(ledger: Ledger) -> str:
         with ledger.read() as connection:
             query = sa.select(t.job.c.state, sa.func.count()).group_by(t.job.c.state)
             return ", ".join(f"{n} {state}" for state, n in connection.execute(query).all())
-    except AWAY:
+    except LedgerAwayError:
         return "the ledger is away"
 
 

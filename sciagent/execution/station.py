@@ -8,10 +8,10 @@ import threading
 import time
 from pathlib import Path
 
+from sciagent.errors import LedgerAwayError, SchemaVersionError
 from sciagent.execution.worker.lease_renewal import Keeper
 from sciagent.execution.worker.registration import Presence
 from sciagent.execution.worker.runner import Runner, patiently
-from sciagent.store.database.engine import AWAY
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.worker_resources import has_of
 from sciagent.store.job_queue.workers import NewWorker
@@ -37,11 +37,12 @@ class Station:
         self._stop, self._presence = threading.Event(), Presence(new)
         self._runners: list[Runner] = []
         self._lock = threading.Lock()
+        self._schema: SchemaVersionError | None = None
         self.ran = 0
         self._last_work = time.monotonic()
 
     def serve(self) -> int:
-        """Work; returns how many jobs were run."""
+        """Work; returns how many jobs were run. Raises SchemaVersionError where the ledger has another schema."""
         new = self._new
         patiently(lambda: self._presence.step(self._ledger), self._stop)
         keeper = Keeper(self._ledger)
@@ -72,6 +73,8 @@ class Station:
         self._stop.set()
         presence.join(timeout=10)
         keeper.close()
+        if self._schema is not None:
+            raise self._schema
         return self.ran
 
     def request_stop(self) -> None:
@@ -104,8 +107,12 @@ class Station:
         """Jobs that were run. A slot outlives whatever it meets: what it held is lost with its lease."""
         try:
             return 0 if self._presence.draining else runner.run_next()
-        except AWAY:
+        except LedgerAwayError:
             return 0  # told to stop while the ledger was away
+        except SchemaVersionError as error:  # nothing mends that while this process runs
+            self._schema = error
+            self._stop.set()
+            return 0
         except Exception:
             log.exception("a slot of %s met what nobody expected", self._new.name)
             return 0

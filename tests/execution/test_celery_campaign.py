@@ -71,10 +71,7 @@ def celery_worker(
 
 def test_a_campaign_runs_on_celery_workers(ledger: Ledger, tmp_path: Path, broker_url: str) -> None:
     built = written(ledger, tmp_path, molecules(60))
-    with (
-        celery_worker(ledger, tmp_path, broker_url, "one"),
-        celery_worker(ledger, tmp_path, broker_url, "two", pool="threads"),
-    ):
+    with celery_worker(ledger, tmp_path, broker_url, "one"), celery_worker(ledger, tmp_path, broker_url, "two"):
         until(lambda: alive(ledger) == {"one", "two"})
         with Driver(built, executor=CeleryExecutor(broker_url)) as driver:
             assert str(driver.run(lambda: None)) == "finished"
@@ -111,17 +108,6 @@ def alive(ledger: Ledger) -> set[str]:
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_a_job_that_kills_its_slot_is_quarantined_after_two(ledger: Ledger, tmp_path: Path, redis_url: str) -> None:
-    smiles = molecules(5)
-    built = written(ledger, tmp_path, smiles, settings=f"{{kill_at: {smiles[2]}, kill: slot, declared: 5}}")
-    with celery_worker(ledger, tmp_path, redis_url, "one"), Driver(built, executor=CeleryExecutor(redis_url)) as driver:
-        assert str(driver.run(lambda: None)) == "finished"
-    assert counts(ledger, t.job.c.state) == {"done": 4, "quarantined": 1}
-    with ledger.read() as connection:
-        bad = connection.execute(sa.select(t.job).where(t.job.c.state == "quarantined")).mappings().one()
-        assert (bad["kills"], bad["losses"], bad["attempts"]) == (2, 0, 2)
-
-
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_drained_worker_takes_nothing_new_until_it_may_again(ledger: Ledger, tmp_path: Path, redis_url: str) -> None:
     built = written(ledger, tmp_path, molecules(4), settings="{declared: 5}")

@@ -95,7 +95,7 @@ def server(folder: Path, tools: dict[str, tuple[str, dict[str, Any]]]) -> Server
             case "search":
                 text = f"1. On the gap of {given.get('query')}"
             case "secrets":
-                text = " ".join(sorted(os.environ))
+                text = " ".join([*sorted(os.environ), os.environ.get("LIT_TOKEN", "")])
             case "die":
                 print("the server falls over", file=sys.stderr, flush=True)
                 os._exit(3)

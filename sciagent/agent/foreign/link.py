@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 from mcp import MCPError
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT, CallToolResult
 
+from sciagent.agent.bounded_http import without_secrets
 from sciagent.agent.foreign.address import address_streams
 from sciagent.agent.foreign.opened import Opened, first_of
 from sciagent.agent.foreign.process import process_streams
@@ -67,6 +68,10 @@ class Link:
         self._lock = anyio.Lock()
         self._current: Opened | None = None
         self._failures, self._again_at = 0, 0.0
+
+    def without_secrets(self, text: str) -> str:
+        """A text of the server's, without the token and the variables that it was given."""
+        return without_secrets(text, (self.server.token, *self.server.extra.values()))
 
     async def open(self) -> Opened:
         """The connection, made if there is none. Raises ServerError."""
@@ -132,7 +137,8 @@ class Link:
                 pause = min(FIRST_PAUSE * 2 ** min(self._failures - 2, 20), LONGEST_PAUSE)
                 self._again_at = time.monotonic() + pause
             if opened.users:  # else it is at a start, and who starts is told
-                _log.warning('MCP server "%s" failed: %s %s', self.server.name, opened.why, opened.last_words)
+                said = self.without_secrets(f"{opened.why} {opened.last_words}")
+                _log.warning('MCP server "%s" failed: %s', self.server.name, said)
         opened.over = True
         if self._current is opened:
             self._current = None

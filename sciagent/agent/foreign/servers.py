@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import json
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -80,18 +81,21 @@ class Servers:
             opened = self._portal.call(link.open)
         except ServerError as error:
             said = f"; it said: {error.last_words}" if error.last_words else ""
-            raise UsageError(f'the MCP server "{name}" of the campaign cannot be used: {error}{said}') from None
+            why = link.without_secrets(f"{error}{said}")
+            raise UsageError(f'the MCP server "{name}" of the campaign cannot be used: {why}') from None
         self._links[name] = link
         for tool in link.server.tools:
             found = opened.tools[tool]
             text = one_line(found.description or found.title or "", MAX_DESCRIPTION) or f"The tool {tool} of {name}."
-            made = ForeignTool(called(name, tool), name, tool, text, plain(found.input_schema))
+            schema = json.loads(link.without_secrets(json.dumps(found.input_schema)))
+            made = ForeignTool(called(name, tool), name, tool, link.without_secrets(text), plain(schema))
             self.tools[made.name] = made
 
     def call(self, name: str, arguments: str) -> Observation:
         """Carry out a call as a model wrote it; waits for the answer. name: one of `tools`. Raises nothing for what
         was written, nor for what a server does."""
         tool = self.tools[name]
+        link = self._links[tool.server]
         try:
             given = check_arguments(tool.name, tool.arguments, read_arguments(arguments))
             found = self._asked(tool, given)
@@ -99,9 +103,9 @@ class Servers:
             return Observation(False, bounded(f"error: {error}"), tool=name)
         except ServerError as error:
             text = f"error: the server {tool.server} was asked in vain: {error}. Go on without it, or try again later."
-            return Observation(False, bounded(text), tool=name)
+            return Observation(False, bounded(link.without_secrets(text)), tool=name)
         text = told(tool.server, found.content, found.structured_content)
-        return Observation(not found.is_error, text, tool=name)
+        return Observation(not found.is_error, link.without_secrets(text), tool=name)
 
     def _asked(self, tool: ForeignTool, given: dict[str, Any]) -> Any:
         if self._closed.is_set():

@@ -2,47 +2,81 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
+import concurrent.futures
+import contextlib
+import os
 import re
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from sciagent.agent.messages import LogprobMode, Message, PolicyError, Sampled, Sampling, Tokens, ToolCall
+from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
+from sciagent.agent.policies.answers import LogprobSource, read_answer, sampled_of
 from sciagent.agent.policies.refusals import Refusal, adapted, refusal
-from sciagent.agent.thinking import CLOSE, OPEN, split_thinking
+from sciagent.agent.thinking import CLOSE, OPEN
 from sciagent.errors import UsageError
 
-MAX_CONTENT = 200_000  # characters of an answer that are kept
-MAX_CALLS = 64
-THOUGHTS = ("reasoning", "reasoning_content")  # where servers put what a model thought, if not into its answer
+MAX_ANSWER_MB = 32  # a token takes some 200 bytes with its log-probability: 160,000 tokens
+_CONNECTING_SECONDS = 60.0
 _MARK = re.compile(
     r"<(?=[|\uff5c]|/?s>|(?:start|end|begin)_of_\w+>)"
 )  # how chat templates mark where messages begin and end
-Told = Literal["raw", "processed"] | None
 
 
 class EndpointPolicy:
-    """model: as the server calls it. timeout: seconds that one answer may take. logprobs: of which distribution the
-    server tells them, where that is known."""
+    """Asks an OpenAI-compatible server. May be made before a fork and used after it."""
 
     def __init__(
-        self, model: str, base_url: str, api_key: str | None = None, timeout: float = 600.0, logprobs: Told = None
+        self,
+        model: str,
+        base_url: str,
+        api_key: str | None = None,
+        timeout: float = 600.0,
+        logprobs: LogprobSource = None,
+        answer_mb: int = MAX_ANSWER_MB,
     ) -> None:
+        """model: as the server calls it. timeout: seconds for one whole answer, from the connection to its last byte.
+        logprobs: of which distribution the server's are, where that is known. answer_mb: size of one answer, at most.
+        """
         try:
+            import httpx2
             import openai
+
+            from sciagent.agent.bounded_http import IDENTITY, bound_body, without_secrets
         except ModuleNotFoundError as error:
             raise UsageError("an endpoint needs an extra: pip install 'sciagent[llm]'") from error
+
+        async def bound(response: httpx2.Response) -> None:
+            bound_body(response, answer_mb << 20)
+
         self.name = model
-        self._openai, self._logprobs = openai, logprobs
+        self._openai, self._logprobs, self._timeout = openai, logprobs, timeout
+        self._strike: Callable[[str], str] = lambda text: without_secrets(text, (api_key,))
         self._known: frozenset[Refusal] = frozenset()  # what this server does not take
-        # we ask again ourselves, with pauses, and write down what went wrong
-        self._client = openai.OpenAI(base_url=base_url, api_key=api_key or "none", timeout=timeout, max_retries=0)
+        hooks: Any = {"response": [bound]}
+        try:
+            # we ask again ourselves, with pauses, and write down what went wrong
+            self._client = openai.AsyncOpenAI(
+                base_url=base_url,
+                api_key=api_key or "none",
+                timeout=timeout,
+                max_retries=0,
+                default_headers=IDENTITY,
+                http_client=openai.DefaultAsyncHttpxClient(event_hooks=hooks),
+            )
+        except (httpx2.InvalidURL, ValueError) as error:
+            raise UsageError(f"the endpoint {base_url!a} is no address: {error}") from error
+        self._starting = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_pid = 0
+        self._closed = False
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "model": self.name,
-            "messages": [_sent(one) for one in messages],
+            "messages": [_sent(message) for message in messages],
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "max_tokens": sampling.max_tokens,
@@ -51,115 +85,96 @@ class EndpointPolicy:
             "extra_body": {"return_token_ids": True, "top_k": sampling.top_k, "min_p": 0.0, "repetition_penalty": 1.0},
         }
         if sampling.seed is not None:
-            asked["seed"] = sampling.seed
+            request["seed"] = sampling.seed
         if sampling.schema is not None:
             form = {"name": "call", "strict": True, "schema": sampling.schema}
-            asked["response_format"] = {"type": "json_schema", "json_schema": form}
+            request["response_format"] = {"type": "json_schema", "json_schema": form}
         elif tools:
-            asked["tools"] = list(tools)
+            request["tools"] = list(tools)
             if sampling.call:
-                asked["tool_choice"] = "required"
+                request["tool_choice"] = "required"
         began = time.monotonic()
-        found = self._asked(asked)
-        return _parsed(found, sampling, self.name, time.monotonic() - began, "tools" in asked, self._logprobs)
+        text = self._strike(self._answer_text(request))
+        try:
+            answer = read_answer(text)
+            return sampled_of(answer, sampling, self.name, time.monotonic() - began, "tools" in request, self._logprobs)
+        except ValueError as error:
+            raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
 
-    def _asked(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The answer as JSON. A server that refuses something is asked otherwise, and if that helps, from then on."""
+    def _answer_text(self, request: dict[str, Any]) -> str:
+        """The body of the answer. A server that refuses something is asked otherwise, and if that helps, from then
+        on. Raises PolicyError."""
         openai, known = self._openai, self._known
         while True:
             try:
-                found = dict(self._client.chat.completions.create(**adapted(asked, known)).model_dump())
-            except (openai.APITimeoutError, openai.APIConnectionError) as error:
-                raise PolicyError(f"{self.name} did not answer: {error}", retry=True) from error
+                text = self._wait_for(adapted(request, known))
+            except TimeoutError as error:
+                raise PolicyError(f"{self.name} did not answer within {self._timeout:g} s", retry=True) from error
             except openai.APIStatusError as error:
-                status, said = error.status_code, str(error)
+                status, said = error.status_code, self._strike(str(error))
                 if (refused := refusal(status, said, known)) is None:
                     again = status in (408, 409, 429) or status >= 500
                     raise PolicyError(f"{self.name} answered {status}: {said[:300]}", retry=again) from error
                 known |= {refused}
-            except (
-                openai.OpenAIError,
-                ValueError,
-                TypeError,
-            ) as error:  # what came is no answer: a stream that was cut
-                raise PolicyError(f"{self.name} sent what cannot be read: {str(error)[:300]}", retry=True) from error
+            except openai.APIConnectionError as error:
+                cause = self._strike(str(error.__cause__ or error))[:300]
+                raise PolicyError(f"{self.name} did not answer: {cause}", retry=True) from error
+            except (concurrent.futures.CancelledError, RuntimeError, openai.OpenAIError, ValueError) as error:
+                said = self._strike(str(error))[:300] or "the campaign stops"
+                raise PolicyError(f"{self.name} could not be asked: {said}") from error
             else:
                 self._known |= known
-                return found
+                return text
+
+    def _wait_for(self, request: dict[str, Any]) -> str:
+        async def asked() -> str:
+            async with asyncio.timeout(self._timeout):
+                response = await self._client.chat.completions.with_raw_response.create(**request)
+                return str(response.text)
+
+        return asyncio.run_coroutine_threadsafe(asked(), self._running_loop()).result()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of this process, in a thread of its own, which is started for the first question."""
+        with self._starting:
+            if self._closed:
+                raise RuntimeError("the campaign stops")
+            if self._loop is None or self._loop_pid != os.getpid():
+                self._loop, self._loop_pid = asyncio.new_event_loop(), os.getpid()
+                threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True).start()
+            return self._loop
 
     def close(self) -> None:
-        self._client.close()
+        """Questions that are out are given up."""
+        with self._starting:
+            loop = None if self._closed or self._loop_pid != os.getpid() else self._loop
+            self._closed = True
+        if loop is None:
+            return
+        with contextlib.suppress(concurrent.futures.TimeoutError):
+            asyncio.run_coroutine_threadsafe(self._give_up(), loop).result(5.0)
+        loop.call_soon_threadsafe(loop.stop)
+
+    async def _give_up(self) -> None:
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await self._client.close()
 
 
-def _sent(one: Message) -> dict[str, Any]:
+def _sent(message: Message) -> dict[str, Any]:
     """A mark of a chat template in a text is split by a blank, as `hermes.rendered` does it: what a tool or a user
     wrote cannot end its message and begin another."""
-    content, thinking = _MARK.sub("< ", one.content), _MARK.sub("< ", one.thinking)
-    found: dict[str, Any] = {"role": one.role, "content": content}
-    if one.thought_in:
-        found[one.thought_in] = thinking
-    elif one.thinking:
-        found["content"] = f"{OPEN}{thinking}{CLOSE}{content}"
-    if one.calls:
-        found["tool_calls"] = [
+    content, thinking = _MARK.sub("< ", message.content), _MARK.sub("< ", message.thinking)
+    sent: dict[str, Any] = {"role": message.role, "content": content}
+    if message.thought_in:
+        sent[message.thought_in] = thinking
+    elif message.thinking:
+        sent["content"] = f"{OPEN}{thinking}{CLOSE}{content}"
+    if message.calls:
+        sent["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in one.calls
+            for call in message.calls
         ]
-    if one.role == "tool":
-        found["tool_call_id"] = one.call_id
-    return found
-
-
-def _parsed(
-    found: Mapping[str, Any], sampling: Sampling, name: str, seconds: float, with_tools: bool, told: Told
-) -> Sampled:
-    choices = found.get("choices") or []
-    if not choices or not isinstance(choices[0], Mapping) or not isinstance(choices[0].get("message"), Mapping):
-        raise PolicyError(f"{name} sent no answer: {json.dumps(found, default=str)[:300]}", retry=True)
-    choice, message = choices[0], choices[0]["message"]
-    calls = []
-    for place, one in enumerate((message.get("tool_calls") or [])[:MAX_CALLS]):
-        function = one.get("function") or {}
-        id_ = str(one.get("id") or f"call-{place}")[:200]
-        calls.append(ToolCall(id_, str(function.get("name") or ""), str(function.get("arguments") or "")))
-    content = str(message.get("content") or "")[:MAX_CONTENT]
-    said, thinking = split_thinking(content)
-    thought_in = next((name for name in THOUGHTS if message.get(name)), "")
-    thinking = str(message.get(thought_in) or "")[:MAX_CONTENT] or thinking
-    usage = found.get("usage") or {}
-    finish = "length" if choice.get("finish_reason") == "length" else "calls" if calls else "stop"
-    # strict tools: the grammar begins with a call; one that was cut off stays in the content
-    begun = bool(calls) or sampling.call or "tool_call" in content or "<function" in content
-    grammar = sampling.schema is not None or (with_tools and begun)
-    tokens = _tokens(found, choice, grammar, _mode(sampling, grammar, told))
-    return Sampled(
-        Message("assistant", said, thinking, tuple(calls), thought_in=thought_in),
-        finish,
-        tokens,
-        str(found.get("model") or name)[:200],
-        int(usage.get("prompt_tokens") or (len(tokens.prompt_ids) if tokens else 0)),
-        int(usage.get("completion_tokens") or (len(tokens.output_ids) if tokens else 0)),
-        seconds,
-        grammar=grammar,
-    )
-
-
-def _mode(sampling: Sampling, grammar: bool, told: Told) -> LogprobMode:
-    """vLLM masks by the grammar before it takes even raw log-probabilities. Where nothing else comes between, raw and
-    processed are the same."""
-    if not sampling.is_plain and told != "raw":
-        return told or "unknown"
-    return "masked" if grammar else "raw"
-
-
-def _tokens(found: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool, mode: LogprobMode) -> Tokens | None:
-    """None unless ids of prompt and output and a log-probability of each are there: half of them trains nothing."""
-    prompt = found.get("prompt_token_ids") or choice.get("prompt_token_ids")
-    output, logprobs = choice.get("token_ids"), (choice.get("logprobs") or {}).get("content")
-    if not prompt or not output or not logprobs or len(output) != len(logprobs):
-        return None
-    values = tuple(float(one["logprob"]) for one in logprobs)
-    # a server does not say which tokens its grammar forced: those that had no choice have probability 1
-    forced = tuple(grammar and value == 0.0 for value in values)
-    hashed = str(found.get("chat_template_hash") or "server")[:64]
-    return Tokens(tuple(map(int, prompt)), tuple(map(int, output)), values, forced, mode, hashed)
+    if message.role == "tool":
+        sent["tool_call_id"] = message.call_id
+    return sent

@@ -9,9 +9,10 @@ from rdkit import Chem
 from sciagent.agent.tools import arguments as given
 from sciagent.agent.tools.referring import find
 from sciagent.agent.tools.registry import Observation, Run, Tool
-from sciagent.agent.tools.wording import escaped, short
+from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing.named import NAMED_EDITS, sites
 from sciagent.chemistry.editing.sites import Site
+from sciagent.domain.text import escaped
 
 TOLD = 8  # rungs whose word is shown
 TOO_LARGE = 100  # heavy atoms above which sites are not listed

@@ -14,12 +14,13 @@ from sciagent.agent.tools.bench import AgentBench
 from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.referring import find, plain_smiles
 from sciagent.agent.tools.registry import Observation, Run, Tool
-from sciagent.agent.tools.wording import escaped, short
+from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing import edits, named
 from sciagent.chemistry.editing.named import NAMED_EDITS
 from sciagent.chemistry.editing.sites import Site
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.ports import ProposalIn
+from sciagent.domain.text import escaped
 from sciagent.errors import InvalidCandidateError
 
 TRIES = 40  # pairs of (what, site) that one call goes through, at most

@@ -1,22 +1,10 @@
-"""What a model wrote, made safe to show, to store and to read back."""
+"""Text that a model wrote, cut and escaped so that it can be shown to the model again."""
 
 from __future__ import annotations
 
-import unicodedata
+from sciagent.domain.text import escaped
 
 MAX_TEXT = 2000  # characters of an observation
-
-
-def escaped(text: str) -> str:
-    """Control, format, private and surrogate characters and odd line breaks as \\uXXXX; the rest as it is."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(c if c == " " or unicodedata.category(c)[0] not in "CZ" else _code(c) for c in text)
-
-
-def _code(character: str) -> str:
-    number = ord(character)
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 def short(text: str, limit: int = 60) -> str:

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sciagent.errors import CampaignError
+from sciagent.errors import CampaignError, LedgerAwayError
 from sciagent.execution.executors import Executor
 from sciagent.execution.worker.registration import Presence
 from sciagent.execution.worker.runner import patiently
 from sciagent.store.campaign_state import campaigns
-from sciagent.store.database.engine import AWAY
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker
 from sciagent.verification.sandbox.processes import die_with
@@ -65,7 +64,7 @@ class Host:
             while not self._stop.is_set():
                 try:
                     self._step()
-                except AWAY as error:
+                except LedgerAwayError as error:
                     log.warning("the ledger is away: %s", str(error).split("\n", 1)[0][:200])
                 self._stop.wait(LOOK_SECONDS)
         finally:

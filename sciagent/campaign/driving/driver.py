@@ -39,13 +39,12 @@ from sciagent.domain.needs import text_of
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState, JobState
-from sciagent.errors import CampaignError, SciagentError, StaleLeaseError
+from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
 from sciagent.execution.executors import Executor
 from sciagent.execution.worker.local_pool import LocalPool
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.directives import Directive
 from sciagent.store.database import tables as t
-from sciagent.store.database.engine import AWAY
 from sciagent.store.job_queue import jobs, leases, offers
 from sciagent.store.views import queries
 from sciagent.verification.sandbox.host import Worker, sweep
@@ -150,8 +149,8 @@ class Driver:
             campaigns.release_driver(connection, self._lease)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        away = isinstance(error, AWAY)  # then a driver may go on from the last commit
-        with suppress(*AWAY) if away else nullcontext():
+        away = isinstance(error, LedgerAwayError)  # then a driver may go on from the last commit
+        with suppress(LedgerAwayError) if away else nullcontext():
             self._source.close()
         self._pool.close()
         self._worker.close()
@@ -159,7 +158,7 @@ class Driver:
         if self._executor is not None:
             self._executor.close()
         if away:
-            with suppress(*AWAY):
+            with suppress(LedgerAwayError):
                 self.release()
         elif not self._heart.lost.is_set():
             with self.built.ledger.begin() as connection:

@@ -6,10 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from sciagent.errors import StaleLeaseError
+from sciagent.errors import LedgerAwayError, StaleLeaseError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import DRIVER_LEASE_SECONDS, DriverLease
-from sciagent.store.database.engine import AWAY
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import leases
 from sciagent.store.job_queue.leases import Claim
@@ -60,6 +59,6 @@ class Heartbeat:
         except StaleLeaseError:
             self.lost.set()
             self._stop.set()
-        except AWAY:
+        except LedgerAwayError:
             # the database is busy or away: the next beat tries again, and the lease says how long that may last
             return

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.spec.diff import differences
+from sciagent.domain.answers.model import plain
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -27,7 +28,7 @@ def compare(connection: Connection, one: CampaignRow, other: CampaignRow) -> dic
     if one.id == other.id:
         raise UsageError(f'"{one.name}" is the same campaign twice; name two')
     rows = (one, other)
-    status = [queries.status(connection, row) for row in rows]
+    status = [plain(queries.counts(connection, row)) for row in rows]
     ladders = [campaigns.rungs(connection, row.id) for row in rows]
     steps = [progress(connection, row, _terminal(row, ladder)) for row, ladder in zip(rows, ladders, strict=True)]
     return {

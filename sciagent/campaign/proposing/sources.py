@@ -219,7 +219,7 @@ def start_policy(spec: LlmSpec) -> PolicyClient:
         from sciagent.agent.policies.endpoint import EndpointPolicy
 
         key = _secret(spec.api_key_env, "api_key_env") if spec.api_key_env else None
-        return EndpointPolicy(spec.model, spec.endpoint, key, spec.timeout, spec.logprobs)
+        return EndpointPolicy(spec.model, spec.endpoint, key, spec.timeout, spec.logprobs, spec.answer_mb)
     from sciagent.agent.policies.local import LocalPolicy
 
     try:

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from sciagent.agent.foreign.naming import called
 from sciagent.campaign.spec.goals import Part
+from sciagent.domain.addresses import address_fault
 from sciagent.yaml.faults import Faults, fault
 
 MAX_SERVERS = 8
@@ -60,6 +61,8 @@ class McpServerSpec(Part):
     def _is_url(cls, value: str | None) -> str | None:
         if value is not None and not _URL.fullmatch(value):
             raise fault(f'"{value}" is no address', "takes http:// or https://, without a name or password in it")
+        if value is not None and (why := address_fault(value)):
+            raise fault(f'"{value}" is no address', why)
         return value
 
     @field_validator("token_env")

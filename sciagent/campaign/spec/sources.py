@@ -12,6 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from sciagent.campaign.spec.goals import NAME, Count, ObjectiveSpec, Part
 from sciagent.campaign.spec.mcp import McpServerSpec, check_servers
 from sciagent.campaign.spec.rungs import RungSpec
+from sciagent.domain.addresses import address_fault
 from sciagent.domain.tiers import Tier
 from sciagent.errors import did_you_mean
 from sciagent.yaml.faults import Faults, fault
@@ -172,6 +173,12 @@ class LlmSpec(Part):
     )
     temperature: Annotated[float, Field(strict=True, ge=0, le=2, description="1: the model's own distribution.")] = 1.0
     timeout: Annotated[float, Field(gt=0, le=86400, description="Seconds that one answer may take.")] = 600.0
+    answer_mb: Count = Field(
+        32,
+        le=1024,
+        description="Most megabytes in one answer of an endpoint; a longer answer is cut off.",
+        exclude_if=lambda megabytes: megabytes == 32,
+    )
     batch: Count = Field(8, description="Most candidates that one answer may propose.")
     ahead: Count = Field(24, description="Ask again while fewer candidates than this wait for a paid rung.")
 
@@ -179,6 +186,13 @@ class LlmSpec(Part):
     @classmethod
     def _file(cls, value: str | None, info: ValidationInfo) -> str | None:
         return None if value is None else check_file(value, info)
+
+    @field_validator("endpoint")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None and (why := address_fault(value)):
+            raise fault(f"{value!a} is no address", why)
+        return value
 
     @field_validator("mcp")
     @classmethod

@@ -51,12 +51,14 @@ def top(
     import sqlalchemy as sa
     from rich.live import Live
 
+    from sciagent.errors import LedgerAwayError
+
     with _keys() as quits, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             begun = time.monotonic()
             try:
                 live.update(frame(_look(opened, sparing), console.width, console.height), refresh=True)
-            except sa.exc.SQLAlchemyError as error:  # it may come back
+            except (sa.exc.SQLAlchemyError, LedgerAwayError) as error:  # it may come back
                 why = str(getattr(error, "orig", None) or error).strip()[:300]
                 live.update(message(f"the ledger does not answer: {why}"), refresh=True)
             if quits(max(0.05, interval - (time.monotonic() - begun))):

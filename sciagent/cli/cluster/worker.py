@@ -6,7 +6,7 @@ import os
 import socket
 import uuid
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
 
@@ -54,23 +54,6 @@ def worker(
         str | None,
         typer.Option("--broker", metavar="URL", help="Of celery: Redis or RabbitMQ; default: $SCIAGENT_BROKER."),
     ] = None,
-    pool: Annotated[
-        str,
-        typer.Option(
-            "--pool", metavar="prefork|threads|solo", help="Of celery: threads or solo for what shares a GPU."
-        ),
-    ] = "prefork",
-    autoscale: Annotated[
-        str | None,
-        typer.Option("--autoscale", metavar="MIN,MAX", help="Of celery: as many processes as there is work for."),
-    ] = None,
-    recycle_jobs: Annotated[
-        int | None, typer.Option("--recycle-jobs", min=1, help="Of celery: a process is replaced after so many.")
-    ] = None,
-    recycle_mb: Annotated[
-        int | None,
-        typer.Option("--recycle-mb", min=50, help="Of celery: a process is replaced when it has grown to that."),
-    ] = None,
     idle_exit: Annotated[
         float | None, typer.Option("--idle-exit", min=1, metavar="SECONDS", help="End after so long without a job.")
     ] = None,
@@ -111,13 +94,11 @@ def worker(
     say(f"{unique} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
     where = scratch or scratch_of(opened.artifacts)
     if executor == "celery":
-        if metrics_port is not None:  # its processes are forked, and would inherit the server
-            raise UsageError("--metrics-port is for --executor ledger; of Celery's processes ask the machine itself")
-        from sciagent.execution.celery.worker import Pool, serve
+        if metrics_port is not None:
+            raise UsageError("--metrics-port is for --executor ledger")
+        from sciagent.execution.celery.worker import serve
         from sciagent.execution.executors import broker_url
 
-        if pool not in get_args(Pool):
-            raise UsageError(f'--pool "{pool}": one of {", ".join(get_args(Pool))}')
         url = opened.url.render_as_string(hide_password=False)
         serve(
             url,
@@ -125,12 +106,8 @@ def worker(
             unique,
             queues,
             slots,
-            cast("Pool", pool),
             scratch=where,
             memory_mb=memory_mb or _memory_mb(),
-            max_jobs=recycle_jobs,
-            max_memory_mb=recycle_mb,
-            autoscale=_two(autoscale),
             cores=cores,
             resources=has,
         )
@@ -161,18 +138,6 @@ def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
     element = read_task(elements)
     ran = run_element(ledger, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
     say(f"{element.name} ran {ran} of {len(element.jobs)} jobs")
-
-
-def _two(text: str | None) -> tuple[int, int] | None:
-    """MIN,MAX."""
-    from sciagent.errors import UsageError
-
-    if text is None:
-        return None
-    fewest, _, most = text.partition(",")
-    if not (fewest.isdecimal() and most.isdecimal() and 0 < int(fewest) <= int(most)):
-        raise UsageError(f'--autoscale "{text}": MIN,MAX, such as 1,8')
-    return int(fewest), int(most)
 
 
 def _resources(said: list[str]) -> dict[str, int]:

@@ -67,7 +67,11 @@ def put(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def put_json(value: Any) -> None:
+def put_json(answer: Any) -> None:
+    """An answer, a list of answers, or plain values, as JSON on stdout."""
+    from sciagent.domain.answers.model import plain
+
+    value = plain(answer)
     put(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 

@@ -1,6 +1,6 @@
 """The Celery application: a queue for each tier, one task, and no setting left to chance.
 
-Celery recycles, scales and ends the processes of a pool. It decides nothing: which job runs, who holds it, what became
+Celery hands tokens to the threads of a worker. It decides nothing: which job runs, who holds it, what became
 of it and whether it is tried again stands in the ledger. Hence early acknowledgement (a lease is the only redelivery),
 no results, no retries, no time limits of its own.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sciagent.errors import UsageError
 from sciagent.execution.messaging.brokers import PREFIX, Broker
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 ANSWER_SECONDS = 30.0  # that a broker may take; nobody waits for a worker's
 
 
-def make_app(broker: Broker, queues: Sequence[str], slots: Slots, **more: Any) -> Celery:
-    """more: settings of Celery. Raises UsageError without the extra `celery`."""
+def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
+    """Raises UsageError without the extra `celery`."""
     try:
         from celery import Celery
     except ModuleNotFoundError:
@@ -68,7 +68,6 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots, **more: Any) -
         worker_send_task_events=False,
         worker_soft_shutdown_timeout=0.0,  # see the worker's own signals
     )
-    app.conf.update(more)
 
     def work(queue: str) -> None:
         slots.work(queue)

@@ -37,7 +37,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
         self.initial_prefetch_count = 1
 
     def _update_prefetch_count(self, index: int = 0) -> None:
-        """It stays at one, however many processes autoscaling makes."""
+        """It stays at one, whatever the size of the pool."""
 
     def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Message], None]:
         handle = super().create_task_handler(*args, **options)

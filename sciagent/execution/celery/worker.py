@@ -1,4 +1,4 @@
-"""A Celery worker in this process: `serve` returns when it has ended."""
+"""A Celery worker in this process. Each slot is a thread with a zygote of its own."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ import logging
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import psutil
-
+from sciagent.domain.states import JobState
 from sciagent.errors import UsageError
 from sciagent.execution.celery.app import make_app
-from sciagent.execution.celery.sidecar import Companion
 from sciagent.execution.messaging.brokers import Broker
-from sciagent.execution.worker.slots import MakeRunner, Place, Slots, owner_of, runner_of
+from sciagent.execution.messaging.wakeups import Wakeups
+from sciagent.execution.worker.registration import Presence
+from sciagent.execution.worker.slots import MakeRunner, Place, Slots, runner_of
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import workers
+from sciagent.store.job_queue.offers import Reaped
 from sciagent.store.job_queue.worker_resources import has_of
 from sciagent.store.job_queue.workers import NewWorker
 
 if TYPE_CHECKING:
-    from celery import Celery
     from celery.apps.worker import Worker as CeleryWorker
 
 log = logging.getLogger(__name__)
-Pool = Literal["prefork", "threads", "solo"]
 SOFT_SECONDS = 30.0
-LAST_SECONDS = 10  # from asking a process to end to ending it
+LAST_SECONDS = 10  # from asking what runs to end to ending this process
 
 
 def serve(
@@ -39,97 +41,75 @@ def serve(
     name: str,
     queues: Sequence[str],
     slots: int,
-    pool: Pool = "prefork",
     *,
     scratch: Path,
     memory_mb: int | None = None,
     cores: int | None = None,
     resources: Mapping[str, int] | None = None,
-    max_jobs: int | None = None,
-    max_memory_mb: int | None = None,
-    autoscale: tuple[int, int] | None = None,
     soft_seconds: float = SOFT_SECONDS,
     make_runner: MakeRunner | None = None,
 ) -> None:
-    """Take tokens of the queues until told to end. In the main thread, for it takes the signals.
+    """Take tokens of the queues until told to end. Must run in the main thread, since it handles the signals.
 
     SIGTERM or SIGINT: finish what runs, take nothing new. Again, or SIGQUIT: what still runs after `soft_seconds` is
     ended, and waits for others. A third time: now.
 
-    name: unique among the ledger's workers. slots: jobs at once; with autoscale (fewest, most) so many processes.
-    pool: prefork for engines in processes of their own; threads for what shares a GPU; solo: one, in this thread.
+    name: unique among the ledger's workers. slots: jobs at once, each in a process of its own.
     memory_mb, cores, resources: what jobs may hold, all slots together; cores: by default as many as slots.
-    max_jobs, max_memory_mb: a process of prefork is replaced after so many, or when it has grown to that.
-    A process of prefork that dies with a job in hand is reported to the ledger, which counts a kill.
-    Raises UsageError: the broker's URL, no queue, no slot, a limit that the pool cannot keep, no extra `celery`.
+    Raises UsageError: the broker's URL, no queue, no slot, no extra `celery`.
     """
     broker = Broker.parse(broker_url)
-    _check(queues, slots, pool, max_jobs, max_memory_mb, autoscale)
-    place = Place(ledger_url, broker_url, name, tuple(queues), scratch)
-    most = autoscale[1] if autoscale else slots
-    each = None if memory_mb is None else memory_mb // most
-    new = NewWorker(
-        name, socket.gethostname(), os.getpid(), "celery", tuple(queues), most, memory_mb, cores, dict(resources or {})
-    )
-    held = Slots(place, make_runner or runner_of(queues, scratch, each, has_of(new)), threads=pool != "prefork")
-    app = make_app(
-        broker,
-        queues,
-        held,
-        worker_max_tasks_per_child=max_jobs,
-        worker_max_memory_per_child=max_memory_mb * 1024 if max_memory_mb else None,
-    )
-    ending = Ending(held, soft_seconds, processes=pool == "prefork")
-    worker = _worker(app, name, slots, pool, autoscale, ending)
-    companion = Companion(ledger_url, broker_url, new, partial(_drain, worker))
-    _hear_of_deaths(app, name, companion, ending)
-    try:
-        with _receivers(held if pool == "prefork" else None, companion, ending):
-            worker.start()
-    finally:
-        companion.close()
-        held.close()
-
-
-def _check(
-    queues: Sequence[str],
-    slots: int,
-    pool: Pool,
-    max_jobs: int | None,
-    max_memory_mb: int | None,
-    autoscale: tuple[int, int] | None,
-) -> None:
     if not queues:
         raise UsageError("a worker needs at least one queue")
-    if slots < 1 or (pool == "solo" and slots != 1):
-        raise UsageError(f"{slots} slots; a worker has at least one, and one with the pool solo has one")
-    if pool != "prefork" and (max_jobs or max_memory_mb or autoscale):
-        raise UsageError(f"the pool {pool} has no processes to replace: limits on them and autoscaling need prefork")
-    if autoscale is not None and not 1 <= autoscale[0] <= autoscale[1]:
-        raise UsageError(f"autoscale {autoscale[0]} to {autoscale[1]}: the fewest is at least 1, the most no fewer")
+    if slots < 1:
+        raise UsageError(f"{slots} slots; a worker has at least one")
+    place = Place(ledger_url, broker_url, name, tuple(queues), scratch)
+    each = None if memory_mb is None else memory_mb // slots
+    new = NewWorker(
+        name, socket.gethostname(), os.getpid(), "celery", tuple(queues), slots, memory_mb, cores, dict(resources or {})
+    )
+    held = Slots(place, make_runner or runner_of(queues, scratch, each, has_of(new)))
+    worker = _worker(make_app(broker, queues, held), name, slots, Ending(held, soft_seconds))
+    with contextlib.ExitStack() as closing:
+        closing.callback(held.close)
+        present = closing.enter_context(_present(place, new, worker))
+        with _receivers(present):
+            worker.start()
 
 
-def _hear_of_deaths(app: Celery, name: str, companion: Companion, ending: Ending) -> None:
-    """Celery's parent process hears first that a process of its pool is gone."""
-    from celery.exceptions import WorkerLostError
-    from celery.worker.request import Request
+@contextlib.contextmanager
+def _present(place: Place, new: NewWorker, worker: CeleryWorker) -> Iterator[threading.Thread]:
+    """A thread that keeps the worker's row fresh and takes back lost jobs; to be started when tokens are taken."""
+    wakeups, stop = Wakeups(place.broker_url), threading.Event()
+    presence = Presence(new, partial(_drain, worker), partial(_wake, new, wakeups))
+    with contextlib.ExitStack() as closing:
+        closing.callback(wakeups.close)
 
-    from sciagent.execution.messaging.tokens import TASK
+        def open_ledger() -> Ledger:
+            ledger = Ledger(place.ledger_url)
+            closing.callback(ledger.close)
+            return ledger
 
-    class WorkRequest(Request):  # type: ignore[misc]
-        def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
-            error = getattr(exc_info.exception, "exc", exc_info.exception)
-            lost = isinstance(error, (WorkerLostError, SystemExit))
-            if lost and self.worker_pid and not ending.now:
-                companion.died(owner_of(name, self.worker_pid), self.args[0])
-            return super().on_failure(exc_info, send_failed_event, return_ok or lost)
-
-    app.tasks[TASK].Request = WorkRequest
+        thread = threading.Thread(target=presence.serve, args=(open_ledger, stop), name="presence", daemon=True)
+        try:
+            yield thread
+        finally:
+            stop.set()
+            if thread.ident is not None:
+                thread.join(timeout=10)
 
 
-def _worker(
-    app: Celery, name: str, slots: int, pool: Pool, autoscale: tuple[int, int] | None, ending: Ending
-) -> CeleryWorker:
+def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Reaped]) -> None:
+    """Send tokens where jobs wait and none do: a broker may have lost them."""
+    freed = {job.queue for job in reaped if job.state is JobState.QUEUED and job.queue}
+    with ledger.read() as connection:
+        depths = workers.depths(connection, [*{*new.queues, *freed}])
+    for name, depth in depths.items():
+        if depth and wakeups.waiting(name) == 0:
+            wakeups.wake(name, min(depth, new.slots))
+
+
+def _worker(app: Any, name: str, slots: int, ending: Ending) -> CeleryWorker:
     from celery.apps.worker import Worker as CeleryWorker
 
     class Worker(CeleryWorker):  # type: ignore[misc]
@@ -145,11 +125,10 @@ def _worker(
     return Worker(
         app=app,
         hostname=name,
-        pool=pool,
+        pool="threads",
         concurrency=slots,
         quiet=True,
         loglevel=logging.WARNING,
-        autoscale=(autoscale[1], autoscale[0]) if autoscale else None,
         without_heartbeat=True,
         without_mingle=True,
         without_gossip=True,
@@ -159,42 +138,26 @@ def _worker(
 
 
 @contextlib.contextmanager
-def _receivers(held: Slots | None, companion: Companion, ending: Ending) -> Iterator[None]:
-    """What happens in this process when it is ready, and in those of a pool, if there is one, as they begin and end."""
+def _receivers(present: threading.Thread) -> Iterator[None]:
+    """present: started when the worker is ready."""
     from celery import signals
 
-    def begin(**_: Any) -> None:
-        if held is None:
-            return
-        held.forget()
-        for one in (signal.SIGQUIT, signal.SIGHUP):  # of the terminal, to all: the parent decides
-            signal.signal(one, signal.SIG_IGN)
-
-    def finish(**_: Any) -> None:
-        if held is not None:
-            held.close()
-
     def ready(**_: Any) -> None:
-        ending.companion_pid = companion.start()
+        present.start()
 
     logging.getLogger("celery").setLevel(logging.WARNING)  # else it has a line for each token
-    receivers = {
-        signals.setup_logging: _leave_alone,
-        signals.worker_process_init: begin,
-        signals.worker_process_shutdown: finish,
-        signals.worker_ready: ready,
-    }
-    for one, do in receivers.items():
-        one.connect(do, weak=False)
+    receivers = {signals.setup_logging: _leave_alone, signals.worker_ready: ready}
+    for event, receiver in receivers.items():
+        event.connect(receiver, weak=False)
     try:
         yield
     finally:
-        for one, do in receivers.items():
-            one.disconnect(do)
+        for event, receiver in receivers.items():
+            event.disconnect(receiver)
 
 
 def _leave_alone(**_: Any) -> None:
-    """Celery asks who sets up logging: whoever runs this has done it, for the processes of the pool too."""
+    """Celery asks who sets up logging: whoever runs this has done it."""
 
 
 def _drain(worker: CeleryWorker, draining: bool) -> None:
@@ -210,39 +173,25 @@ def _drain(worker: CeleryWorker, draining: bool) -> None:
 class Ending:
     """How a worker ends, step by step: each further signal is a step, and time is one."""
 
-    def __init__(self, held: Slots, soft_seconds: float, *, processes: bool) -> None:
-        self.now = False
-        self.companion_pid: int | None = None  # it ends last
+    def __init__(self, held: Slots, soft_seconds: float) -> None:
         self._step = 0
         self._held = held
         self._soft_seconds = soft_seconds
-        self._processes = processes
 
     def install(self) -> None:
-        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM):
-            signal.signal(one, self._hear)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM):
+            signal.signal(number, self._hear)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         from celery.worker import state
 
         state.should_stop = os.EX_OK
+        self._held.finish()
         self._step = max(2, self._step + 1) if number == signal.SIGQUIT else self._step + 1
         if self._step == 2:
             signal.setitimer(signal.ITIMER_REAL, max(self._soft_seconds, 0.001))
         elif self._step == 3:
-            self._end(signal.SIGTERM)
+            self._held.stop()
             signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
         elif self._step > 3:
-            self._end(signal.SIGKILL)
-
-    def _end(self, how: int) -> None:
-        self.now = True
-        if not self._processes:
-            if how == signal.SIGKILL:
-                os._exit(1)
-            self._held.stop()
-            return
-        for process in psutil.Process().children():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if process.pid != self.companion_pid:
-                    process.send_signal(how)
+            os._exit(1)

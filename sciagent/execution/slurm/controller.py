@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from sciagent.domain.needs import read
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.errors import NoPartitionError, SlurmError
+from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.slurm.client import Array, Slurm
 from sciagent.execution.slurm.element import LINGER_SECONDS, ElementTask
 from sciagent.execution.slurm.environment import variables
@@ -25,7 +25,6 @@ from sciagent.execution.slurm.spool import new_token
 from sciagent.execution.slurm.states import ElementState, ElementStatus
 from sciagent.execution.slurm.submit_failures import RefusedArray, SubmitFailures
 from sciagent.execution.worker.registration import Presence
-from sciagent.store.database.engine import AWAY
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs
 from sciagent.store.job_queue.external_jobs import Waiting
@@ -102,7 +101,7 @@ class Controller:
             self._now.clear()
             try:
                 self.step()
-            except (SlurmError, *AWAY) as error:
+            except (SlurmError, LedgerAwayError) as error:
                 log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
             most = self._site.poll_seconds
             self._now.wait(min(most, 2 * LINGER_SECONDS) if self._jobs_left_to_elements else most)

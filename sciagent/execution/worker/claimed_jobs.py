@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
-from sciagent.errors import SciagentError, UsageError
+from sciagent.errors import LedgerError, SciagentError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.job_queue.leases import Claim
@@ -100,7 +100,7 @@ def _load(connection: Connection, ids: Sequence[int]) -> tuple[dict[int, Candida
     it again, for ever."""
     try:
         return candidates.load(connection, ids), set()
-    except SQLAlchemyError:
+    except (SQLAlchemyError, LedgerError):
         raise
     except Exception:
         log.exception("among candidates %s is one that cannot be made here", ids)

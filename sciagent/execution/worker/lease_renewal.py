@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from sciagent.store.database.engine import AWAY
+from sciagent.errors import LedgerAwayError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import leases, offers
 from sciagent.store.job_queue.leases import Claim
@@ -71,7 +71,7 @@ class Keeper:
                     last = time.monotonic()
                 else:
                     self._look(mine)
-            except AWAY:
+            except LedgerAwayError:
                 continue  # the database is busy or away: the next round tries again
 
     def _beat(self, mine: Sequence[Held]) -> None:

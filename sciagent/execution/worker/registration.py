@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from sciagent.store.database.engine import AWAY
+from sciagent.errors import LedgerAwayError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import offers, workers
 from sciagent.store.job_queue.leases import LEASE_SECONDS
@@ -69,7 +69,7 @@ class Presence:
         try:
             with ledger.begin() as connection:
                 workers.stopped(connection, self._new.name)
-        except AWAY:
+        except LedgerAwayError:
             log.warning("the ledger was not told that %s has ended", self._new.name)
 
     def _tell(self, ledger: Ledger) -> None:

@@ -14,13 +14,13 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.needs import GPU
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import LedgerAwayError
 from sciagent.execution.worker.checkpoints import folders_of, home_of, scratch_of
 from sciagent.execution.worker.claimed_jobs import Asked, CannotError, Order, Tasks, ask
 from sciagent.execution.worker.completing import Done, Written, complete, store_files
 from sciagent.execution.worker.devices import visible
 from sciagent.execution.worker.lease_renewal import Held, Keeper
 from sciagent.store.campaign_state import campaigns
-from sciagent.store.database.engine import AWAY
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, leases, offers
 from sciagent.store.job_queue.leases import Claim
@@ -38,7 +38,7 @@ T = TypeVar("T")
 def patiently(
     work: Callable[[], T],
     stop: threading.Event | None = None,
-    away: tuple[type[Exception], ...] = AWAY,
+    away: tuple[type[Exception], ...] = (LedgerAwayError,),
     what: str = "the ledger",
 ) -> T:
     """What `work` returns, tried again while the database, or whatever else it is, is away. Raises its last error once

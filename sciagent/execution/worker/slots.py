@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -41,7 +40,7 @@ MakeRunner = Callable[[Ledger, str], Runs]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a worker works. name: begins the owner of each of its leases, NAME/PROCESS or NAME/PROCESS.THREAD."""
+    """Where a worker works. name: begins the owner of each of its leases, NAME/PROCESS.THREAD."""
 
     ledger_url: str
     broker_url: str
@@ -81,27 +80,23 @@ class Slot:
 
 
 class Slots:
-    """The slots of this process: one for each thread that takes tokens, made at its first token.
+    """The slots of a worker: one for each thread that takes tokens, made at its first token."""
 
-    threads: they are threads of the worker's own process, and it hears the signals. Otherwise this is a process of a
-    pool, which SIGTERM stops.
-    """
-
-    def __init__(self, place: Place, make: MakeRunner, *, threads: bool) -> None:
+    def __init__(self, place: Place, make: MakeRunner) -> None:
         self.place = place
         self._make = make
-        self._threads = threads
         self._open: dict[int, Slot] = {}
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
-        self._working = 0
+        self._finishing, self._stopped = threading.Event(), threading.Event()
 
     def work(self, queue: str) -> int:
         """How many jobs ran. A fault of ledger or runner is logged and ends this slot; the next token makes another."""
         thread = threading.get_ident()
         if self._stopped.is_set():
             return 0
-        self._working += 1
+        if self._finishing.is_set():  # the token was on its way already
+            self._send_on(queue)
+            return 0
         try:
             slot = self._open.get(thread) or self._make_slot(thread)
             return slot.work(queue)
@@ -112,23 +107,22 @@ class Slots:
             if broken is not None:
                 broken.close()
             return 0
-        finally:
-            self._working -= 1
-            if self._stopped.is_set() and not self._threads:
-                raise SystemExit  # a process of a pool that was told to end
 
     def _make_slot(self, thread: int) -> Slot:
-        if not self._threads:
-            signal.signal(signal.SIGTERM, lambda number, frame: self.stop())
-        owner = owner_of(self.place.name, os.getpid(), threading.get_native_id() if self._threads else None)
-        slot = Slot(self.place, owner, self._make)
+        slot = Slot(self.place, f"{self.place.name}/{os.getpid()}.{threading.get_native_id()}", self._make)
         with self._lock:
             self._open[thread] = slot
         return slot
 
-    def forget(self) -> None:
-        """After a fork: what was open belongs to the parent."""
-        self._open, self._lock, self._working = {}, threading.Lock(), 0
+    def _send_on(self, queue: str) -> None:
+        """Leave the token to another worker."""
+        wakeups = Wakeups(self.place.broker_url)
+        wakeups.wake(queue)
+        wakeups.close()
+
+    def finish(self) -> None:
+        """Take nothing more; what runs may end."""
+        self._finishing.set()
 
     def stop(self) -> None:
         """End what runs, so that it waits for others, and take nothing more. Also from a signal's handler: whoever was
@@ -136,19 +130,12 @@ class Slots:
         self._stopped.set()
         for slot in list(self._open.values()):
             threading.Thread(target=slot.runner.stop, name="stop", daemon=True).start()
-        if not self._working and not self._threads:
-            raise SystemExit
 
     def close(self) -> None:
         with self._lock:
             found, self._open = list(self._open.values()), {}
         for slot in found:
             slot.close()
-
-
-def owner_of(name: str, process: int, thread: int | None = None) -> str:
-    """Owner of the leases of a slot."""
-    return f"{name}/{process}" if thread is None else f"{name}/{process}.{thread}"
 
 
 def runner_of(queues: Sequence[str], scratch: Path, memory_mb: int | None, has: Has | None = None) -> MakeRunner:

@@ -19,6 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from sqlalchemy.engine import Connection
 
+from sciagent.errors import LedgerError
 from sciagent.report.live.watching import Sparing
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
@@ -41,7 +42,7 @@ class LedgerCollector:
                 with self._ledger.read() as connection:
                     found = [*_queues(connection), *_workers(connection), *_licences(connection)]
                     found += self._campaigns(connection)
-            except sa.exc.SQLAlchemyError:
+            except (sa.exc.SQLAlchemyError, LedgerError):
                 up = 0
         yield GaugeMetricFamily("sciagent_ledger_up", "Whether the ledger answered.", up)
         took = time.monotonic() - begun

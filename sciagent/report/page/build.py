@@ -41,7 +41,7 @@ def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top
 
 def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> dict[str, Any]:
     steps = rungs(connection, row.id)
-    status = queries.status(connection, row)
+    status = queries.counts(connection, row)
     passages = report_queries.funnel(connection, row)
     spent = ladder.spending(connection, row, steps)
     cards = candidates.cards(connection, row, steps, artifacts, top)
@@ -64,7 +64,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "row": row, "spec": row.spec, "status": status, "version": __version__, "now": datetime.now(UTC),
         "begun": begun, "changed": changed, "limits": limits,
         "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),
-        "passages": passages, "funnel_chart": charts.funnel(passages) if status["candidates"] else "",
+        "passages": passages, "funnel_chart": charts.funnel(passages) if status.candidates else "",
         "spending": spent, "cost_unit": unit, "cost_factor": factor,
         "cost_chart": charts.costs([(r.rung, r.by_fate) for r in spent.rows]) if spent.total else "",
         "progress_chart": charts.progress(progress, limits) if _moved(progress) else "",

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.quantities import Censoring
 from sciagent.domain.states import Standing
 from sciagent.errors import SciagentError
@@ -200,11 +200,11 @@ def _against(
     """What files say of the candidates, with the value of the highest rung that measured the same property."""
     groups: dict[tuple[str, str, str, str], Pairs] = {}
     for one in found:
-        highest = {m.property: (a.rung, m) for a in answers.get(one.id, ()) for m in a.measured}
+        highest = at_highest_rung(answers.get(one.id, ()))
         for known in (m for a in imported.get(one.id, ()) for m in a.measured if m.property in highest):
-            rung, computed = highest[known.property]
+            answer, computed = highest[known.property]
             x, y = known.quantity, computed.quantity
-            pairs = groups.setdefault((known.property, rung, known.level.label, computed.level.label), Pairs())
+            pairs = groups.setdefault((known.property, answer.rung, known.level.label, computed.level.label), Pairs())
             if Censoring.NONE is x.censoring is y.censoring:
                 pairs.add(x.value, x.uncertainty, y.value, y.uncertainty, one.hit)
             else:
@@ -227,10 +227,12 @@ def _cell(m: Measured | None) -> list[Any] | None:
 
 def _near_edge(spec: Mapping[str, Any], answers: Sequence[Answer]) -> bool:
     """Whether a value that decided lies within one standard uncertainty of a limit."""
-    highest = {m.property: m.quantity for a in answers for m in a.measured}
+    highest = at_highest_rung(answers)
     for objective in spec.get("objectives", ()):
-        quantity = highest.get(objective["property"])
-        if quantity is None or not quantity.uncertainty:
+        if objective["property"] not in highest:
+            continue
+        quantity = highest[objective["property"]][1].quantity
+        if not quantity.uncertainty:
             continue
         edges = [edge for edge in objective.get("accept") or () if edge is not None]
         if any(abs(quantity.value - edge) <= quantity.uncertainty for edge in edges):

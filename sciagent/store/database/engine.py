@@ -9,20 +9,28 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_url
 
-from sciagent.errors import LedgerError, UsageError
+from sciagent.errors import LedgerAwayError, LedgerError, SchemaVersionError, UsageError
 
 BUSY_SECONDS = 15
-
-# what is raised while the database is away, busy for too long, or has dropped the connection
-AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError)
 IDLE_SECONDS = 1.0  # a connection of PostgreSQL that was used a moment ago is taken to stand
 CACHE_KIB = 65536  # of pages a connection; the default, 2 MB, does not hold the inner pages of a large ledger
 
 # of 4 KiB in the log before they are written into the file; after the default, 1000, each page of an index is written
 # again for every few hundred rows
 LOG_PAGES = 16384
+
+
+# SQLite's result codes after which the same statement may succeed later
+_SQLITE_AWAY = frozenset(
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
+)
+_SQLITE_SCHEMA = ("no such column", "no such table", "has no column named")
+
+# PostgreSQL's: lost connections, no resources, shutdown and restart, I/O errors; locks, deadlocks and idle timeouts
+_SQLSTATE_AWAY = ("08", "53", "57P01", "57P02", "57P03", "57P05", "58030", "55P03", "40001", "40P01", "25P03")
+_SQLSTATE_SCHEMA = ("42703", "42P01")  # undefined column, undefined table
 
 
 def ledger_url(text: str) -> URL:
@@ -53,9 +61,11 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
         except ModuleNotFoundError as error:
             raise LedgerError("PostgreSQL needs an extra: pip install 'sciagent[postgres]'") from error
         _look_at_idle(made)
+        event.listen(made, "handle_error", _translate)
         return made
     # the connection used last is used next: a write through another one empties the page cache of all the rest
     engine = sa.create_engine(url, pool_use_lifo=True)
+    event.listen(engine, "handle_error", _translate)
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, record: Any) -> None:
@@ -79,6 +89,32 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def _translate(context: ExceptionContext) -> None:
+    """Raises LedgerAwayError or SchemaVersionError in place of the driver's own error, where it is one of these."""
+    error = context.original_exception
+    text = str(error).strip().split("\n", 1)[0]
+    if context.is_disconnect or _is_away(error):
+        raise LedgerAwayError(text) from error
+    state = getattr(error, "sqlstate", None)
+    if state in _SQLSTATE_SCHEMA or (state is None and any(one in text for one in _SQLITE_SCHEMA)):
+        raise SchemaVersionError(
+            f"the ledger has another schema than this sciagent expects: {text}; run: sciagent db upgrade, or install "
+            "the version of sciagent that the others use"
+        ) from error
+
+
+def _is_away(error: BaseException) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        return error.sqlite_errorcode & 0xFF in _SQLITE_AWAY  # the lower byte is the primary code
+    state = getattr(error, "sqlstate", None)
+    if state is not None:
+        return str(state).startswith(_SQLSTATE_AWAY)
+    # psycopg knows no state where there was no connection, or where it broke
+    return type(error).__module__.startswith("psycopg") and any(
+        one.__name__ in ("OperationalError", "InterfaceError") for one in type(error).__mro__
+    )
 
 
 def _look_at_idle(engine: Engine) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, String, Table, UniqueConstraint
+from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, Table, UniqueConstraint
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Dialect
+
+from sciagent.domain.text import storable
 
 metadata = MetaData(
     naming_convention={
@@ -37,9 +38,7 @@ APPEND_ONLY = (
     "law",
 )
 Id = sa.BigInteger().with_variant(Integer(), "sqlite")
-Key = String(64)
 _ENCODE = json.JSONEncoder(allow_nan=False).encode
-_UNSTORABLE = re.compile("[\\x00\\ud800-\\udfff]")
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
@@ -58,11 +57,6 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         return stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored.astimezone(UTC)
 
 
-def storable(text: str) -> str:
-    """PostgreSQL takes neither null characters nor lone surrogates, and engines print both: they become U+FFFD."""
-    return text if text.isprintable() else _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def storable_json(value: Any) -> Any:
     """The same value with storable texts; NaN and infinity, which JSON does not have, by name."""
     if isinstance(value, str):
@@ -76,14 +70,21 @@ def storable_json(value: Any) -> Any:
     return value
 
 
-class Text(sa.types.TypeDecorator[str]):
-    """Text that both databases take."""
+class String(sa.types.TypeDecorator[str]):
+    """Text that both databases take, at most `length` characters where a length is given."""
 
-    impl = sa.Text
+    impl = sa.String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         return None if value is None else storable(value)
+
+
+class Text(String):
+    """Text of any length that both databases take."""
+
+    impl = sa.Text
+    cache_ok = True
 
 
 class Written(str):
@@ -122,6 +123,9 @@ class Json(sa.types.TypeDecorator[Any]):
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         return storable_json(value)
+
+
+Key = String(64)
 
 
 def _id() -> Column[int]:

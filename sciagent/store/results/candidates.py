@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.chemistry.payload import candidate_from_payload, molecule_from_columns
 from sciagent.chemistry.standardise import STANDARDISER_VERSION
 from sciagent.domain.candidates import Candidate
+from sciagent.domain.text import storable
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import CHUNK, among
 from sciagent.store.database.clock import db_now
@@ -124,7 +125,7 @@ def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]
     via_alias = list(
         connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
     )
-    condition = sa.or_(t.candidate.c.inchikey == t.storable(text), t.candidate.c.id.in_(via_alias))
+    condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_(via_alias))
     if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):
         condition = sa.or_(condition, sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g"))
     return list(connection.execute(sa.select(*columns).where(condition).limit(20)))

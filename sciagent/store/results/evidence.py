@@ -16,6 +16,7 @@ from sciagent.domain.evidence import EvidenceKey, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
+from sciagent.domain.text import storable
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import CHUNK, among, execute_many, insert_many
@@ -155,7 +156,7 @@ def _as_read(measured: Measured) -> Measured:
     plain = q.uncertainty is None and q.as_typed is None and q.n == 1 and q.censoring is Censoring.NONE
     if plain and q is measured.quantity and type(q.value) is float:
         return measured  # nearly all
-    typed = None if q.as_typed is None else t.storable(q.as_typed)
+    typed = None if q.as_typed is None else storable(q.as_typed)
     uncertainty = None if q.uncertainty is None else float(q.uncertainty)
     made = Quantity(float(q.value), q.unit, uncertainty, Censoring(q.censoring), q.n, typed)
     return Measured(measured.property, measured.level, made)
@@ -187,7 +188,7 @@ def _record(
             one.candidate_id,
             one.finding.outcome,
             one.finding.reason,
-            t.storable(row["detail"]),
+            storable(row["detail"]),
             row["watermark"],
             mine,
         )

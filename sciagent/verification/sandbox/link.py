@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sciagent.domain.text import clean
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
 from sciagent.verification.sandbox.processes import MARKER, kill_marked
-from sciagent.verification.sandbox.wire import clean, dumps
+from sciagent.verification.sandbox.wire import dumps
 
 POLL_SECONDS = 0.25
 

@@ -16,11 +16,12 @@ from typing import Any, Protocol
 
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.text import clean
 from sciagent.verification.contract import Verifier
 from sciagent.verification.sandbox import child, processes
 from sciagent.verification.sandbox.job import Job
 from sciagent.verification.sandbox.scratch import empty_folder
-from sciagent.verification.sandbox.wire import MAX_LINE, WireError, clean, loads
+from sciagent.verification.sandbox.wire import MAX_LINE, WireError, loads
 from sciagent.verification.sandbox.wire_findings import MAX_ARTIFACT_BYTES, check_finding, finding_to_wire
 
 POLL_SECONDS = 0.08

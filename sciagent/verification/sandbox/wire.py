@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
-MAX_LINE = 1 << 20
-MAX_TEXT = 4000
+from sciagent.domain.text import clean
 
-_NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+MAX_LINE = 1 << 20
 
 
 class WireError(ValueError):
@@ -46,9 +44,3 @@ def loads(line: bytes) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> float:
     raise WireError(f"{name} is not a finite number")
-
-
-def clean(text: str, limit: int = MAX_TEXT) -> str:
-    """Without control characters and lone surrogates, which no database takes, and cut to `limit`."""
-    text = _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -16,7 +16,8 @@ from sciagent.domain.evidence import ArtifactFile, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.verification.sandbox.wire import MAX_TEXT, WireError, clean
+from sciagent.domain.text import MAX_TEXT, clean
+from sciagent.verification.sandbox.wire import WireError
 
 MAX_MEASURED = 256
 MAX_DIAGNOSTICS = 64 << 10  # characters as JSON

@@ -68,9 +68,10 @@ def test_a_program_sees_little_of_the_environment(tmp_path: Path, monkeypatch: p
     with asked("stdio", tmp_path, "secrets") as servers:
         seen = servers.call("lit_secrets", "").text
     assert "PATH" in seen and "OPENAI" not in seen
-    server = Server("lit", ("secrets",), 20, (sys.executable, str(SERVER), "."), tmp_path, {"LIT_TOKEN": "x"})
+    server = Server("lit", ("secrets",), 20, (sys.executable, str(SERVER), "."), tmp_path, {"LIT_TOKEN": "tell-nobody"})
     servers = Servers([server])
-    assert "LIT_TOKEN" in servers.call("lit_secrets", "").text
+    seen = servers.call("lit_secrets", "").text
+    assert seen.endswith("[secret]") and "LIT_TOKEN" in seen and "tell-nobody" not in seen
     servers.close()
     assert (tmp_path / "starts.txt").is_file(), "relative names start at the folder of the campaign"
 

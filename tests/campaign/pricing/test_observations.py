@@ -13,7 +13,7 @@ from sciagent.campaign.pricing.observations import KNOWN, Reading, read
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.store.database.ledger import Ledger
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def reading(tmp_path: Path, text: str) -> Reading:

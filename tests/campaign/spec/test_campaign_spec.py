@@ -258,6 +258,7 @@ def test_crystals_have_no_proposer_yet(folder: Path) -> None:
         ("{kind: llm, model: m, endpoint: 'http://a/v1', structured: true, tool_choice: required}", "tool_choice"),
         ("{kind: llm, model: m, logprobs: raw}", "logprobs"),
         ("{kind: llm, model: m, endpoint: 'http://a/v1', tool_choice: required, logprobs: raw}", None),
+        ("{kind: llm, model: m, endpoint: 'http://[a/v1'}", "endpoint"),
     ],
 )
 def test_what_a_server_is_asked_for_needs_a_server(folder: Path, proposer: str, wrong: str | None) -> None:
@@ -272,5 +273,5 @@ def test_what_a_server_is_asked_for_needs_a_server(folder: Path, proposer: str, 
 
 def test_a_campaign_from_before_a_key_came_keeps_its_hash() -> None:
     """`quickstart_llm` names none of the keys that proposers of the kind `llm` have got since."""
-    path = Path(__file__).parents[2] / "campaigns" / "quickstart_llm.yaml"
+    path = Path(__file__).parents[3] / "campaigns" / "quickstart_llm.yaml"
     assert parse_spec(path.read_text(), base=path.parent).identity_hash.startswith("0a7c8978b37a3b85")

@@ -12,7 +12,7 @@ from sciagent.campaign.spec.reference import reference
 from sciagent.domain.properties import properties
 from sciagent.verification.registry import provider, verifier_class, verifier_names
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference.md"
 OURS = [name for name in verifier_names() if provider(name).split()[0] == "sciagent"]
 
 

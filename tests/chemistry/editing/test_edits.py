@@ -27,7 +27,7 @@ from sciagent.chemistry.editing.tables import LINKERS, NOT_A_CHILD, RINGS
 from sciagent.chemistry.messages import rdkit_messages
 from sciagent.chemistry.molecule import parse_molecule
 
-SEEDS = Path(__file__).parents[2] / "campaigns" / "quickstart_seeds.csv"
+SEEDS = Path(__file__).parents[3] / "campaigns" / "quickstart_seeds.csv"
 
 
 def rings_of(smiles: str) -> list[set[int]]:

@@ -10,10 +10,18 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from sciagent.agent.messages import PolicyClient, Sampling
 from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.domain.addresses import address_fault
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
 from sciagent.verification.contract import (
     Context,
@@ -87,6 +95,13 @@ class JudgeSettings(Settings):
         if not isinstance(data, Mapping) or data.get("version") or not isinstance(data.get("model"), str):
             return data
         return {**data, "version": data["model"] if data.get("endpoint") else _weights(data["model"])}
+
+    @field_validator("endpoint")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None and (why := address_fault(value)):
+            raise ValueError(f"{value!a} is no address: {why}")
+        return value
 
     @model_validator(mode="after")
     def _quorum_of_the_votes(self) -> JudgeSettings:

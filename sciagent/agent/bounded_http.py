@@ -1,0 +1,58 @@
+"""Limits on the answers of other people's servers: the size of a body, and secrets that a server repeats."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import httpx2
+
+SHORTEST_SECRET = 8
+"""Characters. What is shorter is no key that a provider gives out, and may well be an ordinary word."""
+
+
+class UnfitAnswerError(httpx2.StreamError):
+    """A server sent an answer that is not taken in: too long, or compressed."""
+
+
+class _BoundedBody(httpx2.AsyncByteStream):
+    """A body that breaks off when it grows longer than `limit` bytes."""
+
+    def __init__(self, body: Any, limit: int, report: Callable[[str], None]) -> None:
+        self._body, self._limit, self._report = body, limit, report
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        total = 0
+        async for chunk in self._body:
+            total += len(chunk)
+            if total > self._limit:
+                raise _unfit(f"it sent more than an answer may have ({self._limit} bytes)", self._report)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+def _unfit(fault: str, report: Callable[[str], None]) -> UnfitAnswerError:
+    report(fault)
+    return UnfitAnswerError(fault)
+
+
+def bound_body(response: httpx2.Response, limit: int, report: Callable[[str], None] = lambda fault: None) -> None:
+    """Limit the body of an answer, which has not been read yet, to `limit` bytes. Compressed bodies are refused, since
+    a short one may unpack to anything; `IDENTITY` asks for answers without compression. report: is told what was wrong
+    before the error is raised, for callers behind a library that swallows it. Raises UnfitAnswerError."""
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise _unfit("it sent a compressed answer, which it was asked not to", report)
+    response.stream = _BoundedBody(response.stream, limit, report)
+
+
+IDENTITY = {"Accept-Encoding": "identity"}
+
+
+def without_secrets(text: str, secrets: Iterable[str | None]) -> str:
+    """The text with `[secret]` in place of each of the secrets that are long enough to be one."""
+    for secret in secrets:
+        if secret and len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, "[secret]")
+    return text

@@ -1,0 +1,136 @@
+"""Reads the answer of an OpenAI-compatible server. Nothing of its shape is taken for granted: every field may be
+missing, of another type, or hold characters that no database takes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from sciagent.agent.messages import LogprobMode, Message, Sampled, Sampling, Tokens, ToolCall
+from sciagent.agent.thinking import split_thinking
+from sciagent.domain.text import storable
+
+MAX_CONTENT = 200_000  # characters of an answer that are kept
+MAX_CALLS = 64
+MAX_COUNT = 10**9  # tokens that a server may say it has used
+THOUGHTS = ("reasoning", "reasoning_content")  # where servers put what a model thought, if not into its answer
+
+LogprobSource = Literal["raw", "processed"] | None
+"""Of which distribution a server's log-probabilities are; None: not known."""
+
+
+def read_answer(text: str) -> Mapping[str, Any]:
+    """The answer as JSON, every text of it storable. Raises ValueError, which says what is wrong."""
+    try:
+        answer = json.loads(text)
+        made = _storable(answer)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"no JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise ValueError("JSON that is nested too deeply") from error
+    if not isinstance(made, dict):
+        raise ValueError(f"no JSON object: {storable(text[:100])}")
+    return made
+
+
+def sampled_of(
+    answer: Mapping[str, Any], sampling: Sampling, name: str, seconds: float, with_tools: bool, source: LogprobSource
+) -> Sampled:
+    """What was sampled, as an answer says it. name: of the model that was asked. with_tools: tools were offered.
+    Raises ValueError for an answer without a message, or with calls that cannot be told apart from noise."""
+    choices = answer.get("choices")
+    choice = _entry(choices[0], "choices") if isinstance(choices, list) and choices else {}
+    if not isinstance(choice.get("message"), dict):
+        raise ValueError(f"no message in it: {json.dumps(answer)[:300]}")
+    message = choice["message"]
+    calls = _calls(message.get("tool_calls"))
+    content = _text(message.get("content"))
+    said, thinking = split_thinking(content)
+    thought_in = next((field for field in THOUGHTS if _text(message.get(field))), "")
+    thinking = _text(message.get(thought_in)) or thinking
+    finish = "length" if choice.get("finish_reason") == "length" else "calls" if calls else "stop"
+    # strict tools: the grammar begins with a call; one that was cut off stays in the content
+    begun = bool(calls) or sampling.call or "tool_call" in content or "<function" in content
+    grammar = sampling.schema is not None or (with_tools and begun)
+    tokens = _tokens(answer, choice, grammar, _mode(sampling, grammar, source))
+    usage = answer.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    return Sampled(
+        Message("assistant", said, thinking, calls, thought_in=thought_in),
+        finish,
+        tokens,
+        (_text(answer.get("model")) or name)[:200],
+        _count(usage.get("prompt_tokens")) or (len(tokens.prompt_ids) if tokens else 0),
+        _count(usage.get("completion_tokens")) or (len(tokens.output_ids) if tokens else 0),
+        seconds,
+        grammar=grammar,
+    )
+
+
+def _calls(given: object) -> tuple[ToolCall, ...]:
+    """The calls of an answer. Raises ValueError where they are no list of calls."""
+    if given is None:
+        return ()
+    if not isinstance(given, list):
+        raise ValueError("its tool_calls are no list; send a list of calls, or none")
+    calls = []
+    for place, entry in enumerate(given[:MAX_CALLS]):
+        call = _entry(entry, "tool_calls")
+        function = _entry(call.get("function") or {}, "tool_calls.function")
+        arguments = function.get("arguments")
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
+        calls.append(ToolCall(_text(call.get("id"))[:200] or f"call-{place}", _text(function.get("name")), written))
+    return tuple(calls)
+
+
+def _mode(sampling: Sampling, grammar: bool, source: LogprobSource) -> LogprobMode:
+    """vLLM masks by the grammar before it takes even raw log-probabilities. Where nothing else comes between, raw and
+    processed are the same."""
+    if not sampling.is_plain and source != "raw":
+        return source or "unknown"
+    return "masked" if grammar else "raw"
+
+
+def _tokens(answer: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool, mode: LogprobMode) -> Tokens | None:
+    """None unless ids of prompt and output and a log-probability of each are there: half of them trains nothing."""
+    prompt: Any = answer.get("prompt_token_ids") or choice.get("prompt_token_ids")
+    output: Any = choice.get("token_ids")
+    logprobs = choice.get("logprobs")
+    entries = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not _are_ids(prompt) or not _are_ids(output) or not isinstance(entries, list) or len(output) != len(entries):
+        return None
+    values: list[Any] = [entry.get("logprob") if isinstance(entry, dict) else None for entry in entries]
+    if not all(type(value) in (int, float) and math.isfinite(value) for value in values):
+        return None
+    # a server does not say which tokens its grammar forced: those that had no choice have probability 1
+    forced = tuple(grammar and value == 0 for value in values)
+    template = _text(answer.get("chat_template_hash"))[:64] or "server"
+    return Tokens(tuple(prompt), tuple(output), tuple(map(float, values)), forced, mode, template)
+
+
+def _are_ids(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(id_) is int and 0 <= id_ < 1 << 31 for id_ in value)
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(name): _storable(entry) for name, entry in value.items()}
+    return [_storable(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _entry(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"an entry of its {where} is no JSON object")
+    return value
+
+
+def _text(value: object) -> str:
+    return value[:MAX_CONTENT] if isinstance(value, str) else ""
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else 0

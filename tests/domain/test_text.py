@@ -1,0 +1,18 @@
+"""What becomes of characters that no database and no terminal takes."""
+
+from __future__ import annotations
+
+from sciagent.domain.text import MAX_TEXT, clean, escaped, storable
+
+
+def test_null_characters_and_lone_surrogates_become_replacement_characters() -> None:
+    assert storable("a\0b\ud800\r\n\té\U0001f9ea") == "a\ufffdb\ufffd\r\n\té\U0001f9ea"
+
+
+def test_control_characters_are_replaced_and_long_text_is_cut() -> None:
+    assert clean("a\0b\x1b[31m\ud800\tc\nd") == "a\ufffdb\ufffd[31m\ufffd\tc\nd"
+    assert len(clean("x" * 9000)) == MAX_TEXT
+
+
+def test_escaped_text_is_visible_ascii_where_it_was_invisible() -> None:
+    assert escaped("a\x1b\u202e\ud83d é") == "a\\u001b\\u202e\\ud83d é"
