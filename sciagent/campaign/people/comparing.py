@@ -1,7 +1,7 @@
-"""Two campaigns side by side: what was asked, what became of it, what it cost, what both found.
+"""Compares two campaigns: specs, outcomes, costs, and the candidates of both.
 
-Values are put side by side only where both were measured by the same verifier, of the same version, under the same
-settings: a GFN2 gap and a PBE0 gap are never compared as numbers.
+Values are compared only if both were measured by the same version of the same verifier under the same settings: a GFN2
+gap is never compared with a PBE0 gap.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from sciagent.store.views.report_queries import Step, progress
 MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the smaller cost
 
 
-def compare(connection: Connection, one: CampaignRow, other: CampaignRow) -> dict[str, Any]:
-    """The JSON of `sciagent compare`. Raises UsageError for a campaign and itself."""
-    if one.id == other.id:
-        raise UsageError(f'"{one.name}" is the same campaign twice; name two')
-    rows = (one, other)
+def compare(connection: Connection, first: CampaignRow, other: CampaignRow) -> dict[str, Any]:
+    """The JSON of `sciagent compare`. Raises UsageError if both are the same campaign."""
+    if first.id == other.id:
+        raise UsageError(f'"{first.name}" is the same campaign twice; name two')
+    rows = (first, other)
     status = [plain(queries.counts(connection, row)) for row in rows]
     ladders = [campaigns.rungs(connection, row.id) for row in rows]
     steps = [progress(connection, row, _terminal(row, ladder)) for row, ladder in zip(rows, ladders, strict=True)]
     return {
         "campaigns": [row.name for row in rows],
-        "differences": [d for d in differences(one.spec, other.spec) if not d.startswith("campaign:")],
+        "differences": [d for d in differences(first.spec, other.spec) if not d.startswith("campaign:")],
         "status": status,
         "rungs": _side_by_side(ladders, status),
-        "overlap": overlap.candidates(connection, one, other),
+        "overlap": overlap.candidates(connection, first, other),
         "values": _values(connection, rows, ladders),
         "hits_against_cost": _hits_against_cost(steps),
         "cost_of_first_hit": [next((s.core_seconds for s in one_ if s.hits > 0), None) for one_ in steps],
-        "same_objectives": one.spec["objectives"] == other.spec["objectives"],
+        "same_objectives": first.spec["objectives"] == other.spec["objectives"],
     }
 
 
@@ -53,8 +53,8 @@ def _identity(rung: RungRow) -> tuple[str, str, str]:
 
 
 def _side_by_side(ladders: Sequence[Sequence[RungRow]], status: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rungs that do the same stand in one line; others are alone in theirs."""
-    counted = [{r["rung"]: r for r in one["rungs"]} for one in status]
+    """One line per pair of rungs with the same calculation or the same name, and one per unmatched rung."""
+    counted = [{r["rung"]: r for r in counts["rungs"]} for counts in status]
     first, second = ladders
     lines, used = [], set()
     for rung in first:
@@ -81,16 +81,16 @@ def _line(
 def _values(
     connection: Connection, rows: Sequence[CampaignRow], ladders: Sequence[Sequence[RungRow]]
 ) -> list[dict[str, Any]]:
-    """Objectives of both, as each campaign's terminal rung measured them."""
+    """The objectives that both campaigns have, as each terminal rung measured them."""
     ends = [_terminal(row, ladder) for row, ladder in zip(rows, ladders, strict=True)]
     named = [o["property"] for o in rows[0].spec["objectives"]]
     shared = [name for name in named if name in {o["property"] for o in rows[1].spec["objectives"]}]
-    found = []
+    values = []
     for name in shared:
         sides = [overlap.spreads(connection, row, end, name) for row, end in zip(rows, ends, strict=True)]
         levels = [{(s.level, s.unit) for s in side} for side in sides]
         comparable = _identity(ends[0]) == _identity(ends[1]) and levels[0] == levels[1] and bool(levels[0])
-        found.append(
+        values.append(
             {
                 "property": name,
                 "rungs": [end.name for end in ends],
@@ -98,15 +98,15 @@ def _values(
                 "measured": [[asdict(s) for s in side] for side in sides],
             }
         )
-    return found
+    return values
 
 
 def _hits_against_cost(steps: Sequence[Sequence[Step]]) -> list[dict[str, Any]]:
-    """Hits of each at equal cost, up to what the cheaper one spent."""
-    least = min(one[-1].core_seconds for one in steps)
+    """Hits of both campaigns at equal costs, up to the total cost of the cheaper one."""
+    least = min(line[-1].core_seconds for line in steps)
     marks = [least * share for share in MARKS] if least > 0 else []
-    return [{"core_seconds": round(mark, 3), "hits": [_hits_at(one, mark) for one in steps]} for mark in marks] + [
-        {"core_seconds": None, "hits": [one[-1].hits for one in steps]}
+    return [{"core_seconds": round(mark, 3), "hits": [_hits_at(line, mark) for line in steps]} for mark in marks] + [
+        {"core_seconds": None, "hits": [line[-1].hits for line in steps]}
     ]
 
 
