@@ -1,5 +1,4 @@
-"""Settings of the installation, from environment variables (`SCIAGENT_*`). A campaign's settings are in its YAML
-file."""
+"""Settings of the installation, from environment variables (`SCIAGENT_*`). A campaign's are in its YAML file."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ DEFAULT_LEDGER = "sciagent.db"
 MAX_SECRET_BYTES = 4096
 
 
-class Settings(BaseModel):
+class InstallationSettings(BaseModel):
     """Where the ledger, the artifacts and the broker are. URLs may hold passwords, so they are not in the
     representation."""
 
@@ -28,12 +27,12 @@ class Settings(BaseModel):
     """URL of Redis or RabbitMQ."""
 
 
-def load(ledger: str | None = None, broker: str | None = None) -> Settings:
+def load(ledger: str | None = None, broker: str | None = None) -> InstallationSettings:
     """Read the settings. The options `ledger` and `broker` take precedence over SCIAGENT_LEDGER and SCIAGENT_BROKER;
     the default ledger is ./sciagent.db. SCIAGENT_LEDGER_FILE and SCIAGENT_BROKER_FILE may name a file instead.
     Raises UsageError."""
     artifacts = os.environ.get("SCIAGENT_ARTIFACTS")
-    return Settings(
+    return InstallationSettings(
         ledger=ledger or secret("SCIAGENT_LEDGER") or DEFAULT_LEDGER,
         artifacts=Path(artifacts) if artifacts else None,
         broker=broker or secret("SCIAGENT_BROKER"),

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.asking import Answered, Asking
-from sciagent.agent.episode import Episode, Limits
+from sciagent.agent.asking import Asking, ModelAnswer
+from sciagent.agent.episode import Episode, EpisodeLimits
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, to_json
 from sciagent.agent.prompting import opening
-from sciagent.agent.tools.calls import Answer, Toolbox
+from sciagent.agent.tools.calls import Toolbox, ToolResults
 from sciagent.agent.tools.registry import Observation
 from sciagent.agent.trace.deltas import delta_of
 from sciagent.campaign.core.build import Built
@@ -63,7 +63,7 @@ class ModelSource:
         if foreign is not None:
             payload = {"proposer": slot.name, "tools": list(foreign.tools), "left_out": self._tools.left_out}
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
-        self._limits = Limits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
+        self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
         self._idle, self._ids = list[Episode](), dict[int, int]()
         self._faults = 0
         for row in trajectories.running(connection, built.row.id):
@@ -148,7 +148,7 @@ class ModelSource:
             return self._summarised(answered.episode, answered.sampled)
         return self._turn(answered.episode, answered.sampled, answered.fetched, limit)
 
-    def _failed(self, answered: Answered) -> TurnResult:
+    def _failed(self, answered: ModelAnswer) -> TurnResult:
         """End the episode because the model failed; its proposals stay."""
         self._faults += 1
         with self._built.ledger.begin() as connection:
@@ -213,7 +213,7 @@ def _cost(sampled: Sampled) -> Cost:
     return Cost(llm_tokens=float(sampled.prompt_tokens + sampled.output_tokens), core_seconds=sampled.core_seconds)
 
 
-def _calls(answer: Answer) -> Sequence[Mapping[str, Any]]:
+def _calls(answer: ToolResults) -> Sequence[Mapping[str, Any]]:
     return [{"tool": call.name[:200], "arguments": call.arguments[:20_000], "ok": call.ok} for call in answer.calls]
 
 
