@@ -70,14 +70,14 @@ def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tupl
     return named, molecule is not None
 
 
-def _unknown(name: str, row: CampaignRow | None, is_molecule: bool) -> str:
+def _unknown(text: str, row: CampaignRow | None, is_molecule: bool) -> str:
     where = f'campaign "{row.name}"' if row is not None else "the ledger"
     if is_molecule:
         name = row.name if row is not None else "NAME"
-        return f'"{name}" is not in {where}; bring it in with: sciagent add \'{name}\' --campaign {name} --reason "..."'
-    if len(name) < 6 and all(c in "0123456789abcdef" for c in name):
-        return f'"{name}" is too short for a key; give at least 6 digits, a SMILES, or an InChIKey'
+        return f'"{text}" is not in {where}; bring it in with: sciagent add \'{text}\' --campaign {name} --reason "..."'
+    if len(text) < 6 and all(c in "0123456789abcdef" for c in text):
+        return f'"{text}" is too short for a key; give at least 6 digits, a SMILES, or an InChIKey'
     return (
-        f'no candidate "{name}" in {where}; give a SMILES, at least 6 digits of its key (sciagent best --json shows '
+        f'no candidate "{text}" in {where}; give a SMILES, at least 6 digits of its key (sciagent best --json shows '
         "keys), or its InChIKey"
     )
