@@ -10,7 +10,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from sciagent.campaign.core.build import as_begun, create_or_open
+from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.cost import RESOURCE_UNITS
@@ -110,7 +110,7 @@ def _number(given: str, text: str) -> int | float:
 def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[CampaignSpec, list[str]]:
     """The amended campaign, and a line `path: old -> new` per change. Raises SpecError, or UsageError for a change
     that is not allowed."""
-    spec = as_begun(row, parse_spec(source, name, base))
+    spec = parse_spec(source, name, base)
     if spec.campaign != row.name:
         raise UsageError(f'{name} is the campaign "{spec.campaign}", not "{row.name}"')
     if spec.identity_hash != row.identity_hash:

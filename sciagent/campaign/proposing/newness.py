@@ -12,7 +12,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.store.results import candidates, scaffolds
 
 COMPARED = 256  # the latest candidates of the ledger, of any campaign
-FILLED = 200  # older candidates without a scaffold that get one with each turn
+FILLED = 200  # imported and added candidates without a scaffold that get one with each turn
 
 Note = dict[str, Any]
 
@@ -21,7 +21,7 @@ def notes(connection: Connection, made: Sequence[Candidate | None]) -> list[Note
     """One note per molecule, before it is entered. Earlier molecules of the same turn count as known.
 
     `candidate`: whether the ledger did not have it. `scaffold`: whether no candidate had this Murcko scaffold; None as
-    long as some older candidates have no scaffold entered. `nearest`: Tanimoto similarity by `fingerprint` to the
+    long as some earlier candidates have no scaffold entered. `nearest`: Tanimoto similarity by `fingerprint` to the
     nearest of the `compared` latest candidates; 1 for a known molecule, None if there is nothing to compare with. The
     cost is bounded: one query by key and one by scaffold per turn, and COMPARED similarities per molecule.
     """
@@ -58,7 +58,7 @@ def _note(fresh: Features, old: set[str], earlier: Sequence[Features], unsure: b
 
 
 def remember(connection: Connection, made: Sequence[Candidate | None], ids: Mapping[str, int]) -> None:
-    """Store the scaffolds of this turn's candidates, and of some candidates entered by older versions of sciagent."""
+    """Store the scaffolds of this turn's candidates, and of some candidates that a file or a person brought."""
     mine = {
         ids[candidate.key]: features(candidate.text).scaffold_hash
         for candidate in made

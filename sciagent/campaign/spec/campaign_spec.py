@@ -80,7 +80,6 @@ class CampaignSpec(Part):
 
     _base: Path | None = PrivateAttr(None)
     _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
-    _unscreened: bool = PrivateAttr(False)
 
     @model_validator(mode="before")
     @classmethod
@@ -147,24 +146,10 @@ class CampaignSpec(Part):
         chosen = self.proposer
         return list(chosen.proposers.items()) if isinstance(chosen, SeveralSpec) else [("", chosen)]
 
-    @property
-    def is_unscreened(self) -> bool:
-        """Whether the campaign began before the safety screen existed."""
-        return self._unscreened
-
-    def before_the_screen(self) -> CampaignSpec:
-        """The spec as it was read before the safety screen existed, for campaigns that began then."""
-        older = self._without_screen()
-        older._unscreened = True
-        return older
-
     def without_screen(self, reason: str) -> CampaignSpec:
         """The spec with the safety screen turned off. Raises ValidationError if the reason is too short."""
-        return self._without_screen(SafetySpec(screen=False, reason=reason))
-
-    def _without_screen(self, safety: SafetySpec | None = None) -> CampaignSpec:
         ladder = tuple(rung for rung in self.ladder if rung.verifier != SCREEN)
-        return self.model_copy(update={"ladder": ladder, "safety": safety or self.safety})
+        return self.model_copy(update={"ladder": ladder, "safety": SafetySpec(screen=False, reason=reason)})
 
     def position(self, label: str) -> int:
         """Position of a rung on the ladder. Raises ValueError for an unknown label."""
@@ -184,7 +169,7 @@ class CampaignSpec(Part):
         `workers` is None if the file does not set it, since the default depends on the machine.
         """
         parts = {"campaign", "description", "subject", "seed", "standardise"}
-        if self.subject == "molecule" and not self._unscreened:
+        if self.subject == "molecule":
             parts.add("safety")
         whole = self.model_dump(mode="json", include=parts)
         return whole | {
