@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from enum import IntEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from sciagent.store.campaign_state.campaigns import CampaignRow
+    from sciagent.store.database.ledger import Ledger
 
 
 class Exit(IntEnum):
@@ -31,7 +37,7 @@ WhoOption = Annotated[
 ]
 
 
-def open_ledger(url: str | None, create: bool = False, idle_seconds: float | None = None) -> Any:
+def open_ledger(url: str | None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
     """The ledger at the code's revision; says so if SQLite was copied and upgraded.
 
     create: whether a SQLite file that does not exist is made. Raises UsageError if it is not. idle_seconds: how long a
@@ -70,7 +76,7 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def pick_campaign(connection: Any, name: str | None) -> Any:
+def pick_campaign(connection: Connection, name: str | None) -> CampaignRow:
     """The campaign of that name, or the only one there is."""
     from sciagent.api.ledger import pick_campaign as pick
 

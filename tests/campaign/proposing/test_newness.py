@@ -8,8 +8,7 @@ from rdkit.Chem import rdFingerprintGenerator
 from rdkit.DataStructs import TanimotoSimilarity
 
 from sciagent.campaign.proposing import newness
-from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.chemistry.scaffold import features
+from sciagent.chemistry.molecule import parse_molecule
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, scaffolds
 
@@ -81,17 +80,3 @@ def test_a_ledger_of_an_older_sciagent_is_unsure_until_it_knows_its_scaffolds(
 def test_texts_that_are_no_molecules_get_no_note(ledger: Ledger) -> None:
     with ledger.begin() as connection:
         assert newness.notes(connection, [None]) == [None]
-
-
-@pytest.mark.parametrize(
-    ("smiles", "scaffold"),
-    [
-        ("CC(=O)Nc1ccc(O)cc1", "c1ccccc1"),
-        ("CCO", ""),
-        ("O=C1CCCN1c1ccccc1", "O=C1CCCN1c1ccccc1"),
-        ("Cc1ccc(CCc2ccncc2)cc1", "c1ccc(CCc2ccncc2)cc1"),
-    ],
-)
-def test_murcko_scaffolds(smiles: str, scaffold: str) -> None:
-    molecule: Molecule = parse_molecule(smiles)
-    assert features(molecule.smiles).scaffold == scaffold

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.report.test_page import Parsed, hostile_elements, rendered
 
 from sciagent.report.analysis import proposers
 from sciagent.report.answers.status import status
 from sciagent.report.page.build import page
 from sciagent.store.database.ledger import Ledger
+from tests.report.page.test_build import Parsed, hostile_elements, rendered
 from tests.support.reported import Maker
 from tests.support.talked import Talker, talked
 
