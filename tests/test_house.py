@@ -23,11 +23,11 @@ LIMITS = {  # rule: (offenders allowed today, goal)
     "folders over 15 modules": (1, 0),
     "modules over 400 lines": (5, 0),
     "public class names used twice": (34, 0),
-    "docstrings that begin with Of": (79, 0),
-    "functions with a complexity over 15": (74, 10),
-    "signatures with dict[str, Any]": (174, 40),
+    "docstrings that begin with Of": (77, 0),
+    "functions with a complexity over 15": (70, 10),
+    "signatures with dict[str, Any]": (158, 40),
     "lines with fmt: skip": (60, 60),
-    "modules over 100 lines without a test file": (115, 0),
+    "modules over 100 lines without a test file": (111, 0),
 }
 
 

@@ -16,6 +16,9 @@ class SchemaOf(StrEnum):
     CAMPAIGN = "campaign"
     STATUS = "status"
     BEST = "best"
+    PLAN = "plan"
+    AUDIT = "audit"
+    COMPARE = "compare"
 
 
 def register(app: typer.Typer) -> None:
@@ -49,4 +52,11 @@ def schema(
 def _answer(of: SchemaOf) -> Any:
     from sciagent.domain import answers
 
-    return {SchemaOf.STATUS: answers.Status, SchemaOf.BEST: list[answers.BestCandidate]}[of]
+    made: dict[SchemaOf, Any] = {
+        SchemaOf.STATUS: answers.Status,
+        SchemaOf.BEST: list[answers.BestCandidate],
+        SchemaOf.PLAN: answers.Plan,
+        SchemaOf.AUDIT: answers.AuditReport,
+        SchemaOf.COMPARE: answers.Comparison,
+    }
+    return made[of]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from sciagent.domain.answers.audit import AuditReport
 from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.answers.comparison import Comparison
+from sciagent.domain.answers.plan import Plan
 from sciagent.domain.answers.status import CampaignCounts, Status
 
-__all__ = ["AuditReport", "BestCandidate", "CampaignCounts", "Status"]
+__all__ = ["AuditReport", "BestCandidate", "CampaignCounts", "Comparison", "Plan", "Status"]

@@ -17,7 +17,7 @@ class AnswerModel(BaseModel):
 def plain(answer: Any) -> Any:
     """An answer, or a list of answers, as JSON values; times stay `datetime`, as the CLI prints them."""
     if isinstance(answer, BaseModel):
-        return plain(answer.model_dump())
+        return plain(answer.model_dump(by_alias=True))
     if isinstance(answer, Mapping):
         return {name: plain(part) for name, part in answer.items()}
     return [plain(part) for part in answer] if isinstance(answer, (list, tuple)) else answer

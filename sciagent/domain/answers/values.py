@@ -1,4 +1,4 @@
-"""Measured values as answers show them."""
+"""Candidates and measured values as answers show them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from datetime import datetime
 
 from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.quantities import Censoring
+
+
+class CandidateName(AnswerModel):
+    """A candidate by its key and its structure."""
+
+    key: str
+    """Key of the candidate, 64 hexadecimal digits."""
+    smiles: str
+    """The structure as text."""
 
 
 class ShownValue(AnswerModel):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sciagent.domain.answers.status import CampaignCounts, JudgeAgreement
 from sciagent.report.analysis.ladder import Compared, Spending
-from sciagent.report.analysis.rejections import Loss
+from sciagent.report.analysis.rejections import Rejection
 from sciagent.report.parts.candidates import Card, Table
 from sciagent.report.parts.opinions import decided_by_opinion
 from sciagent.report.parts.wording import cost, duration, many, words
@@ -32,8 +32,8 @@ def answers(
     best: Sequence[Card],
     table: Table,
     pairs: Sequence[Compared],
-    losses: Sequence[Loss],
-    unread: Sequence[Loss],
+    rejections: Sequence[Rejection],
+    unread: Sequence[Rejection],
     judged: Sequence[JudgeAgreement] = (),
 ) -> list[Answered]:
     return [
@@ -41,7 +41,7 @@ def answers(
         _sure(row, status, table, pairs, best, judged),
         _level(row, best, passages),
         _cost(status, spending, row),
-        _thrown_away(losses, unread),
+        _thrown_away(rejections, unread),
     ]
 
 
@@ -148,11 +148,11 @@ def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> Answe
     return Answered("What did it cost?", cost(total) if total else "nothing", lines)
 
 
-def _thrown_away(losses: Sequence[Loss], unread: Sequence[Loss]) -> Answered:
-    n = sum(one.n for one in losses)
+def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -> Answered:
+    n = sum(rejection.n for rejection in rejections)
     lines = [
         f"{one.n} at {one.where}: {f'{one.what} ' if one.what else ''}{one.reason}."
-        for one in sorted(losses, key=lambda one: -one.n)[:3]
+        for one in sorted(rejections, key=lambda one: -one.n)[:3]
     ]
     bad = sum(one.n for one in unread if one.verdict != words("duplicate"))
     double = sum(one.n for one in unread) - bad

@@ -48,7 +48,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     table = candidates.table(connection, row, steps)
     pairs = ladder.compared(connection, row, steps)
     judged = opinions.opinions(connection, row)
-    fallen = rejections.losses(connection, row, steps, list(candidates.named_order(row.spec)))
+    fallen = rejections.rejections(connection, row, steps, list(candidates.named_order(row.spec)))
     unread = rejections.unread(connection, row)
     blocked, blocks = rejections.safety_blocks(connection, row)
     end = summary.terminal(row, passages)
@@ -75,7 +75,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "cards": cards, "table": table, "columns": table.columns,
         "audit": audit.audit(connection, row),
         "value": rung_value.earning(connection, row),
-        "pairs": [*pairs, *ladder.imported(row, steps, table.against)], "losses": fallen, "unread": unread,
+        "pairs": [*pairs, *ladder.imported(connection, row, steps)], "rejections": fallen, "unread": unread,
         "blocked": blocked, "blocks": blocks, "rungs": provenance.of_rungs(connection, row, steps),
         "reused": provenance.of_reuse(connection, row, steps),
         "amendments": provenance.of_amendments(connection, row),

@@ -139,14 +139,6 @@ def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
     return found
 
 
-def texts(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
-    c = t.candidate.c
-    found: dict[int, str] = {}
-    for chunk in _chunks(ids):
-        found.update({int(i): str(x) for i, x in connection.execute(sa.select(c.id, c.text).where(c.id.in_(chunk)))})
-    return found
-
-
 def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[Answer]]:
     """Current evidence under the campaign's own rungs, in ladder order, with values, files and origin."""
     rows: list[tuple[str, Any]] = []
