@@ -241,7 +241,7 @@ class Pricing:
         self._cost()
         self.pool.outlay = self._spent(purse) if self._numeraire.allowances else None
         self.priced.patience = Patience(self._seconds(), self._took * (1 / WAITING - 1))
-        self._queue = deque(self._side_by_side(self.priced.choose(self.pool, self._left(purse))))
+        self._queue = deque(side_by_side(self.priced.choose(self.pool, self._left(purse)), self._seconds()))
         self._wanted = None
         self._asked_at = time.monotonic()
         self._took, self._stale = self._asked_at - began, False
@@ -254,13 +254,6 @@ class Pricing:
         if fitted or news:
             state = self._state() | ({"audit": news} if news else {})
             self.law_version = laws.write(connection, self._built.row.id, state)
-
-    def _side_by_side(self, batch: list[Purchase]) -> list[Purchase]:
-        """The same, and what goes out within the same few seconds in the order of the candidates' rows: one transaction
-        then writes on few pages of the ledger, where the order of urgency would have it write on nearly all."""
-        rung, of = np.array([(one.rung, one.of) for one in batch], dtype=np.intp).reshape(-1, 2).T
-        spans = np.floor(self._seconds()[rung].cumsum() / TOGETHER)
-        return [batch[place] for place in np.lexsort((of, spans)).tolist()]
 
     def _worth(self) -> dict[str, object]:
         """What the candidates are worth, and by rung what they would be worth without it."""
@@ -380,6 +373,20 @@ class Pricing:
             "value": self._brings,
             "priced": self.priced.state(),
         }
+
+
+def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
+    """The purchases of a batch that go out within the same few seconds in the order of the candidates' rows, and the
+    rest most urgent first. One transaction then writes on few pages of the ledger; in the order of urgency it would
+    write on nearly all.
+
+    seconds: (k,) how long a job of each rung keeps all workers busy; infinite where nobody knows, and such a job keeps
+    its place.
+    """
+    rung, of = np.array([(one.rung, one.of) for one in batch], dtype=np.intp).reshape(-1, 2).T
+    lasts = np.where(np.isfinite(seconds), seconds, TOGETHER)
+    spans = np.floor(lasts[rung].cumsum() / TOGETHER)
+    return [batch[place] for place in np.lexsort((of, spans)).tolist()]
 
 
 def _digits(value: float) -> float:
