@@ -64,7 +64,8 @@ def record_results(connection: Connection, found: Sequence[Result]) -> dict[int,
             if declared is None:
                 continue
             seen.append(CostSeen(v.name, v.version, v.settings_hash, f.candidate_id, f.attempt_id, declared, actual))
-            f.rung.cost_model.observe(declared, actual)
+            took = f.result.wall_seconds if f.result.own_seconds is None else f.result.own_seconds
+            f.rung.cost_model.observe(declared, actual, took)
     spend.observe_costs(connection, seen)
     return {
         f.attempt_id: one
