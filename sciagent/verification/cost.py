@@ -100,6 +100,8 @@ def ninetieth(ratios: Collection[float]) -> float:
     Source: Gelman et al., Bayesian Data Analysis, 3rd ed. (2013), section 2.5.
     """
     n = len(ratios)
+    if not n:
+        return UNLEARNT_FACTOR
     if n >= MIN_OBSERVATIONS:
         return float(np.quantile(list(ratios), 0.9))
     z = 1.2816
