@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
+from sqlalchemy.engine import Connection
 
 from sciagent.domain.needs import read
 from sciagent.domain.outcomes import Outcome, Reason
@@ -25,6 +26,7 @@ from sciagent.execution.slurm.site import Site
 from sciagent.execution.slurm.spool import new_token
 from sciagent.execution.slurm.states import Element, ElementState
 from sciagent.execution.slurm.submit_failures import Refusals, Refused
+from sciagent.execution.worker import completing
 from sciagent.execution.worker.registration import Presence
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs
@@ -146,9 +148,15 @@ class Follower:
         log.info("Slurm: element %d of %d: %s; %d jobs were not run", one.number, array.job_id, one.state, len(left))
         stillborn = one.state is ElementState.FAILED and set(left) >= set(mine)
         with self._ledger.begin() as connection:
-            external_jobs.free(connection, left, lost=one.state not in QUIET and not stillborn)
+            self._release(connection, left, lost=one.state not in QUIET and not stillborn)
         if stillborn:
             self._refusals.stillborn(left, self._slurm.last_words(array, one))
+
+    def _release(self, connection: Connection, job_ids: Sequence[int], *, lost: bool) -> None:
+        """These wait for anybody again, or were lost too often."""
+        for job_id in external_jobs.free(connection, job_ids, lost):
+            why = "its element in the cluster never ran it"
+            completing.give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, why)
 
     def _take_back_forgotten(self, known: set[str]) -> None:
         """Reserved by who died before it came to submit."""
@@ -161,7 +169,7 @@ class Follower:
         ]
         if forgotten:
             with self._ledger.begin() as connection:
-                external_jobs.free(connection, forgotten, lost=True)
+                self._release(connection, forgotten, lost=True)
 
     def _submit(self, alive: Sequence[OwnElement]) -> None:
         """An array for all jobs that ask the same of the cluster; what is refused of one waits for the next look.
@@ -172,7 +180,7 @@ class Follower:
             self._trusting = len(alone) < len(found)
             bundles, unfit = self._bundle(alone)
             for job_id, why in unfit.items():
-                external_jobs.give_up(connection, job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, why)
+                completing.give_up(connection, job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, why)
             by_request: dict[Request, list[Bundle]] = {}
             for one in bundles:
                 by_request.setdefault(one.request, []).append(one)
@@ -226,7 +234,7 @@ class Follower:
     def _free(self, job_ids: Sequence[int]) -> None:
         if job_ids:
             with self._ledger.begin() as connection:
-                external_jobs.free(connection, job_ids, lost=False)
+                self._release(connection, job_ids, lost=False)
 
     def _bundle(self, found: Sequence[Waiting]) -> tuple[list[Bundle], dict[int, str]]:
         """Elements of the arrays, and what no partition holds, with the reason."""

@@ -9,15 +9,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.cost import Cost
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain.job_rules import MAX_LOSSES
+from sciagent.domain.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import attempts, leases
-from sciagent.store.job_queue.leases import Claim, JobEnd
-from sciagent.store.job_queue.offers import MAX_LOSSES
+from sciagent.store.job_queue import leases
+from sciagent.store.job_queue.leases import Claim
 
 _RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
@@ -96,32 +94,11 @@ def at_work(connection: Connection, queues: Sequence[str]) -> bool:
     return connection.execute(query).first() is not None
 
 
-def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> None:
-    """Their elements will not run them: they wait for anybody again. lost: it was no fault of ours that they did not;
-    who is lost too often is given up."""
+def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> list[int]:
+    """Their elements will not run them: they wait for anybody again. lost: it was no fault of ours that they did not.
+    Returns the ids of those that were lost too often."""
     j = t.job.c
     values = {"external": None, "updated_at": db_now(connection)} | ({"losses": j.losses + 1} if lost else {})
     mine = (among(connection, j.id, job_ids), j.state == JobState.QUEUED)
     connection.execute(sa.update(t.job).where(*mine).values(values))
-    over = sa.select(j.id).where(*mine, j.losses >= MAX_LOSSES)
-    for job_id in connection.execute(over).scalars().all():
-        give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, "its element in the cluster never ran it")
-
-
-def give_up(connection: Connection, job_id: int, outcome: Outcome, reason: Reason, detail: str) -> None:
-    """A job that cannot be run there, in words: an attempt that failed, and cost nothing."""
-    claim = leases.claim(connection, job_id, "cluster")
-    if claim is None:
-        return
-    state = JobState.QUARANTINED if outcome is Outcome.LOST else JobState.FAILED
-    leases.finish_many(connection, [JobEnd(claim, state, outcome)])
-    attempts.end(
-        connection,
-        claim.attempt_id,
-        AttemptState.FAILED,
-        cost=Cost(),
-        wall_seconds=0.0,
-        outcome=outcome,
-        reason=reason,
-        detail=detail,
-    )
+    return list(connection.execute(sa.select(j.id).where(*mine, j.losses >= MAX_LOSSES)).scalars())

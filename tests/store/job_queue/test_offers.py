@@ -9,8 +9,10 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
+from sciagent.domain.job_rules import MAX_LOSSES
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState
+from sciagent.execution.worker.completing import reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
@@ -62,7 +64,7 @@ def claim(ledger: Ledger, owner: str = "w/0", lease: float = 60.0, queues: tuple
 
 def reap(ledger: Ledger) -> list[offers.Reaped]:
     with ledger.begin() as connection:
-        return offers.reap_expired(connection)
+        return reap_expired(connection)
 
 
 def job(ledger: Ledger, job_id: int) -> dict:
@@ -188,29 +190,13 @@ def test_a_live_lease_is_nobody_elses(ledger: Ledger, row: CampaignRow) -> None:
 
 def test_a_job_that_is_lost_five_times_is_quarantined(ledger: Ledger, row: CampaignRow) -> None:
     (made,) = offered(ledger, row, 1)
-    for i in range(offers.MAX_LOSSES):
+    for i in range(MAX_LOSSES):
         assert job(ledger, made)["state"] == JobState.QUEUED, i
         claim(ledger, lease=GONE)
         (reaped,) = reap(ledger)
     assert reaped.state is JobState.QUARANTINED
     assert (job(ledger, made)["losses"], job(ledger, made)["kills"]) == (5, 0)
     assert held(ledger, row) == 0.0 and claim(ledger) == []
-
-
-def test_a_job_that_kills_its_slot_twice_is_quarantined(ledger: Ledger, row: CampaignRow) -> None:
-    first, second = offered(ledger, row, 2)
-    for state in (JobState.QUEUED, JobState.QUARANTINED):
-        (one,) = claim(ledger, owner="w/3")
-        assert one.job_id == second
-        with ledger.begin() as connection:
-            assert offers.slot_died(connection, "w/4") == []
-            (reaped,) = offers.slot_died(connection, "w/3")
-        assert (reaped.job_id, reaped.state) == (second, state)
-    assert (job(ledger, second)["kills"], job(ledger, second)["outcome"]) == (2, Outcome.LOST)
-    assert [one.job_id for one in claim(ledger)] == [first]
-    with ledger.begin() as connection:  # a person wants it tried again
-        jobs.retry(connection, second, 0.0)
-    assert job(ledger, second)["kills"] == 0 and job(ledger, second)["queue"] is None
 
 
 def test_cancelling_what_waits_and_what_runs(ledger: Ledger, row: CampaignRow) -> None:
