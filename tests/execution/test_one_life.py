@@ -19,6 +19,7 @@ from sciagent.execution.messaging.wakeups import Wakeups
 from sciagent.execution.worker.completing import reap_expired
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import external_jobs
 from tests.support.campaigns import environment
 from tests.support.elsewhere import again, driver, molecules, until, written
 from tests.support.plugins import misbehaving  # noqa: F401
