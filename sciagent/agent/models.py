@@ -151,9 +151,23 @@ def free(name: str) -> None:
         )
 
 
+def same_as(name: str, is_same: Callable[[Model], bool], tell: Tell) -> Model | None:
+    """The model of that name if it holds the same content already; None if the name is free.
+
+    Raises UsageError if the name belongs to another model, or to one whose files have changed since.
+    """
+    card = models_folder() / checked(name) / CARD
+    if card.is_file():
+        model = _read(card)
+        if not model.fault() and is_same(model):
+            tell(f"{name} is here already, with the same content: nothing to do")
+            return model
+    free(name)
+    return None
+
+
 def add_folder(path: Path, name: str, tell: Tell) -> Model:
     """A Hugging Face folder that is on this machine already: it is pointed to, not copied."""
-    free(name)
     folder = path.resolve()
     weights = sorted(folder.glob("*.safetensors"))
     for what, there in (
@@ -163,7 +177,10 @@ def add_folder(path: Path, name: str, tell: Tell) -> Model:
     ):
         if not there:
             raise UsageError(f"{path} is no model folder of Hugging Face: it has no {what}")
-    template = own_template(folder)
+    template = sha256(own_template(folder))
+    known = same_as(name, lambda model: (model.path, model.template_sha256) == (folder, template), tell)
+    if known is not None:
+        return known
     with making(name) as made:
         tell(f"reading {sum(file.stat().st_size for file in weights) / 1e6:.0f} MB of weights for their SHA-256")
         model = Model(
@@ -173,7 +190,7 @@ def add_folder(path: Path, name: str, tell: Tell) -> Model:
             path=folder,
             weights=fingerprints(weights),
             template="own",
-            template_sha256=sha256(template),
+            template_sha256=template,
             added=datetime.now(UTC),
         )
         write(made, model)

@@ -133,6 +133,8 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, said: list[s
     atoms = atoms_of(mol)
     spin = _multiplicity(atoms, charge, multiplicity)
     canonical = _bounded(Chem.MolToSmiles(mol))
+    if canonical != smiles and _whole(canonical) is None:  # some aromatic systems of many fused rings
+        raise _invalid(Reason.UNPARSABLE, "RDKit cannot read back the canonical SMILES that it writes for it")
     identity, _, message, *_ = rdinchi.MolToInchi(mol, IDENTITY_OPTIONS)
     if not identity:
         raise _invalid(Reason.NO_IDENTITY, f"InChI cannot describe it: {message.strip() or 'no reason given'}")

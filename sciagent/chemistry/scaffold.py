@@ -6,6 +6,7 @@ Rogers and Hahn, J. Chem. Inf. Model. 50, 742 (2010), ECFP4 as a Morgan fingerpr
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,39 +15,48 @@ from typing import Any
 
 REMEMBERED = 4096
 FINGERPRINT = "ECFP4/2048"
+N_BITS = 2048
 
 
 @dataclass(frozen=True)
 class Features:
-    """scaffold: SMILES, empty without rings. scaffold_hash: its SHA-256, to look it up by. bits: the fingerprint."""
+    """What one molecule is compared by."""
 
     scaffold: str
+    """SMILES of the framework; empty for a molecule without rings."""
     scaffold_hash: str
+    """SHA-256 of `scaffold`, to look it up by."""
     bits: Any
+    """The fingerprint, an RDKit ExplicitBitVect."""
 
 
 @lru_cache(maxsize=REMEMBERED)
 def features(smiles: str) -> Features:
-    """Of a molecule by its canonical SMILES, as `Molecule.smiles` has it. Raises ValueError for what is none."""
+    """Scaffold and fingerprint of a canonical SMILES, as `Molecule.smiles` has it.
+
+    A text that RDKit cannot read or take apart has an empty scaffold and fingerprint. An older sciagent may have
+    entered it, and one candidate must never end a campaign.
+    """
     from rdkit import Chem
     from rdkit.Chem.Scaffolds import MurckoScaffold
+    from rdkit.DataStructs import ExplicitBitVect
 
     from sciagent.chemistry.messages import rdkit_messages
 
     frame: Any = MurckoScaffold.GetScaffoldForMol
-    with rdkit_messages():
-        mol = Chem.MolFromSmiles(smiles)
-        if mol is None:
-            raise ValueError(f"{smiles[:80]!a} is not a molecule")
-        scaffold = str(Chem.MolToSmiles(frame(mol)))
-        return Features(scaffold, hashlib.sha256(scaffold.encode()).hexdigest(), _generator().GetFingerprint(mol))
+    scaffold, bits = "", ExplicitBitVect(N_BITS)
+    with rdkit_messages(), contextlib.suppress(RuntimeError, ValueError):
+        if (mol := Chem.MolFromSmiles(smiles)) is not None:
+            bits = _generator().GetFingerprint(mol)
+            scaffold = str(Chem.MolToSmiles(frame(mol)))
+    return Features(scaffold, hashlib.sha256(scaffold.encode()).hexdigest(), bits)
 
 
 @cache
 def _generator() -> Any:
     from rdkit.Chem import rdFingerprintGenerator
 
-    return rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
+    return rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=N_BITS)
 
 
 def nearest(one: Features, others: Sequence[Features]) -> float | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
@@ -70,6 +71,24 @@ class Measured:
     property: str
     level: Level
     quantity: Quantity
+
+
+class HasMeasured(Protocol):
+    """An answer of a rung, with the values in it."""
+
+    @property
+    def measured(self) -> tuple[Measured, ...]: ...
+
+
+A = TypeVar("A", bound=HasMeasured)
+
+
+def at_highest_rung(answers: Iterable[A]) -> dict[str, tuple[A, Measured]]:
+    """Each property's value at the highest rung that measured it, and the answer that holds it.
+
+    answers: of one candidate, in ladder order; of several answers of one rung the last counts.
+    """
+    return {measured.property: (answer, measured) for answer in answers for measured in answer.measured}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cache
 
-from sciagent.errors import UnknownNameError
+from sciagent.domain.units import Conversion, factor_between
+from sciagent.errors import UnitError, UnknownNameError
 
 GROUP = "sciagent.properties"
 _log = logging.getLogger("sciagent")
@@ -29,18 +30,46 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Property:
-    """`units` is the allow-list, canonical unit first. `low`, `high` bound what is physically plausible."""
+    """An observable of a molecule or a crystal."""
 
     name: str
+    """Unique among all installed packages."""
     units: tuple[str, ...]
+    """The units that a person may type, canonical unit first. A factor converts between them, or a conversion."""
     description: str
+    """What is observed, in a line."""
     kind: Kind = Kind.REAL
+    """A number on a scale, or a count."""
     low: float | None = None
+    """The least value that is physically plausible, in the canonical unit; None where there is no such limit."""
     high: float | None = None
+    """The largest one."""
+    conversions: tuple[Conversion, ...] = ()
+    """For the units that no factor converts to the canonical one."""
 
     @property
     def unit(self) -> str:
+        """The canonical unit."""
         return self.units[0]
+
+    def conversion(self, unit: str) -> Conversion | None:
+        """The registered conversion from `unit`, or None where a factor converts it."""
+        return next((conversion for conversion in self.conversions if conversion.unit == unit), None)
+
+
+def check_conversions(prop: Property) -> None:
+    """Raises UnitError for a unit that neither a factor nor a conversion brings to the canonical one."""
+    for conversion in prop.conversions:
+        if conversion.unit not in prop.units[1:]:
+            raise UnitError(
+                f'{prop.name} has a conversion from "{conversion.unit}", which is not among its other units'
+            )
+    for unit in prop.units[1:]:
+        if prop.conversion(unit) is None:
+            try:
+                factor_between(unit, prop.unit)
+            except UnitError as error:
+                raise UnitError(f"{prop.name}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -190,9 +219,15 @@ def _difference(one: Property, other: Property) -> tuple[str, str]:
     """What tells two definitions apart, weightiest first."""
     if one.unit != other.unit:
         return f'"{one.unit}"', f'"{other.unit}"'
-    field = next(f for f in ("units", "kind", "low", "high", "description") if getattr(one, f) != getattr(other, f))
+    field = next(
+        f
+        for f in ("units", "conversions", "kind", "low", "high", "description")
+        if getattr(one, f) != getattr(other, f)
+    )
     if field == "units":
         return ", ".join(one.units), ", ".join(other.units)
+    if field == "conversions":
+        return "a conversion of its own", "another conversion"
     return f"{field} {getattr(one, field)}", f"{field} {getattr(other, field)}"
 
 
@@ -251,6 +286,8 @@ def properties() -> PropertyRegistry:
             several = (loaded,) if isinstance(loaded, Property) else tuple(loaded)
             if wrong := next((one for one in several if not isinstance(one, Property)), None):
                 raise TypeError(f"a {type(wrong).__name__}, not a Property")
+            for prop in several:
+                check_conversions(prop)
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything
             broken[package] = f"{point.value} gives no properties: {type(error).__name__}: {error}"
         else:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
-from typing import Any
 
 from sciagent.domain.properties import Property
+from sciagent.domain.units import factor_between
 from sciagent.errors import UnitError, did_you_mean
 
 
@@ -22,18 +22,23 @@ class Censoring(StrEnum):
 
 @dataclass(frozen=True)
 class Quantity:
-    """value: in `unit`. uncertainty: standard uncertainty, k = 1, same unit; None where nobody knows it.
+    """A number with its unit and what is known of its uncertainty.
 
-    n: number of replicates behind the value. as_typed: the digits as a person or a file gave them.
     Raises ValueError for NaN, infinity, a negative uncertainty or n < 1.
     """
 
     value: float
+    """In `unit`."""
     unit: str
+    """A unit that the property takes."""
     uncertainty: float | None = None
+    """Standard uncertainty, k = 1, in `unit`; None where nobody knows it."""
     censoring: Censoring = Censoring.NONE
+    """Whether the value itself is known, or only that it lies below or above `value`."""
     n: int = 1
+    """Number of replicates behind the value."""
     as_typed: str | None = None
+    """The digits and the unit as a person or a file gave them."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
@@ -64,49 +69,64 @@ def show(value: float, uncertainty: float | None, unit: str) -> str:
 def convert(quantity: Quantity, prop: Property) -> Quantity:
     """The same quantity in the property's canonical unit; `as_typed` is kept.
 
-    Raises UnitError for a unit outside the property's allow-list.
+    Raises UnitError for a unit outside the property's allow-list, and for a value that the unit cannot have.
     """
     if quantity.unit == prop.unit:
         return quantity
-    factor = conversion_factor(quantity.unit, prop)
-    if factor == 1.0:
-        return replace(quantity, unit=prop.unit)
-    spread = None if quantity.uncertainty is None else quantity.uncertainty * factor
-    return replace(quantity, value=quantity.value * factor, uncertainty=spread, unit=prop.unit)
+    conversion = prop.conversion(quantity.unit)
+    value = in_canonical_unit(quantity.value, quantity.unit, prop)
+    spread, censoring = quantity.uncertainty, quantity.censoring
+    if spread is not None:
+        spread = spread_in_canonical_unit(quantity.value, spread, quantity.unit, prop)
+    if conversion is not None and conversion.is_falling:
+        censoring = _OPPOSITE[censoring]
+    return replace(quantity, value=value, uncertainty=spread, unit=prop.unit, censoring=censoring)
 
 
-@lru_cache(maxsize=1024)
+def in_canonical_unit(value: float, unit: str, prop: Property) -> float:
+    """The value in `prop.unit`. Raises UnitError as `convert` does."""
+    conversion = prop.conversion(unit)
+    if conversion is None:
+        return value * conversion_factor(unit, prop)
+    return _applied(conversion.value, (value,), unit, prop)
+
+
+def spread_in_canonical_unit(value: float, spread: float, unit: str, prop: Property) -> float:
+    """A small distance at a value, such as its standard uncertainty, in `prop.unit`. Raises UnitError."""
+    conversion = prop.conversion(unit)
+    if conversion is None:
+        return spread * conversion_factor(unit, prop)
+    return _applied(conversion.uncertainty, (value, spread), unit, prop)
+
+
 def conversion_factor(unit: str, prop: Property) -> float:
-    """Multiply a value in `unit` by this to have it in `prop.unit`. Raises UnitError."""
-    if unit == prop.unit:
-        return 1.0
+    """Multiply a value in `unit` by this to have it in `prop.unit`.
+
+    Raises UnitError for a unit outside the property's allow-list, and for one that no factor converts.
+    """
     if unit not in prop.units:
         raise UnitError(
             f'{prop.name} is not given in "{unit}"{did_you_mean(_SHORT.get(unit.casefold(), unit), prop.units)}; '
             f"it takes: {', '.join(prop.units)}"
         )
-    registry = _pint()
-    source, target = registry.Quantity(1.0, _SPELLING.get(unit, unit)), _SPELLING.get(prop.unit, prop.unit)
-    if "/mol" in unit and "/mol" not in prop.unit:  # per mole to per particle
-        source = source / registry.avogadro_constant
-    elif "/mol" in prop.unit and "/mol" not in unit:  # per particle to per mole
-        source = source * registry.avogadro_constant
-    return float(source.to(target).magnitude)
+    return factor_between(unit, prop.unit)
 
 
-# pint's own spelling of the units that chemists write otherwise
-_SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/atom": "eV", "meV/atom": "meV"} | {
-    "%": "percent",
-    "1": "dimensionless",
-}
+def _applied(function: Callable[..., float], numbers: tuple[float, ...], unit: str, prop: Property) -> float:
+    try:
+        converted = float(function(*numbers))
+    except (ArithmeticError, ValueError) as error:
+        converted, why = math.nan, f": {error}"
+    else:
+        why = ""
+    if not math.isfinite(converted):
+        shown = " ± ".join(f"{number:g}" for number in numbers)
+        raise UnitError(f"{prop.name} of {shown} {unit} has no value in {prop.unit}{why}")
+    return converted
+
+
+_OPPOSITE = {Censoring.NONE: Censoring.NONE, Censoring.BELOW: Censoring.ABOVE, Censoring.ABOVE: Censoring.BELOW}
 
 
 # names that people write for what is abbreviated here; offered in an error, never taken for it
 _SHORT = {"debye": "D", "electronvolt": "eV", "electron volt": "eV", "ha": "hartree", "eh": "hartree", "dalton": "Da"}
-
-
-@lru_cache(maxsize=1)
-def _pint() -> Any:
-    import pint
-
-    return pint.UnitRegistry()

@@ -9,8 +9,10 @@ from typing import Any
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.verification.checks import check_class
 from sciagent.verification.contract import Verifier
+from sciagent.verification.sandbox.declarations import asked_apart
 
 GROUP = "sciagent.verifiers"
+OURS = "sciagent"  # the distribution whose verifiers are trusted to declare what they do in the driver's process
 
 
 @cache
@@ -29,7 +31,8 @@ def verifier_names() -> tuple[str, ...]:
 
 @cache
 def verifier_class(name: str) -> type[Verifier[Any]]:
-    """The class behind a name. Raises UnknownNameError, or UsageError when its package does not load."""
+    """The class behind a name. One of a third party is asked for what it declares in a process of its own (see
+    `sandbox.declarations`). Raises UnknownNameError, or UsageError when its package does not load."""
     points = _points()
     if name not in points:
         raise UnknownNameError("verifier", name, points)
@@ -38,7 +41,9 @@ def verifier_class(name: str) -> type[Verifier[Any]]:
     except (Exception, SystemExit) as error:  # a plug-in may raise anything while it is imported
         what = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         raise UsageError(f'verifier "{name}" ({points[name].value}) does not load: {what}') from error
-    return check_class(loaded, name, provider(name))
+    kind = check_class(loaded, name, provider(name))
+    dist = getattr(points[name], "dist", None)
+    return kind if dist is None or dist.name == OURS else asked_apart(kind)
 
 
 def provider(name: str) -> str:

@@ -52,10 +52,18 @@ def test_a_folder_is_pointed_to_and_not_copied(home: Path, folder: Path) -> None
     assert call("list").stdout == "" and list(home.iterdir()) == []
 
 
-def test_a_name_is_the_folders_unless_another_is_given_and_is_taken_once(home: Path, folder: Path) -> None:
-    assert call("add", folder).exit_code == 0
+def test_a_model_added_again_changes_nothing_unless_its_content_is_another(home: Path, folder: Path) -> None:
+    first = call("add", folder)
     again = call("add", folder)
-    assert isinstance(again.exception, UsageError) and "--name" in str(again.exception)
+    assert (first.exit_code, again.exit_code, again.stdout) == (0, 0, first.stdout)
+    assert "some-model is here already, with the same content" in again.stderr
+    (folder / "model.safetensors").write_bytes(b"other weights")
+    other = call("add", folder)
+    assert isinstance(other.exception, UsageError) and "--name" in str(other.exception)
+
+
+def test_a_name_is_the_folders_unless_another_is_given(home: Path, folder: Path) -> None:
+    assert call("add", folder).exit_code == 0
     assert call("add", folder, "--name", "other").exit_code == 0
     assert [one.name for one in models.installed()] == ["other", "some-model"]
 
@@ -149,6 +157,7 @@ def test_smollm2_is_downloaded_converted_and_answers(home: Path) -> None:
 
     added = call("add", "smollm2")
     assert added.exit_code == 0, added.output
+    assert "nothing to do" in call("add", "smollm2").stderr
     [one] = json.loads(call("list", "--json").stdout)
     assert one["licence"] == "Apache-2.0" and one["template"] == "sciagent" and one["gguf_sha256"] == conversion.SMOLLM2
     policy = LocalPolicy("smollm2", device="cpu")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.campaign.test_conversing import MOLECULES, propose, rows, talking
 from typer.testing import CliRunner
 
 from sciagent.campaign.core.build import open_stored
@@ -21,6 +20,7 @@ from sciagent.report.page import episode_list
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from tests.campaign.proposing.test_conversing import MOLECULES, propose, rows, talking
 from tests.support.campaigns import write_campaign
 from tests.support.chat_server import ChatServer, answer, calls
 from tests.support.mcp_server import HOSTILE

@@ -121,6 +121,10 @@ def test_the_parent_of_a_salt_is_the_neutral_organic_part():
     assert parse_molecule("C[N+](C)(C)C.[Cl-]", standardise="parent").charge == 1
 
 
+UNREADABLE = (  # RDKit reads it, and cannot read the aromatic SMILES that it writes for it
+    "N1=C2C3=C4C=C5C6=C7C8=C9C%10=C%11C=C9C9=C%12C%13=C%14C%15=C5C5=C%16C%17=C3C3=C%18C%19=C7C%14=C7C%14="
+    "CC%20=C%10C=C%10C(=C%14C7=C%17%10)C%20=CC(=C%15C(=C1C=C%19C9=C%123)C=C6)C2=CC8=C%16C5C%18C%13=C%114"
+)
 BAD = [
     (None, Reason.NOT_TEXT),
     (42, Reason.NOT_TEXT),
@@ -156,6 +160,7 @@ BAD = [
     ("[999CH4]", Reason.ISOTOPE),
     ("[N+257]", Reason.CHARGE),
     ("[C+20]", Reason.CHARGE),
+    (UNREADABLE, Reason.UNPARSABLE),
     ("C->[Fe]", Reason.NO_IDENTITY),
     ("[CH3][U]", Reason.MULTIPLICITY),
 ]

@@ -91,7 +91,7 @@ def test_the_constants_have_the_values_of_the_table() -> None:
 def test_every_constant_in_the_text_exists() -> None:
     named = set(re.findall(r"`([A-Z][A-Z_]+)`", TEXT))
     code = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "sciagent" / "scheduling").rglob("*.py"))
-    code += "".join(p.read_text(encoding="utf-8") for p in (ROOT / "sciagent" / "campaign").glob("*.py"))
+    code += "".join(p.read_text(encoding="utf-8") for p in (ROOT / "sciagent" / "campaign" / "pricing").glob("*.py"))
     assert {name for name in named if not re.search(rf"^(?:\w+, )*{name}(?:, \w+)* = ", code, re.MULTILINE)} == set()
 
 
@@ -158,7 +158,7 @@ def test_the_figures_in_the_text_are_those_of_the_pictures(pictures: ModuleType)
 
 
 def test_the_reason_it_shows_is_one_that_the_driver_writes() -> None:
-    code = (ROOT / "sciagent" / "campaign" / "pricing.py").read_text(encoding="utf-8")
+    code = (ROOT / "sciagent" / "campaign" / "pricing" / "pricing.py").read_text(encoding="utf-8")
     for words in ("priced: {what}", "chance of a hit", "index {one.index:.3g} at price", "% of the budget"):
         assert words in code
 

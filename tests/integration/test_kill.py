@@ -114,14 +114,14 @@ def books(ledger: Ledger, name: str) -> dict[str, Any]:
         jobs = connection.execute(sa.select(t.job.c.id, t.job.c.state, t.job.c.attempts)).all()
         lost = queries.count(connection, t.attempt, t.attempt.c.state == "lost", t.attempt.c.job_id.is_not(None))
         running = queries.count(connection, t.attempt, t.attempt.c.state == "running")
-        return {"status": queries.status(connection, row), "jobs": jobs, "lost": lost, "running": running}
+        return {"status": queries.counts(connection, row), "jobs": jobs, "lost": lost, "running": running}
 
 
 def check_books(found: dict[str, Any], kills: int) -> None:
     assert found["running"] == 0, "an attempt that nobody runs is still called running"
     assert found["lost"] <= kills * WORKERS, "more than one job a worker and kill was computed again"
     assert all(state in ("done", "failed") for _, state, _ in found["jobs"])
-    assert found["status"]["rungs"][-1]["done"] <= 5, "the budget by count was overrun"
+    assert found["status"].rungs[-1].done <= 5, "the budget by count was overrun"
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import load_spec
+from sciagent.domain.answers.status import RungCounts
 from sciagent.domain.states import CampaignState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
@@ -20,10 +21,9 @@ def opened(folder: Path, file: Path) -> Built:
     return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
 
 
-def last_rung(built: Built) -> dict[str, object]:
+def last_rung(built: Built) -> RungCounts:
     with built.ledger.read() as connection:
-        found = queries.status(connection, campaigns.get(connection, built.row.name))["rungs"][-1]
-    return dict(found)
+        return queries.counts(connection, campaigns.get(connection, built.row.name)).rungs[-1]
 
 
 @pytest.mark.long
@@ -50,7 +50,7 @@ def test_the_last_places_of_a_budget_by_count_survive_an_interruption(tmp_path: 
     }
     with Driver(built) as driver:
         assert driver.run() is CampaignState.BUDGET_SPENT
-    assert last_rung(built)["done"] == 2
+    assert last_rung(built).done == 2
 
 
 def test_a_timeout_is_tried_again_under_a_larger_limit(tmp_path: Path) -> None:
@@ -60,10 +60,10 @@ def test_a_timeout_is_tried_again_under_a_larger_limit(tmp_path: Path) -> None:
     with Driver(opened(tmp_path, file)) as driver:
         driver.run()
     built = opened(tmp_path, file)
-    assert (last_rung(built)["inconclusive"], last_rung(built)["passed"]) == (1, 0)
+    assert (last_rung(built).inconclusive, last_rung(built).passed) == (1, 0)
     file.write_text(text)
     built, amended = create_or_open(built.ledger, load_spec(file), text, "test")
     assert amended == ["ladder[dft].limits.wall_seconds: 0.05 -> 7200.0"]
     with Driver(built) as driver:
         driver.run()
-    assert (last_rung(built)["inconclusive"], last_rung(built)["passed"]) == (0, 1)
+    assert (last_rung(built).inconclusive, last_rung(built).passed) == (0, 1)

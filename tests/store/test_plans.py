@@ -13,7 +13,7 @@ from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, jobs, leases, licences, reservations, resource_matching, spend, workers
 from sciagent.store.results import candidates, evidence, scaffolds
-from sciagent.store.views import history, overview, queries
+from sciagent.store.views import history, overview, queries, report_candidates
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 
@@ -33,7 +33,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "reserved": lambda c, i: reservations.reserved(c, i),
     "orphans": lambda c, i: leases.orphans(c, i, "me"),
     "cost_ratios": lambda c, i: spend.cost_ratios(c, "toy", "1", rows.SETTINGS),
-    "best": lambda c, i: queries.best(c, campaigns.get(c, "toys"), 10),
+    "best": lambda c, i: report_candidates.best(c, campaigns.get(c, "toys"), 10),
     "hits": lambda c, i: queries.hits(c, i),
     "spent": lambda c, i: queries.spent(c, i),
     "spent lately": lambda c, i: queries.spent_since(c, i, ["core_seconds", "money"], 0.0),
@@ -55,7 +55,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "proposals of one": lambda c, i: history.proposals(c, campaigns.get(c, "toys"), 1),
     "decisions on one": lambda c, i: history.decisions(c, campaigns.get(c, "toys"), 1),
     "evidence of one": lambda c, i: history.evidence(c, 1),
-    "imported values": lambda c, i: queries.imported_of(c, [1, 2]),
+    "imported values": lambda c, i: report_candidates.imported(c, [1, 2]),
     "a page of jobs": lambda c, i: job_lists.page(c, [i], 10, after=1),
     "a page of jobs of a rung": lambda c, i: job_lists.page(c, [i], 10, rung_ids=[1]),
     "jobs in full": lambda c, i: job_lists.rows(c, [1, 2]),

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.verification import registry
+from sciagent.verification.sandbox import declarations
 
 MISBEHAVING = Path(__file__).parent.parent / "plugins" / "misbehaving"
 
@@ -43,6 +44,7 @@ def forget_registry() -> None:
     registry._points.cache_clear()
     registry.verifier_class.cache_clear()
     importlib.invalidate_caches()
+    declarations.close()
 
 
 @pytest.fixture(scope="session")

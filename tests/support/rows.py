@@ -8,12 +8,17 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.results import candidates
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import spend
+from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence
 
 LEVEL = Level("PBE0", "def2-SVP", "gas", "GFN2-xTB")
@@ -81,3 +86,64 @@ def entered(connection: Connection, row: CampaignRow, n: int, **places: Any) -> 
     found = [ids[m.key] for m in made]
     standings.add(connection, row.id, [{"candidate_id": i, "in_seeds": False, **places} for i in found])
     return found
+
+
+def campaign_at_every_place(ledger: Ledger) -> CampaignRow:
+    """Two hits, one failed at rung 2, one refused at rung 1, one that rung 1 cannot decide, one open."""
+    with ledger.begin() as connection:
+        made = campaign(connection)
+        ids = entered(connection, made, 6)
+        places = [
+            (Standing.SETTLED, 2, 2, Verdict.PASS, 0.8, True),
+            (Standing.SETTLED, 2, 2, Verdict.PASS, 0.9, True),
+            (Standing.SETTLED, 2, 2, Verdict.FAIL, 0.95, False),
+            (Standing.DROPPED, 1, 1, Verdict.NOT_APPLICABLE, 0.1, False),
+            (Standing.DROPPED, 1, 1, Verdict.INCONCLUSIVE, None, False),
+            (Standing.OPEN, 1, 0, None, 0.3, False),
+        ]
+        for id_, (standing, position, depth, verdict, score, hit) in zip(ids, places, strict=True):
+            tier = "high_fidelity" if hit else None
+            standings.update(
+                connection,
+                made.id,
+                id_,
+                standing=standing,
+                position=position,
+                depth=depth,
+                verdict=verdict,
+                score=score,
+                is_hit=hit,
+                hit_tier=tier,
+            )
+        cheap = Measured("homo_lumo_gap", Level("GFN2-xTB"), Quantity(2.0, "eV"))
+        subject = {"subject": "one"}
+        evidence.record(
+            connection,
+            [
+                new_evidence(ids[1], cheap, verifier="toy1", **subject),
+                new_evidence(ids[1], gap(3.5, uncertainty=0.1), verifier="toy2", **subject),
+                new_evidence(ids[1], gap(9.0), verifier="another campaign's", **subject),
+            ],
+        )
+        rung_id = campaigns.rungs(connection, made.id)[1].id
+        spend.book(connection, made.id, rung_id, None, {"core_seconds": 12.3456})
+        connection.execute(
+            t.decision.insert().values(
+                campaign_id=made.id,
+                candidate_id=ids[0],
+                rung_id=rung_id,
+                action="reuse",
+                chooser="test",
+                watermark=1,
+                propensity=1.0,
+                at=db_now(connection),
+            )
+        )
+        connection.execute(
+            t.proposal.insert(),
+            [
+                {"campaign_id": made.id, "text": text, "status": status, "at": db_now(connection)}
+                for text, status in (("C", "new"), ("C\0\ud800", "refused"))
+            ],
+        )
+    return made

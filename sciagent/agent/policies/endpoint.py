@@ -101,7 +101,7 @@ class EndpointPolicy:
         except ValueError as error:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
 
-    def _answer_text(self, request: dict[str, Any]) -> str:
+    def _answer_text(self, request: Mapping[str, Any]) -> str:
         """The body of the answer. A server that refuses something is asked otherwise, and if that helps, from then
         on. Raises PolicyError."""
         openai, known = self._openai, self._known
@@ -126,7 +126,7 @@ class EndpointPolicy:
                 self._known |= known
                 return text
 
-    def _wait_for(self, request: dict[str, Any]) -> str:
+    def _wait_for(self, request: Mapping[str, Any]) -> str:
         async def asked() -> str:
             async with asyncio.timeout(self._timeout):
                 response = await self._client.chat.completions.with_raw_response.create(**request)
@@ -161,7 +161,7 @@ class EndpointPolicy:
         await self._client.close()
 
 
-def _sent(message: Message) -> dict[str, Any]:
+def _sent(message: Message) -> Mapping[str, Any]:
     """A mark of a chat template in a text is split by a blank, as `hermes.rendered` does it: what a tool or a user
     wrote cannot end its message and begin another."""
     content, thinking = _MARK.sub("< ", message.content), _MARK.sub("< ", message.thinking)

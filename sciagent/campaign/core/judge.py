@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sciagent.domain.directives import Word
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import properties
@@ -162,7 +162,7 @@ def place(
         position = max(position, word.promoted_to)
     answered = [a for a in answers if a.measured]
     depth = max((a.position for a in answered), default=-1)
-    values = {m.property: m.quantity for a in answered for m in a.measured}  # later rungs overwrite earlier ones
+    values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
     if terminal_passed and (missed := _missed(objectives, values)) is not None:
         terminal_passed, last = False, missed  # an objective that an earlier rung measured
     has_limits = any(o.accept is not None for o in objectives)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from sciagent.campaign.core.build import as_begun, create_or_open
+from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.cost import RESOURCE_UNITS
@@ -108,7 +108,7 @@ def _number(given: str, text: str) -> int | float:
 def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[CampaignSpec, list[str]]:
     """The amended campaign, and `path: old -> new` for everything that changes. Raises SpecError, and UsageError where
     more changes than may."""
-    spec = as_begun(row, parse_spec(source, name, base))
+    spec = parse_spec(source, name, base)
     if spec.campaign != row.name:
         raise UsageError(f'{name} is the campaign "{spec.campaign}", not "{row.name}"')
     if spec.identity_hash != row.identity_hash:

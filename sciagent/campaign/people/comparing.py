@@ -7,12 +7,13 @@ settings: a GFN2 gap and a PBE0 gap are never compared as numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.spec.diff import differences
+from sciagent.domain.answers.comparison import Comparison, HitsAtCost, RungPair, ValueComparison
+from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -22,92 +23,104 @@ from sciagent.store.views.report_queries import Step, progress
 MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the smaller cost
 
 
-def compare(connection: Connection, one: CampaignRow, other: CampaignRow) -> dict[str, Any]:
-    """The JSON of `sciagent compare`. Raises UsageError for a campaign and itself."""
+class _Side(NamedTuple):
+    """One of the two campaigns."""
+
+    row: CampaignRow
+    ladder: list[RungRow]
+    terminal: RungRow
+    counts: CampaignCounts
+    steps: list[Step]
+    """Hits against cost, in order of cost."""
+
+
+def compare(connection: Connection, one: CampaignRow, other: CampaignRow) -> Comparison:
+    """The answer of `sciagent compare`. Raises UsageError for a campaign and itself."""
     if one.id == other.id:
         raise UsageError(f'"{one.name}" is the same campaign twice; name two')
-    rows = (one, other)
-    status = [queries.status(connection, row) for row in rows]
-    ladders = [campaigns.rungs(connection, row.id) for row in rows]
-    steps = [progress(connection, row, _terminal(row, ladder)) for row, ladder in zip(rows, ladders, strict=True)]
-    return {
-        "campaigns": [row.name for row in rows],
-        "differences": [d for d in differences(one.spec, other.spec) if not d.startswith("campaign:")],
-        "status": status,
-        "rungs": _side_by_side(ladders, status),
-        "overlap": overlap.candidates(connection, one, other),
-        "values": _values(connection, rows, ladders),
-        "hits_against_cost": _hits_against_cost(steps),
-        "cost_of_first_hit": [next((s.core_seconds for s in one_ if s.hits > 0), None) for one_ in steps],
-        "same_objectives": one.spec["objectives"] == other.spec["objectives"],
-    }
+    first, second = _side(connection, one), _side(connection, other)
+    return Comparison(
+        campaigns=(one.name, other.name),
+        differences=tuple(d for d in differences(one.spec, other.spec) if not d.startswith("campaign:")),
+        status=(first.counts, second.counts),
+        rungs=tuple(_rung_pairs(first, second)),
+        overlap=overlap.candidates(connection, one, other),
+        values=tuple(_values(connection, first, second)),
+        hits_against_cost=tuple(_hits_against_cost(first.steps, second.steps)),
+        cost_of_first_hit=(_cost_of_first_hit(first.steps), _cost_of_first_hit(second.steps)),
+        same_objectives=one.spec["objectives"] == other.spec["objectives"],
+    )
 
 
-def _terminal(row: CampaignRow, ladder: Sequence[RungRow]) -> RungRow:
-    return next(r for r in ladder if r.name == row.spec["terminal"])
+def _side(connection: Connection, row: CampaignRow) -> _Side:
+    ladder = campaigns.rungs(connection, row.id)
+    terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
+    counts = queries.counts(connection, row)
+    return _Side(row, ladder, terminal, counts, progress(connection, row, terminal))
 
 
-def _identity(rung: RungRow) -> tuple[str, str, str]:
+def _calculation(rung: RungRow) -> tuple[str, str, str]:
     return rung.verifier, rung.verifier_version, rung.settings_hash
 
 
-def _side_by_side(ladders: Sequence[Sequence[RungRow]], status: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rungs that do the same stand in one line; others are alone in theirs."""
-    counted = [{r["rung"]: r for r in one["rungs"]} for one in status]
-    first, second = ladders
-    lines, used = [], set()
-    for rung in first:
-        twin = next((r for r in second if _identity(r) == _identity(rung) and r.id not in used), None)
-        named = twin or next((r for r in second if r.name == rung.name and r.id not in used), None)
-        if named is not None:
-            used.add(named.id)
-        lines.append(_line(rung, named, twin is not None, counted))
-    return lines + [_line(None, rung, False, counted) for rung in second if rung.id not in used]
-
-
-def _line(
-    first: RungRow | None, second: RungRow | None, same: bool, counted: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    return {
-        "rungs": [None if first is None else first.name, None if second is None else second.name],
-        "same_calculation": same,
-        "counts": [
-            None if rung is None else counts[rung.name] for rung, counts in zip((first, second), counted, strict=True)
-        ],
-    }
-
-
-def _values(
-    connection: Connection, rows: Sequence[CampaignRow], ladders: Sequence[Sequence[RungRow]]
-) -> list[dict[str, Any]]:
-    """Objectives of both, as each campaign's terminal rung measured them."""
-    ends = [_terminal(row, ladder) for row, ladder in zip(rows, ladders, strict=True)]
-    named = [o["property"] for o in rows[0].spec["objectives"]]
-    shared = [name for name in named if name in {o["property"] for o in rows[1].spec["objectives"]}]
-    found = []
-    for name in shared:
-        sides = [overlap.spreads(connection, row, end, name) for row, end in zip(rows, ends, strict=True)]
-        levels = [{(s.level, s.unit) for s in side} for side in sides]
-        comparable = _identity(ends[0]) == _identity(ends[1]) and levels[0] == levels[1] and bool(levels[0])
-        found.append(
-            {
-                "property": name,
-                "rungs": [end.name for end in ends],
-                "comparable": comparable,
-                "measured": [[asdict(s) for s in side] for side in sides],
-            }
+def _rung_pairs(first: _Side, second: _Side) -> list[RungPair]:
+    """Rungs that do the same stand in one line, else those of one label; others are alone in theirs."""
+    left = list(second.ladder)
+    lines: list[tuple[RungRow | None, RungRow | None]] = []
+    for rung in first.ladder:
+        twin = next((other for other in left if _calculation(other) == _calculation(rung)), None)
+        partner = twin or next((other for other in left if other.name == rung.name), None)
+        if partner is not None:
+            left.remove(partner)
+        lines.append((rung, partner))
+    lines += [(None, rung) for rung in left]
+    return [
+        RungPair(
+            rungs=(None if a is None else a.name, None if b is None else b.name),
+            same_calculation=a is not None and b is not None and _calculation(a) == _calculation(b),
+            counts=(_counts_at(first, a), _counts_at(second, b)),
         )
-    return found
-
-
-def _hits_against_cost(steps: Sequence[Sequence[Step]]) -> list[dict[str, Any]]:
-    """Hits of each at equal cost, up to what the cheaper one spent."""
-    least = min(one[-1].core_seconds for one in steps)
-    marks = [least * share for share in MARKS] if least > 0 else []
-    return [{"core_seconds": round(mark, 3), "hits": [_hits_at(one, mark) for one in steps]} for mark in marks] + [
-        {"core_seconds": None, "hits": [one[-1].hits for one in steps]}
+        for a, b in lines
     ]
 
 
+def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
+    return None if rung is None else next(counts for counts in side.counts.rungs if counts.rung == rung.name)
+
+
+def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:
+    """Objectives of both, as each campaign's terminal rung measured them."""
+    theirs = {objective["property"] for objective in second.row.spec["objectives"]}
+    compared = []
+    for name in (objective["property"] for objective in first.row.spec["objectives"]):
+        if name not in theirs:
+            continue
+        a, b = (overlap.spreads(connection, side.row, side.terminal, name) for side in (first, second))
+        same = _calculation(first.terminal) == _calculation(second.terminal)
+        levels = [{(spread.level, spread.unit) for spread in spreads} for spreads in (a, b)]
+        compared.append(
+            ValueComparison(
+                property=name,
+                rungs=(first.terminal.name, second.terminal.name),
+                comparable=same and levels[0] == levels[1] and bool(levels[0]),
+                measured=(a, b),
+            )
+        )
+    return compared
+
+
+def _hits_against_cost(first: Sequence[Step], second: Sequence[Step]) -> list[HitsAtCost]:
+    """Hits of each at equal cost, up to what the cheaper one spent; at the end those at all it spent."""
+    least = min(first[-1].core_seconds, second[-1].core_seconds)
+    marks = [least * share for share in MARKS] if least > 0 else []
+    return [
+        HitsAtCost(core_seconds=round(mark, 3), hits=(_hits_at(first, mark), _hits_at(second, mark))) for mark in marks
+    ] + [HitsAtCost(core_seconds=None, hits=(first[-1].hits, second[-1].hits))]
+
+
 def _hits_at(steps: Sequence[Step], cost: float) -> int:
-    return max((s.hits for s in steps if s.core_seconds <= cost * (1 + 1e-9)), default=0)
+    return max((step.hits for step in steps if step.core_seconds <= cost * (1 + 1e-9)), default=0)
+
+
+def _cost_of_first_hit(steps: Sequence[Step]) -> float | None:
+    return next((step.core_seconds for step in steps if step.hits > 0), None)

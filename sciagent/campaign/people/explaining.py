@@ -14,16 +14,18 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules, show_window
+from sciagent.domain.answers.model import plain
 from sciagent.domain.evidence import Measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.states import Standing
 from sciagent.errors import UnknownNameError
+from sciagent.report.answers.best import imported_values
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import history, queries
+from sciagent.store.views import history, queries, report_candidates
 
 WAITS = (Standing.OPEN, Standing.HELD)
 MAX_TEXT = 4000  # of a proposal, as the workbench keeps it
@@ -38,6 +40,7 @@ def explain(
     found = history.evidence(connection, candidate_id)
     n, first = history.children(connection, candidate_id)
     told = [_campaign(connection, row, candidate_id, found, ledger) for row in rows]
+    from_files = report_candidates.imported(connection, [candidate_id])
     used = {r["evidence"]["key"] for c in told for r in c["rungs"] if r["evidence"]}
     return {
         "key": one["key"],
@@ -52,7 +55,7 @@ def explain(
         "also_given_as": [x for x in history.aliases(connection, candidate_id) if x != one["text"]],
         "children": {"n": n, "first": [{"key": k, "smiles": s} for k, s in first]},
         "campaigns": told,
-        "imported": queries.imported_of(connection, [candidate_id])[candidate_id],
+        "imported": plain(imported_values(from_files.get(candidate_id, []))),
         "other_evidence": [_evidence(e) for e in found if e["key"] not in used and e["verifier"] != queries.IMPORT],
     }
 

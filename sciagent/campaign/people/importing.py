@@ -199,7 +199,8 @@ def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any])
     if column.uncertainty is not None:
         given = (row[column.uncertainty] or "").strip() if column.uncertainty in row else column.uncertainty
         spread = _number(given) if given else None
-    made = convert(Quantity(value, unit, spread, censoring, as_typed=text), prop)
+    typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
+    made = convert(Quantity(value, unit, spread, censoring, as_typed=typed), prop)
     for edge, wrong in ((prop.low, made.value < (prop.low or 0)), (prop.high, made.value > (prop.high or 0))):
         if edge is not None and wrong:
             raise ValueError(f"{made} is outside what {prop.name} can be ({prop.low} to {prop.high} {prop.unit})")

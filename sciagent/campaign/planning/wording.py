@@ -1,9 +1,9 @@
-"""A plan in words, and as the JSON of `sciagent plan`."""
+"""A plan in words, and the parts of its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,161 +11,182 @@ from sciagent.campaign.planning.inputs import OTHER, SURE, UNKNOWN, Step, asked
 from sciagent.campaign.pricing.numeraire import Allowance
 from sciagent.campaign.pricing.observations import KNOWN, Reading
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.domain.answers.plan import Plan, PlanCase, PlanLimit, PlannedRung, RunCost, RungGain, RungTells
 from sciagent.domain.cost import RESOURCE_UNITS
 
 LITTLE = 0.02  # of the hits: a rung that brings less looks worthless
 
 
-def _name(one: Allowance, spec: CampaignSpec) -> str:
+class Gain(NamedTuple):
+    """Hits with a rung less hits without it, over the range of its correlation."""
+
+    hit_rate: float
+    low: float | None
+    middle: float | None
+    high: float | None
+    without: float
+    """Hits without the rung."""
+
+
+def limit_name(allowance: Allowance, spec: CampaignSpec) -> str:
     """As in the YAML."""
-    if one.rung is not None:
-        return f"rungs.{spec.ladder[int(one.name.split()[1])].label}"
-    return "wall_minutes" if one.name == "wall_seconds" else one.name
+    if allowance.rung is not None:
+        return f"rungs.{spec.ladder[int(allowance.name.split()[1])].label}"
+    return "wall_minutes" if allowance.name == "wall_seconds" else allowance.name
 
 
-def case_row(case: Mapping[str, Any], limits: Sequence[Allowance], spec: CampaignSpec) -> dict[str, Any]:
-    by_name = {one.name: _name(one, spec) for one in limits}
-    renamed = {key: {by_name[k]: v for k, v in case[key].items()} for key in ("used", "price")}
-    return {k: renamed.get(k, v) for k, v in case.items() if k != "bought"}
+def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
+    unit = "runs" if allowance.rung is not None else RESOURCE_UNITS.get(allowance.resource or "", "1")
+    return PlanLimit(name=limit_name(allowance, spec), limit=allowance.limit, unit=unit)
 
 
-def limit_row(one: Allowance, spec: CampaignSpec) -> dict[str, Any]:
-    unit = "runs" if one.rung is not None else RESOURCE_UNITS.get(one.resource or "", "1")
-    return {"name": _name(one, spec), "limit": one.limit, "unit": unit}
-
-
-def rung_row(
-    step: Step, wanted: Sequence[str], deltas: Sequence[Mapping[str, Any]] | None, is_weighed: bool
-) -> dict[str, Any]:
-    """wanted: property of each objective."""
+def planned_rung(step: Step, wanted: Sequence[str], gains: Sequence[Gain] | None, is_weighed: bool) -> PlannedRung:
+    """wanted: property of each objective. gains: None for the terminal rung."""
+    is_terminal = step.rung.rules.is_terminal
     costs = {
-        name: {
-            "median": float(np.median(amounts)),
-            "p90": float(np.quantile(amounts, 0.9)),
-            "unit": RESOURCE_UNITS[name],
-        }
+        name: RunCost(median=float(np.median(amounts)), p90=float(np.quantile(amounts, 0.9)), unit=RESOURCE_UNITS[name])
         for name, amounts in step.costs.items()
         if len(amounts)
     }
-    return {
-        "rung": step.label,
-        "verifier": step.rung.verifier.name,
-        "tier": str(step.rung.verifier.tier),
-        "is_terminal": step.rung.rules.is_terminal,
-        "costs": costs,
-        "cost_is": "declared" if step.factor is None else "learnt",
-        "cost_ratio": step.factor,
-        "refuses": step.refuses,
-        "tells": []
-        if step.rung.rules.is_terminal
-        else [
-            {"property": of, "low": x.low, "middle": x.middle, "high": x.high, "kind": x.kind, "why": x.why}
-            for of, x in zip(wanted, step.tells, strict=True)
-        ],
-        "delta": [{k: v for k, v in one.items() if k != "without"} for one in deltas or ()],
-        "verdict": None if step.rung.rules.is_terminal else _verdict(step, deltas, is_weighed),
-    }
+    tells = () if is_terminal else zip(wanted, step.tells, strict=True)
+    return PlannedRung(
+        rung=step.label,
+        verifier=step.rung.verifier.name,
+        tier=str(step.rung.verifier.tier),
+        is_terminal=is_terminal,
+        costs=costs,
+        cost_is="declared" if step.factor is None else "learnt",
+        cost_ratio=step.factor,
+        refuses=step.refuses,
+        tells=tuple(
+            RungTells(property=name, low=x.low, middle=x.middle, high=x.high, kind=x.kind, why=x.why)
+            for name, x in tells
+        ),
+        delta=tuple(
+            RungGain(hit_rate=gain.hit_rate, low=gain.low, middle=gain.middle, high=gain.high) for gain in gains or ()
+        ),
+        verdict=None if is_terminal else _verdict(step, gains or (), is_weighed),
+    )
 
 
-def _verdict(step: Step, deltas: Sequence[Mapping[str, Any]] | None, is_weighed: bool) -> str:
+def _verdict(step: Step, gains: Sequence[Gain], is_weighed: bool) -> str:
     if step.is_needed:
         return "is needed"
-    known = [one for one in deltas or () if one["middle"] is not None and one["without"] + one["high"] > 0]
+    known = [
+        (gain.without, gain.low, gain.high)
+        for gain in gains
+        if gain.middle is not None and gain.low is not None and gain.high is not None
+    ]
+    known = [(without, low, high) for without, low, high in known if without + high > 0]
     if not is_weighed or not known:
         return "cannot be said"
-    share = {
-        end: [one[end] / (one["without"] + one[end]) if one["without"] + one[end] > 0 else 0.0 for one in known]
-        for end in ("low", "high")
-    }
-    if max(share["high"]) <= LITTLE:
+    if max(_share(high, without) for without, _, high in known) <= LITTLE:
         return "looks worthless"
-    return "pays for itself" if min(share["low"]) > LITTLE else "cannot be said"
+    return "pays for itself" if min(_share(low, without) for without, low, _ in known) > LITTLE else "cannot be said"
 
 
-def assumptions(found: Mapping[str, Any], spec: CampaignSpec, reading: Reading, has_ledger: bool) -> list[str]:
-    sample, kinds = found["sample"], {t["kind"] for r in found["rungs"] for t in r["tells"]}
-    rates = " %, ".join(f"{100 * c['hit_rate']:g}" for c in found["cases"] if c["hit_rate_is"] == "assumed")
-    said = [
-        f"The share of candidates that are hits is not known before a start: {rates} % are taken.",
-        f"Costs are those of the first {sample['molecules']} molecules of {sample['from']} that "
-        + ("pass the fast rungs" if sample["through_fast_rungs"] else "can be read; not all fast rungs were asked")
-        + (
-            "; what is bred from them may be larger." if any(one.kind != "screen" for _, one in spec.proposers) else "."
-        ),
-        "Rungs and truth are a joint Gaussian, rungs err independently of each other, and no rung fails.",
+def _share(gain: float, without: float) -> float:
+    """The share that a rung's hits are of all hits with it."""
+    return gain / (without + gain) if without + gain > 0 else 0.0
+
+
+def assumptions(plan: Plan, spec: CampaignSpec, reading: Reading, has_ledger: bool) -> list[str]:
+    """What was assumed, a sentence each."""
+    return [
+        *_of_the_sample(plan, spec),
+        *_of_the_rungs(plan, spec, reading),
+        *_of_the_campaign(spec, reading, has_ledger),
     ]
-    if found["first"] > 0:
-        said.append(f"The first {found['first']:.3g} candidates go up the whole ladder, for the law to learn from.")
-    if "unknown" in kinds or "other" in kinds:
-        said.append(
+
+
+def _of_the_sample(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
+    rates = " %, ".join(f"{100 * case.hit_rate:g}" for case in plan.cases if case.hit_rate_is == "assumed")
+    yield f"The share of candidates that are hits is not known before a start: {rates} % are taken."
+    which = "pass the fast rungs" if plan.sample.through_fast_rungs else "can be read; not all fast rungs were asked"
+    breeds = any(proposer.kind != "screen" for _, proposer in spec.proposers)
+    end = "; what is bred from them may be larger." if breeds else "."
+    yield f"Costs are those of the first {plan.sample.molecules} molecules of {plan.sample.source} that {which}{end}"
+
+
+def _of_the_rungs(plan: Plan, spec: CampaignSpec, reading: Reading) -> Iterator[str]:
+    yield "Rungs and truth are a joint Gaussian, rungs err independently of each other, and no rung fails."
+    if plan.first > 0:
+        yield f"The first {plan.first:.3g} candidates go up the whole ladder, for the law to learn from."
+    if {"unknown", "other"} & {tells.kind for rung in plan.rungs for tells in rung.tells}:
+        yield (
             f"Where no correlation is declared, {UNKNOWN[0]:g} to {UNKNOWN[1]:g} is taken for a rung that measures the "
             f"same property, {OTHER[0]:g} to {OTHER[1]:g} for another."
         )
+    if any(column.at == KNOWN for column in reading.columns):
+        yield "What fast rungs say of the objectives, or decide, is not counted."
+    below = enumerate(spec.ladder[: spec.terminal_position])
+    if any(rung.window_gates() for position, rung in below if position in reading.paid):
+        yield "Gates of paid rungs are not counted: they spare what they drop, and may drop a hit."
+
+
+def _of_the_campaign(spec: CampaignSpec, reading: Reading, has_ledger: bool) -> Iterator[str]:
     if len(asked(reading)) > 1:
-        said.append("The objectives are independent of each other and equally hard to meet.")
+        yield "The objectives are independent of each other and equally hard to meet."
     if reading.aims.kind != "hits":
-        said.append("The goal is not a number of hits: a hit stands for a candidate of the best so many per cent.")
-    if any(c.at == KNOWN for c in reading.columns):
-        said.append("What fast rungs say of the objectives, or decide, is not counted.")
-    if any(r.window_gates() for i, r in enumerate(spec.ladder[: spec.terminal_position]) if i in reading.paid):
-        said.append("Gates of paid rungs are not counted: they spare what they drop, and may drop a hit.")
+        yield "The goal is not a number of hits: a hit stands for a candidate of the best so many per cent."
     if spec.scheduler.kind != "priced":
-        said.append(f"This is what the scheduler priced would buy; the campaign is scheduled by {spec.scheduler.kind}.")
+        yield f"This is what the scheduler priced would buy; the campaign is scheduled by {spec.scheduler.kind}."
     if not has_ledger:
-        said.append("There is no ledger to learn costs or correlations from.")
-    return said
+        yield "There is no ledger to learn costs or correlations from."
 
 
-def sentences(found: Mapping[str, Any], spec: CampaignSpec) -> list[str]:
-    said = []
-    terminal = spec.terminal
-    for case in found["cases"]:
-        rate = f"{100 * case['hit_rate']:.3g} %" + (" (learnt)" if case["hit_rate_is"] == "learnt" else "")
-        if case["runs"] is None:
-            return ["Nothing in the budget limits what is bought, so nothing can be said of how far it goes."]
-        hits, runs = case["hits"], case["runs"]
-        text = (
-            f"If {rate} of the candidates are hits: about {_count(hits['middle'])} hits "
-            f"({_count(hits['low'])} to {_count(hits['high'])}) from {_count(runs[terminal])} runs of {terminal}"
-        )
-        others = [f"{_count(n)} of {label}" for label, n in case["runs"].items() if label != terminal]
-        text += f" and {', '.join(others)}" if others else ""
-        text += f"; {terminal} alone would find {_count(case['terminal_alone'])}." if others else "."
-        if spec.goal.kind == "hits" and spec.goal.count and hits["middle"] >= spec.goal.count:
-            text += f" The goal of {spec.goal.count} is then reached before the budget is spent."
-        said.append(text)
-    for rung in found["rungs"]:
-        if rung["verdict"] in (None, "is needed"):
-            continue
-        delta = [d for d in rung["delta"] if d["middle"] is not None]
-        if not delta:
-            said.append(f"{rung['rung']}: whether it pays cannot be said.")
-            continue
-        low, high = extremes(delta)
-        verdict = rung["verdict"]
-        what = f"Whether {rung['rung']} pays {verdict}" if verdict == "cannot be said" else f"{rung['rung']} {verdict}"
-        said.append(f"{what}: {signed(low)} to {signed(high)} hits, by what it tells and by how many there are.")
+def sentences(plan: Plan, spec: CampaignSpec) -> list[str]:
+    """What follows, a sentence each."""
+    if any(case.runs is None for case in plan.cases):
+        return ["Nothing in the budget limits what is bought, so nothing can be said of how far it goes."]
     scarce = [
-        one["name"]
-        for one in found["limits"]
-        if any(c["used"].get(one["name"], 0.0) > SURE * one["limit"] for c in found["cases"])
+        limit.name
+        for limit in plan.limits
+        if any(case.used.get(limit.name, 0.0) > SURE * limit.limit for case in plan.cases)
     ]
-    said.append(
-        f"What runs out first: {', '.join(scarce)}."
-        if scarce
-        else "The budget holds all that is worth buying for the candidates there will be."
+    end = "The budget holds all that is worth buying for the candidates there will be."
+    return [
+        *(_case_sentence(case, spec) for case in plan.cases),
+        *(_rung_sentence(rung) for rung in plan.rungs if rung.verdict not in (None, "is needed")),
+        f"What runs out first: {', '.join(scarce)}." if scarce else end,
+    ]
+
+
+def _case_sentence(case: PlanCase, spec: CampaignSpec) -> str:
+    runs, hits, terminal = case.runs or {}, case.hits, spec.terminal
+    rate = f"{100 * case.hit_rate:.3g} %" + (" (learnt)" if case.hit_rate_is == "learnt" else "")
+    text = (
+        f"If {rate} of the candidates are hits: about {_count(hits.middle)} hits "
+        f"({_count(hits.low)} to {_count(hits.high)}) from {_count(runs[terminal])} runs of {terminal}"
     )
-    return said
+    others = [f"{_count(n)} of {label}" for label, n in runs.items() if label != terminal]
+    text += f" and {', '.join(others)}" if others else ""
+    text += f"; {terminal} alone would find {_count(case.terminal_alone)}." if others else "."
+    if spec.goal.kind == "hits" and spec.goal.count and (hits.middle or 0.0) >= spec.goal.count:
+        text += f" The goal of {spec.goal.count} is then reached before the budget is spent."
+    return text
+
+
+def _rung_sentence(rung: PlannedRung) -> str:
+    range_ = extremes(rung.delta)
+    if range_ is None:
+        return f"{rung.rung}: whether it pays cannot be said."
+    low, high = range_
+    unsure = rung.verdict == "cannot be said"
+    what = f"Whether {rung.rung} pays {rung.verdict}" if unsure else f"{rung.rung} {rung.verdict}"
+    return f"{what}: {signed(low)} to {signed(high)} hits, by what it tells and by how many there are."
 
 
 def _count(n: float | None) -> str:
     return "–" if n is None else f"{n:.2g}" if n < 10 else f"{n:.0f}"
 
 
-def extremes(deltas: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Least and most hits that a rung brings."""
-    known = [one[end] for one in deltas for end in ("low", "middle", "high") if one[end] is not None]
-    return min(known), max(known)
+def extremes(gains: Sequence[RungGain]) -> tuple[float, float] | None:
+    """Least and most hits that a rung brings; None where that is not known."""
+    known = [
+        n for gain in gains if gain.middle is not None for n in (gain.low, gain.middle, gain.high) if n is not None
+    ]
+    return (min(known), max(known)) if known else None
 
 
 def signed(n: float) -> str:

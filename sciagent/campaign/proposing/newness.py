@@ -12,7 +12,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.store.results import candidates, scaffolds
 
 COMPARED = 256  # the candidates that came last, in any campaign of the ledger
-FILLED = 200  # candidates of older ledgers that get their scaffold with each turn
+FILLED = 200  # imported and added candidates that get their scaffold with each turn
 
 Note = dict[str, Any]
 
@@ -21,7 +21,7 @@ def notes(connection: Connection, made: Sequence[Candidate | None]) -> list[Note
     """A note for each molecule, before it is entered; those before it in the same turn count as earlier.
 
     `candidate`: whether the ledger did not have it. `scaffold`: whether it had no candidate with this Murcko scaffold;
-    None while older candidates have none worked out. `nearest`: Tanimoto similarity by `fingerprint` to the nearest of
+    None while earlier ones have none worked out. `nearest`: Tanimoto similarity by `fingerprint` to the nearest of
     the `compared` candidates that came last; 1 for one that is there already, None for the first of all.
     The cost is bounded: one look-up by key and one by scaffold for the turn, and COMPARED similarities a molecule.
     """
@@ -58,7 +58,7 @@ def _note(one: Features, old: set[str], earlier: Sequence[Features], unsure: boo
 
 
 def remember(connection: Connection, made: Sequence[Candidate | None], ids: Mapping[str, int]) -> None:
-    """Give the candidates of this turn their scaffold, and some of those that an older sciagent entered."""
+    """Gives the candidates of this turn their scaffold, and some of those that a file or a person brought."""
     mine = {
         ids[one.key]: features(one.text).scaffold_hash for one in made if one is not None and one.kind == "molecule"
     }

@@ -123,8 +123,6 @@ class CampaignWorkbench:
             made = parse_molecule(given.text, standardise=spec.standardise, multiplicity=given.multiplicity)
         except InvalidCandidateError as error:
             return _Entry(given, "refused", reason=Reason(error.reason), detail=error.detail)
-        if (hazard := safety.refusal(self._built.guard, made)) is not None:
-            return _Entry(given, "refused", candidate=made, reason=hazard.reason, detail=hazard.detail)
         return _Entry(given, "new", candidate=made)
 
     def _mark_duplicates(self, entries: Sequence[_Entry]) -> list[_Entry]:

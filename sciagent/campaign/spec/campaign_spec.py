@@ -80,7 +80,6 @@ class CampaignSpec(Part):
 
     _base: Path | None = PrivateAttr(None)
     _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
-    _unscreened: bool = PrivateAttr(False)
 
     @model_validator(mode="before")
     @classmethod
@@ -147,24 +146,10 @@ class CampaignSpec(Part):
         chosen = self.proposer
         return list(chosen.proposers.items()) if isinstance(chosen, SeveralSpec) else [("", chosen)]
 
-    @property
-    def is_unscreened(self) -> bool:
-        """Whether this is a campaign from before the safety screen."""
-        return self._unscreened
-
-    def before_the_screen(self) -> CampaignSpec:
-        """The spec as it was understood when no ladder had a safety screen: for campaigns that began then."""
-        older = self._without_screen()
-        older._unscreened = True
-        return older
-
     def without_screen(self, reason: str) -> CampaignSpec:
         """With the safety screen turned off. Raises ValidationError if the reason says nothing."""
-        return self._without_screen(SafetySpec(screen=False, reason=reason))
-
-    def _without_screen(self, safety: SafetySpec | None = None) -> CampaignSpec:
         ladder = tuple(rung for rung in self.ladder if rung.verifier != SCREEN)
-        return self.model_copy(update={"ladder": ladder, "safety": safety or self.safety})
+        return self.model_copy(update={"ladder": ladder, "safety": SafetySpec(screen=False, reason=reason)})
 
     def position(self, label: str) -> int:
         """Raises ValueError for a label that is not in the ladder."""
@@ -184,7 +169,7 @@ class CampaignSpec(Part):
         `workers` is None where the file leaves it to the machine.
         """
         parts = {"campaign", "description", "subject", "seed", "standardise"}
-        if self.subject == "molecule" and not self._unscreened:
+        if self.subject == "molecule":
             parts.add("safety")
         whole = self.model_dump(mode="json", include=parts)
         return whole | {

@@ -21,7 +21,7 @@ from pydantic import (
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import Property, properties
-from sciagent.domain.quantities import conversion_factor
+from sciagent.domain.quantities import conversion_factor, in_canonical_unit, spread_in_canonical_unit
 from sciagent.errors import UnitError, UnknownNameError
 from sciagent.yaml.faults import Faults, fault
 
@@ -55,10 +55,16 @@ def registered_property(name: str) -> Property:
         raise fault(*_split(str(error))) from None
 
 
-def in_canonical_unit(value: float, unit: str | None, prop: Property) -> float:
-    """The value in `prop.unit`, rounded to 12 digits where a factor entered."""
-    factor = conversion_factor(unit or prop.unit, prop)
-    return value if factor == 1.0 else float(f"{value * factor:.12g}")
+def limit_in_canonical_unit(value: float, unit: str | None, prop: Property) -> float:
+    """A limit in `prop.unit`, rounded to 12 digits where it was converted."""
+    converted = in_canonical_unit(value, unit or prop.unit, prop)
+    return value if converted == value else float(f"{converted:.12g}")
+
+
+def scale_in_canonical_unit(scale: float, unit: str | None, prop: Property, limit: float) -> float:
+    """A distance from a limit in `prop.unit`, rounded likewise. scale, limit: in `unit`."""
+    converted = spread_in_canonical_unit(limit, scale, unit or prop.unit, prop)
+    return scale if converted == scale else float(f"{converted:.12g}")
 
 
 def check_unit(unit: str | None, prop: Property) -> None:
@@ -66,6 +72,11 @@ def check_unit(unit: str | None, prop: Property) -> None:
     takes = f"{prop.name} takes: {', '.join(prop.units)}"
     if unit is None and prop.unit != "1":
         raise fault(f"{prop.name} needs a unit", takes)
+    conversion = prop.conversion(unit or prop.unit)
+    if conversion is not None:
+        if conversion.is_falling:
+            raise fault(f"limits of {prop.name} are not stated in {unit}: lower and upper would change places", takes)
+        return
     try:
         conversion_factor(unit or prop.unit, prop)
     except UnitError as error:
@@ -168,10 +179,15 @@ class ObjectiveSpec(Part):
         pair = self.maximise or self.minimise
         ramp = None
         if pair is not None:
-            ramp = (in_canonical_unit(pair[0], self.unit, prop), in_canonical_unit(pair[1], self.unit, prop))
+            ramp = (
+                limit_in_canonical_unit(pair[0], self.unit, prop),
+                limit_in_canonical_unit(pair[1], self.unit, prop),
+            )
         accept = self.accept()
-        given = self.scale
-        scale = _default_scale(accept) if given is None else in_canonical_unit(given, self.unit, prop)
+        scale = _default_scale(accept)
+        if self.scale is not None:
+            edge = next(limit for limit in (*(self.window or ()), self.min, self.max, 0.0) if limit is not None)
+            scale = scale_in_canonical_unit(self.scale, self.unit, prop, edge)
         return Objective(self.property, self.direction(), accept, scale, ramp, self.weight)
 
 
@@ -204,8 +220,8 @@ class GateSpec(Part):
 def canonical_window(low: float | None, high: float | None, unit: str | None, name: str) -> Window:
     prop = properties()[name]
     return Window(
-        None if low is None else in_canonical_unit(low, unit, prop),
-        None if high is None else in_canonical_unit(high, unit, prop),
+        None if low is None else limit_in_canonical_unit(low, unit, prop),
+        None if high is None else limit_in_canonical_unit(high, unit, prop),
     )
 
 

@@ -20,24 +20,21 @@ def best(
     json: JsonOption = False,
 ) -> None:
     """The best candidates: hits first, then by the highest rung reached and the score there."""
-    from sciagent.store.views import queries
+    from sciagent.report.answers.best import best as best_candidates
 
     with open_ledger(ledger).read() as connection:
         row = pick_campaign(connection, name)
-        found = queries.best(connection, row, n)
+        candidates = best_candidates(connection, row, n)
     if json:
-        put_json(found)
+        put_json(candidates)
         return
-    from types import SimpleNamespace
-
     from rich.console import Console
 
     from sciagent.cli.shared.progress import best_table, imported_lines
 
-    wanted = [SimpleNamespace(property=o["property"]) for o in row.spec["objectives"]]
     console = Console()
-    console.print(best_table(found, wanted))
-    if lines := imported_lines(found):
+    console.print(best_table(candidates, [objective["property"] for objective in row.spec["objectives"]]))
+    if lines := imported_lines(candidates):
         console.print("values from files:")
         for line in lines:
             console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)

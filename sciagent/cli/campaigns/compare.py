@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sciagent.domain.answers.comparison import Comparison
 
 MAX_DIFFERENCES = 40
 
@@ -30,110 +34,103 @@ def compare(
     from sciagent.store.campaign_state import campaigns
 
     with open_ledger(ledger).read() as connection:
-        found = compared(connection, campaigns.get(connection, first), campaigns.get(connection, second))
+        comparison = compared(connection, campaigns.get(connection, first), campaigns.get(connection, second))
     if json:
-        put_json(found)
+        put_json(comparison)
         return
     from rich.console import Console
 
     console = Console()
-    _asked(console, found)
-    _totals(console, found)
-    _funnel(console, found)
-    _hits(console, found)
-    _values(console, found)
+    _asked(console, comparison)
+    _totals(console, comparison)
+    _funnel(console, comparison)
+    _hits(console, comparison)
+    _values(console, comparison)
 
 
-def _table(title: str, *columns: str) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for i, name in enumerate(columns):
-        made.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
-    return made
-
-
-def _asked(console: Any, found: Mapping[str, Any]) -> None:
-    a, b = found["campaigns"]
-    lines = found["differences"]
-    console.print(f"{a} -> {b}", style="bold", highlight=False, markup=False)
+def _asked(console: Console, comparison: Comparison) -> None:
+    first, second = comparison.campaigns
+    lines = comparison.differences
+    console.print(f"{first} -> {second}", style="bold", highlight=False, markup=False)
     for line in lines[:MAX_DIFFERENCES]:
         console.print(f"  {line}", highlight=False, markup=False)
     if len(lines) > MAX_DIFFERENCES:
         console.print(f"  and {len(lines) - MAX_DIFFERENCES} more; see --json")
     if not lines:
         console.print("  nothing differs in what was asked")
-    if not found["same_objectives"]:
+    if not comparison.same_objectives:
         console.print("  the objectives differ: a hit of one is not a hit of the other", highlight=False)
     console.print()
 
 
-def _totals(console: Any, found: Mapping[str, Any]) -> None:
-    made = _table("what became of them", "", *found["campaigns"])
-    both = found["status"]
+def _totals(console: Console, comparison: Comparison) -> None:
+    from sciagent.cli.shared.tables import plain_table
 
-    def row(name: str, *cells: Any) -> None:
-        made.add_row(name, *(str(cell) for cell in cells))
-
-    row("state", *(s["state"] for s in both))
-    for name in ("proposals", "candidates", "hits"):
-        row(name, *(s[name] for s in both))
-    row("answers reused, at no cost", *(s["reused"] for s in both))
-    for resource in dict.fromkeys(r for s in both for r in s["spent"]):
-        row(resource.replace("_", " "), *(f"{s['spent'].get(resource, 0.0):.1f}" for s in both))
-    row("core seconds to the first hit", *(_number(cost) for cost in found["cost_of_first_hit"]))
+    made = plain_table("what became of them", "", *comparison.campaigns)
+    both = comparison.status
+    made.add_row("state", *(counts.state for counts in both))
+    made.add_row("proposals", *(str(counts.proposals) for counts in both))
+    made.add_row("candidates", *(str(counts.candidates) for counts in both))
+    made.add_row("hits", *(str(counts.hits) for counts in both))
+    made.add_row("answers reused, at no cost", *(str(counts.reused) for counts in both))
+    for resource in dict.fromkeys(name for counts in both for name in counts.spent):
+        made.add_row(resource.replace("_", " "), *(f"{counts.spent.get(resource, 0.0):.1f}" for counts in both))
+    made.add_row("core seconds to the first hit", *(_number(cost) for cost in comparison.cost_of_first_hit))
     console.print(made)
-    shared = found["overlap"]
+    shared = comparison.overlap
     console.print(
-        f"{shared['both']} candidates are in both; of the hits {shared['hits_of_both']} are hits of both",
-        highlight=False,
+        f"{shared.both} candidates are in both; of the hits {shared.hits_of_both} are hits of both", highlight=False
     )
-    for one in shared["shared_hits"]:
-        console.print(f"  {one['smiles']}", highlight=False, markup=False)
+    for hit in shared.shared_hits:
+        console.print(f"  {hit.smiles}", highlight=False, markup=False)
     console.print()
 
 
-def _funnel(console: Any, found: Mapping[str, Any]) -> None:
-    a, b = found["campaigns"]
-    made = _table("the ladders: passed of done, core seconds", "rung", a, "", b, " ")
-    for line in found["rungs"]:
-        names = [name for name in line["rungs"] if name]
+def _funnel(console: Console, comparison: Comparison) -> None:
+    from sciagent.cli.shared.tables import plain_table
+
+    first, second = comparison.campaigns
+    made = plain_table("the ladders: passed of done, core seconds", "rung", first, "", second, " ")
+    for pair in comparison.rungs:
+        names = [name for name in pair.rungs if name]
         label = names[0] if len(set(names)) == 1 else " / ".join(names)
-        mark = "" if line["same_calculation"] or None in line["rungs"] else " (another calculation)"
-        cells = []
-        for counts in line["counts"]:
-            cells += (
-                ["–", ""]
-                if counts is None
-                else [f"{counts['passed']} of {counts['done']}", f"{counts['core_seconds']:.1f} s"]
-            )
+        mark = "" if pair.same_calculation or None in pair.rungs else " (another calculation)"
+        cells: list[str] = []
+        for counts in pair.counts:
+            if counts is None:
+                cells += ["–", ""]
+            else:
+                cells += [f"{counts.passed} of {counts.done}", f"{counts.core_seconds:.1f} s"]
         made.add_row(label + mark, *cells)
     console.print(made)
 
 
-def _hits(console: Any, found: Mapping[str, Any]) -> None:
-    made = _table("hits at equal cost", "core seconds", *found["campaigns"])
-    for mark in found["hits_against_cost"]:
-        at = "in all" if mark["core_seconds"] is None else _number(mark["core_seconds"])
-        made.add_row(at, *(str(n) for n in mark["hits"]))
+def _hits(console: Console, comparison: Comparison) -> None:
+    from sciagent.cli.shared.tables import plain_table
+
+    made = plain_table("hits at equal cost", "core seconds", *comparison.campaigns)
+    for mark in comparison.hits_against_cost:
+        cost = "in all" if mark.core_seconds is None else _number(mark.core_seconds)
+        made.add_row(cost, *(str(n) for n in mark.hits))
     console.print(made)
-    if any(s["reused"] for s in found["status"]):
+    if any(counts.reused for counts in comparison.status):
         console.print("answers that were known before cost nothing, so costs of the later campaign are too low\n")
 
 
-def _values(console: Any, found: Mapping[str, Any]) -> None:
-    for one in found["values"]:
-        title = f"{one['property']}, as the deciding rung measured it"
-        made = _table(title, "", "n", "lowest", "mean", "highest", "unit", "level")
-        for name, side in zip(found["campaigns"], one["measured"], strict=True):
-            for s in side:
-                numbers = (f"{s[key]:.4g}" for key in ("low", "mean", "high"))
-                made.add_row(name, str(s["n"]), *numbers, "" if s["unit"] == "1" else s["unit"], s["level"])
-            if not side:
+def _values(console: Console, comparison: Comparison) -> None:
+    from sciagent.cli.shared.tables import plain_table
+
+    for compared in comparison.values:
+        title = f"{compared.property}, as the deciding rung measured it"
+        made = plain_table(title, "", "n", "lowest", "mean", "highest", "unit", "level")
+        for name, spreads in zip(comparison.campaigns, compared.measured, strict=True):
+            for spread in spreads:
+                numbers = (f"{number:.4g}" for number in (spread.low, spread.mean, spread.high))
+                made.add_row(name, str(spread.n), *numbers, "" if spread.unit == "1" else spread.unit, spread.level)
+            if not spreads:
                 made.add_row(name, "0", "–", "–", "–", "", "")
         console.print(made)
-        if not one["comparable"]:
+        if not compared.comparable:
             console.print("not by the same calculation: these numbers are not to be compared\n", highlight=False)
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
 from sciagent.settings import load
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sciagent.domain.answers.plan import Plan, PlannedRung
+    from sciagent.store.database.ledger import Ledger
 
 
 def register(app: typer.Typer) -> None:
@@ -28,27 +34,32 @@ def plan(
     from sciagent.campaign.planning.plan import plan as planned
     from sciagent.campaign.spec.load import load_spec
 
-    spec = load_spec(file)
-    found = planned(spec, _ledger(ledger))
+    answer = planned(load_spec(file), _ledger(ledger))
     if json:
-        put_json(found)
-        return
+        put_json(answer)
+    else:
+        _print(answer)
+
+
+def _print(plan: Plan) -> None:
     from rich.console import Console
 
+    from sciagent.cli.shared.tables import print_indented
+
     console = Console()
-    console.print(f"{found['campaign']}: what its budget is likely to buy", style="bold", highlight=False, markup=False)
+    console.print(f"{plan.campaign}: what its budget is likely to buy", style="bold", highlight=False, markup=False)
     console.print()
-    _rungs(console, found)
-    _cases(console, found)
-    for text in found["sentences"]:
-        console.print(text, highlight=False, markup=False)
+    _rungs(console, plan)
+    _cases(console, plan)
+    for sentence in plan.sentences:
+        console.print(sentence, highlight=False, markup=False)
     console.print()
     console.print("Assumed", style="bold")
-    for text in found["assumptions"]:
-        _indented(console, text)
+    for sentence in plan.assumptions:
+        print_indented(console, sentence)
 
 
-def _ledger(url: str | None) -> Any:
+def _ledger(url: str | None) -> Ledger | None:
     """The ledger if there is one. Raises UsageError for one that was named and is not there."""
     from sciagent.store.database.engine import ledger_url
 
@@ -58,18 +69,10 @@ def _ledger(url: str | None) -> Any:
     return open_ledger(url)
 
 
-def _table(title: str, *columns: str) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+def _rungs(console: Console, plan: Plan) -> None:
+    from sciagent.cli.shared.tables import plain_table, print_indented
 
-    made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for i, name in enumerate(columns):
-        made.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
-    return made
-
-
-def _rungs(console: Any, found: Mapping[str, Any]) -> None:
-    made = _table(
+    made = plain_table(
         "the rungs (core seconds: median and 90 % of the sample)",
         "rung",
         "core s",
@@ -78,51 +81,50 @@ def _rungs(console: Any, found: Mapping[str, Any]) -> None:
         "hits it brings",
         "verdict",
     )
-    for rung in found["rungs"]:
-        cost = rung["costs"].get("core_seconds")
-        amount = "–" if cost is None else f"{cost['median']:.3g}–{cost['p90']:.3g}"
-        if rung["is_terminal"]:
-            made.add_row(rung["rung"], amount, "", "", "", "decides")
-            continue
-        tells = [t for t in rung["tells"] if t["kind"] != "nothing"]
-        made.add_row(
-            rung["rung"],
-            amount,
-            "\n".join(_range(t) for t in tells),
-            "\n".join(t["kind"] for t in tells),
-            _brings(rung),
-            rung["verdict"],
-        )
+    for rung in plan.rungs:
+        made.add_row(*_cells(rung))
     console.print(made)
-    for rung in found["rungs"]:
-        for one in rung["tells"]:
-            _indented(console, f"{rung['rung']}, of {one['property']}: {one['kind']}: {one['why']}")
-        if rung["cost_is"] == "learnt":
-            _indented(console, f"{rung['rung']}: costs are {rung['cost_ratio']:.2g} of what is declared, as learnt")
-        if rung["refuses"]:
-            _indented(console, f"{rung['rung']}: refuses {rung['refuses']} of {found['sample']['molecules']} molecules")
+    for rung in plan.rungs:
+        for line in _remarks(rung, plan.sample.molecules):
+            print_indented(console, f"{rung.rung}{line}")
     console.print()
 
 
-def _range(one: Mapping[str, Any]) -> str:
-    return "1" if one["kind"] == "decides" else f"{one['low']:.2f}–{one['high']:.2f}"
+def _cells(rung: PlannedRung) -> tuple[str, ...]:
+    """A row of the table of rungs."""
+    cost = rung.costs.get("core_seconds")
+    amount = "–" if cost is None else f"{cost.median:.3g}–{cost.p90:.3g}"
+    if rung.is_terminal:
+        return rung.rung, amount, "", "", "", "decides"
+    tells = [told for told in rung.tells if told.kind != "nothing"]
+    ranges = "\n".join("1" if told.kind == "decides" else f"{told.low:.2f}–{told.high:.2f}" for told in tells)
+    return rung.rung, amount, ranges, "\n".join(told.kind for told in tells), _brings(rung), rung.verdict or ""
 
 
-def _brings(rung: Mapping[str, Any]) -> str:
+def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:
+    """What stands below the table of a rung; begins behind its label. molecules: of the sample."""
+    for told in rung.tells:
+        yield f", of {told.property}: {told.kind}: {told.why}"
+    if rung.cost_ratio is not None:
+        yield f": costs are {rung.cost_ratio:.2g} of what is declared, as learnt"
+    if rung.refuses:
+        yield f": refuses {rung.refuses} of {molecules} molecules"
+
+
+def _brings(rung: PlannedRung) -> str:
     from sciagent.campaign.planning.wording import extremes, signed
 
-    if not any(d["middle"] is not None for d in rung["delta"]):
-        return "–"
-    low, high = extremes(rung["delta"])
-    return f"{signed(low)} to {signed(high)}"
+    range_ = extremes(rung.delta)
+    return "–" if range_ is None else f"{signed(range_[0])} to {signed(range_[1])}"
 
 
-def _cases(console: Any, found: Mapping[str, Any]) -> None:
-    cases = [case for case in found["cases"] if case["runs"] is not None]
-    if not cases:
+def _cases(console: Console, plan: Plan) -> None:
+    from sciagent.cli.shared.tables import plain_table
+
+    labels = [rung.rung for rung in plan.rungs if any(rung.rung in (case.runs or ()) for case in plan.cases)]
+    if not labels:
         return
-    labels = list(cases[0]["runs"])
-    made = _table(
+    made = plain_table(
         "what is bought, by the share of candidates that are hits",
         "hits among candidates",
         *(f"{label}, runs" for label in labels),
@@ -130,25 +132,18 @@ def _cases(console: Any, found: Mapping[str, Any]) -> None:
         "low–high",
         f"{labels[-1]} alone",
     )
-    for case in cases:
-        hits = case["hits"]
-        made.add_row(
-            f"{100 * case['hit_rate']:.3g} %" + (" (learnt)" if case["hit_rate_is"] == "learnt" else ""),
-            *(_number(case["runs"][label]) for label in labels),
-            _number(hits["middle"]),
-            f"{_number(hits['low'])}–{_number(hits['high'])}",
-            _number(case["terminal_alone"]),
-        )
+    for case in plan.cases:
+        if case.runs is not None:
+            made.add_row(
+                f"{100 * case.hit_rate:.3g} %" + (" (learnt)" if case.hit_rate_is == "learnt" else ""),
+                *(_number(case.runs[label]) for label in labels),
+                _number(case.hits.middle),
+                f"{_number(case.hits.low)}–{_number(case.hits.high)}",
+                _number(case.terminal_alone),
+            )
     console.print(made)
     console.print()
 
 
-def _number(n: float) -> str:
-    return f"{n:.2g}" if n < 10 else f"{n:.0f}"
-
-
-def _indented(console: Any, text: str) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console.print(Padding(Text(text, overflow="fold"), (0, 0, 0, 2), expand=False), highlight=False)
+def _number(n: float | None) -> str:
+    return "–" if n is None else f"{n:.2g}" if n < 10 else f"{n:.0f}"

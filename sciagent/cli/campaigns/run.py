@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sciagent.campaign.driving.driver import Driver
     from sciagent.campaign.spec.sources import OneProposerSpec
     from sciagent.cli.shared.progress import Progress
+    from sciagent.domain.answers.status import Status
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 WorkersOption = Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at once, this time only.")]
@@ -169,7 +170,7 @@ def _drive(
     from sciagent.cli.shared.progress import Progress
     from sciagent.execution.executors import executor_of
     from sciagent.execution.worker.runner import patiently
-    from sciagent.report.analysis import audit
+    from sciagent.report.answers.status import status as campaign_status
     from sciagent.report.page.writer import GrowingReport, checked
     from sciagent.store.campaign_state import campaigns
 
@@ -207,25 +208,25 @@ def _drive(
                 built = patiently(lambda: open_stored(ledger, name, who()), told.stop)
         with ledger.read() as connection:
             row = campaigns.get(connection, name)
-            status = audit.status(connection, row)
+            status = campaign_status(connection, row)
         growing.finish()  # a signal that comes now leaves no half a report
     if growing.fault:
         say(f"the report could not be written: {growing.fault}")
     conclude(progress, built, status, target, json)
 
 
-def conclude(progress: Progress, built: Built, status: dict[str, Any], report: Path | None, json: bool) -> None:
+def conclude(progress: Progress, built: Built, status: Status, report: Path | None, json: bool) -> None:
     """The last words on a campaign that has ended, and its exit code."""
-    name, state = status["campaign"], status["state"]
+    name, state = status.campaign, status.state
     if json:
         put_json(status)
     else:
         progress.summary(status, report)
     if state == "interrupted":
-        say(f"{status['stop_reason'] or 'interrupted'}; go on with: sciagent resume {name}")
+        say(f"{status.stop_reason or 'interrupted'}; go on with: sciagent resume {name}")
         raise typer.Exit(Exit.INTERRUPTED)
     if state not in ("finished", "budget_spent"):
         say(f"{name} is {state}; see: sciagent status {name}")
         raise typer.Exit(Exit.FAILED)
-    if built.spec.goal.kind == "hits" and status["hits"] == 0:
+    if built.spec.goal.kind == "hits" and status.hits == 0:
         raise typer.Exit(Exit.NO_HIT)

@@ -1,12 +1,24 @@
-"""`sciagent schema`: the JSON schema of a campaign file, for editors, or every key as Markdown, for people."""
+"""`sciagent schema`: the JSON schema of a campaign file or of an answer, or every key as Markdown, for people."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Any
 
 import typer
 
 from sciagent.cli.shared.common import put, put_json
+
+
+class SchemaOf(StrEnum):
+    """What has a JSON schema: the campaign file, and what commands print with --json."""
+
+    CAMPAIGN = "campaign"
+    STATUS = "status"
+    BEST = "best"
+    PLAN = "plan"
+    AUDIT = "audit"
+    COMPARE = "compare"
 
 
 def register(app: typer.Typer) -> None:
@@ -14,13 +26,37 @@ def register(app: typer.Typer) -> None:
 
 
 def schema(
+    of: Annotated[
+        SchemaOf, typer.Argument(metavar="WHAT", help=f"The campaign file, or an answer: {', '.join(SchemaOf)}.")
+    ] = SchemaOf.CAMPAIGN,
     markdown: Annotated[bool, typer.Option("--markdown", help="Every key, verifier and property as Markdown.")] = False,
 ) -> None:
-    """Print the JSON schema of a campaign file; editors complete and check YAML with it."""
-    from sciagent.campaign.spec.load import campaign_schema
-    from sciagent.campaign.spec.reference import reference
+    """Print the JSON schema of a campaign file, or of what a command prints with --json.
 
+    Editors complete and check YAML with the first; scripts check answers with the others.
+    """
     if markdown:
+        from sciagent.campaign.spec.reference import reference
+
         put(reference().rstrip())
-    else:
+    elif of is SchemaOf.CAMPAIGN:
+        from sciagent.campaign.spec.load import campaign_schema
+
         put_json(campaign_schema())
+    else:
+        from sciagent.domain.answers.model import json_schema
+
+        put_json(json_schema(_answer(of)))
+
+
+def _answer(of: SchemaOf) -> Any:
+    from sciagent.domain import answers
+
+    made: dict[SchemaOf, Any] = {
+        SchemaOf.STATUS: answers.Status,
+        SchemaOf.BEST: list[answers.BestCandidate],
+        SchemaOf.PLAN: answers.Plan,
+        SchemaOf.AUDIT: answers.AuditReport,
+        SchemaOf.COMPARE: answers.Comparison,
+    }
+    return made[of]

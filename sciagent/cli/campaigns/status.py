@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, pick_campaign, put_json
+
+if TYPE_CHECKING:
+    from sciagent.domain.answers.status import CampaignCounts, Status
 
 
 def register(app: typer.Typer) -> None:
@@ -19,42 +22,51 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """How a campaign stands: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
-    from sciagent.report.analysis import audit
+    from sciagent.report.answers.status import status as campaign_status
 
     with open_ledger(ledger).read() as connection:
-        found = audit.status(connection, pick_campaign(connection, name))
+        stands = campaign_status(connection, pick_campaign(connection, name))
     if json:
-        put_json(found)
-        return
+        put_json(stands)
+    else:
+        _print(stands)
+
+
+def _print(stands: Status) -> None:
     from rich.console import Console
 
     from sciagent.cli.shared.progress import budget_line, table
 
     console = Console()
-    console.print(table(found))
-    console.print(budget_line(found))
-    if found["audit"]:
-        console.print(f"audit: {found['audit']['words']}", highlight=False, markup=False)
-        console.print(f"conformal guard {found['audit']['guard']['words']}", highlight=False, markup=False)
-    if found["value"]:
-        console.print(f"law, as of its last fit: {found['value']['words']}", highlight=False, markup=False)
-    for one in found["opinions"]:
-        console.print(one["words"], highlight=False, markup=False)
-    if found["trouble"]:
-        console.print(found["trouble"], style="bold red", highlight=False, markup=False, soft_wrap=True)
-    if found["stop_reason"]:
-        console.print(found["stop_reason"], highlight=False, markup=False)
-    console.print(_driver(found), highlight=False, markup=False, soft_wrap=True)
+    console.print(table(stands))
+    console.print(budget_line(stands))
+    for line in _findings(stands):
+        console.print(line, highlight=False, markup=False)
+    if stands.trouble:
+        console.print(stands.trouble, style="bold red", highlight=False, markup=False, soft_wrap=True)
+    if stands.stop_reason:
+        console.print(stands.stop_reason, highlight=False, markup=False)
+    console.print(_driver(stands), highlight=False, markup=False, soft_wrap=True)
 
 
-def _driver(found: dict[str, Any]) -> str:
-    """Whether anybody is at work, and what to type if not."""
-    name, driver, state = found["campaign"], found["driver"], found["state"]
-    if driver and driver["alive"]:
-        where = f"driven by process {driver['pid']} on {driver['host']}"
+def _findings(stands: Status) -> list[str]:
+    """What the audit, the law and the judges say, a line each."""
+    lines = []
+    if stands.audit:
+        lines += [f"audit: {stands.audit.words}", f"conformal guard {stands.audit.guard.words}"]
+    if stands.value:
+        lines.append(f"law, as of its last fit: {stands.value.words}")
+    return lines + [judge.words for judge in stands.opinions]
+
+
+def _driver(stands: CampaignCounts) -> str:
+    """Whether a driver runs, and what to type if not."""
+    name, driver, state = stands.campaign, stands.driver, stands.state
+    if driver and driver.alive:
+        where = f"driven by process {driver.pid} on {driver.host}"
         return f"{where}; go on with: sciagent resume {name}" if state == "paused" else where
     if state in ("running", "paused"):
-        host = f" on {driver['host']} (process {driver['pid']})" if driver else ""
+        host = f" on {driver.host} (process {driver.pid})" if driver else ""
         return f"its driver{host} died: nothing is running. Nothing is lost; go on with: sciagent resume {name}"
     if state in ("created", "interrupted", "failed"):
         return f"go on with: sciagent resume {name}"

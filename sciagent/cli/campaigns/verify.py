@@ -34,6 +34,7 @@ def verify(
     from sciagent.campaign.spec.load import load_spec
     from sciagent.campaign.spec.safety import is_reason
     from sciagent.cli.shared.progress import show_value
+    from sciagent.domain.answers.values import ShownValue
     from sciagent.errors import UsageError
 
     spec = load_spec(campaign)
@@ -54,6 +55,6 @@ def verify(
             why = f" ({rung['reason']}: {rung['detail']})" if rung["reason"] else ""
             put(f"  {rung['rung']}: {rung['verdict']}{why}" + (", known" if rung["reused"] else ""))
             for prop, value in rung["values"].items():
-                put(f"    {prop} = {show_value(value)}  [{value['level']}]")
+                put(f"    {prop} = {show_value(ShownValue(**value))}  [{value['level']}]")
     codes = {"pass": Exit.OK, "fail": Exit.FAILED}
     raise typer.Exit(codes.get(found["verdict"], Exit.UNDECIDED))

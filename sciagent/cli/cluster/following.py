@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,6 +12,7 @@ from sciagent.cli.shared.common import Exit, say
 
 if TYPE_CHECKING:
     from sciagent.campaign.core.build import Built
+    from sciagent.domain.answers.status import Status
 
 LOOK_SECONDS = 1.0
 
@@ -42,9 +43,9 @@ def _goes_on(built: Built) -> bool:
         return campaigns.is_hosted(connection, built.row.id)
 
 
-def _status(built: Built) -> dict[str, Any]:
-    from sciagent.report.analysis import audit
+def _status(built: Built) -> Status:
+    from sciagent.report.answers.status import status
     from sciagent.store.campaign_state import campaigns
 
     with built.ledger.read() as connection:
-        return audit.status(connection, campaigns.get(connection, built.row.name))
+        return status(connection, campaigns.get(connection, built.row.name))

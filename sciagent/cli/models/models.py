@@ -31,6 +31,8 @@ def add(
 ) -> None:
     """Add a model: smollm2 (135 M parameters, Apache-2.0) is downloaded and converted; a folder is only pointed to.
 
+    Added again with the same content it changes nothing.
+
     A converted model takes 540 MB below SCIAGENT_MODELS. A folder has config.json, safetensors and a tokenizer with a
     chat template, and must stay where it is.
     """

@@ -7,11 +7,17 @@ import json
 import sys
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sciagent.settings import load
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from sciagent.store.campaign_state.campaigns import CampaignRow
+    from sciagent.store.database.ledger import Ledger
 
 
 class Exit(IntEnum):
@@ -35,7 +41,7 @@ WhoOption = Annotated[
 ]
 
 
-def open_ledger(url: str | None, create: bool = False, idle_seconds: float | None = None) -> Any:
+def open_ledger(url: str | None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
     """The ledger at the code's revision; says so if SQLite was copied and upgraded.
 
     create: whether a SQLite file that does not exist is made. Raises UsageError if it is not. idle_seconds: how long a
@@ -67,7 +73,11 @@ def put(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def put_json(value: Any) -> None:
+def put_json(answer: Any) -> None:
+    """An answer, a list of answers, or plain values, as JSON on stdout."""
+    from sciagent.domain.answers.model import plain
+
+    value = plain(answer)
     put(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
@@ -76,7 +86,7 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def pick_campaign(connection: Any, name: str | None) -> Any:
+def pick_campaign(connection: Connection, name: str | None) -> CampaignRow:
     """The campaign of that name, or the only one there is."""
     from sciagent.errors import UsageError
     from sciagent.store.campaign_state import campaigns

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
@@ -15,6 +16,9 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from sciagent.campaign.core.build import Built
+    from sciagent.domain.answers.best import BestCandidate
+    from sciagent.domain.answers.status import CampaignCounts
+    from sciagent.domain.answers.values import ShownValue
 
 _TIERS = {"high_fidelity": "high", "simulation": "sim"}  # as the table has room for
 REFRESH_SECONDS = 1.0
@@ -59,39 +63,39 @@ class Progress:
         else:
             self._console.print(one_line(status), highlight=False, soft_wrap=True)
 
-    def summary(self, status: dict[str, Any], report: Path | None) -> None:
+    def summary(self, status: CampaignCounts, report: Path | None) -> None:
         """The end of a run, on stderr: the table, the best, where the report is, if it is known here."""
         if self._quiet:
             return
+        from sciagent.report.answers.best import best
         from sciagent.store.campaign_state import campaigns
-        from sciagent.store.views import queries
 
         self._console.print(table(status))
         self._console.print(budget_line(status))
         with self._built.ledger.read() as connection:
-            rows = queries.best(connection, campaigns.get(connection, status["campaign"]), 5)
-        hits = [r for r in rows if r["hit"]]
+            candidates = best(connection, campaigns.get(connection, status.campaign), 5)
+        hits = [candidate for candidate in candidates if candidate.hit]
         if hits:
-            self._console.print(best_table(hits, self._built.objectives))
-        elif self._built.spec.goal.kind == "hits" and status["state"] != "interrupted":
+            self._console.print(best_table(hits, [objective.property for objective in self._built.objectives]))
+        elif self._built.spec.goal.kind == "hits" and status.state != "interrupted":
             self._console.print("no hit: see the report for why the others fell", highlight=False)
-        if status["state"] != "interrupted":
-            self._console.print(f"{status['state']}: {status['stop_reason']}", highlight=False, soft_wrap=True)
+        if status.state != "interrupted":
+            self._console.print(f"{status.state}: {status.stop_reason}", highlight=False, soft_wrap=True)
         if report is not None:
             self._console.print(f"report: {report}", highlight=False, soft_wrap=True)
 
-    def _status(self) -> dict[str, Any]:
+    def _status(self) -> CampaignCounts:
         from sciagent.store.campaign_state import campaigns
         from sciagent.store.views import queries
 
         with self._built.ledger.read() as connection:
-            return queries.status(connection, campaigns.get(connection, self._built.row.name))
+            return queries.counts(connection, campaigns.get(connection, self._built.row.name))
 
 
-def table(status: dict[str, Any]) -> Table:
+def table(status: CampaignCounts) -> Table:
     """One line a rung; narrow enough for 80 columns."""
     made = Table(
-        title=f"{status['campaign']}: {status['state']}",
+        title=f"{status.campaign}: {status.state}",
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
@@ -101,75 +105,75 @@ def table(status: dict[str, Any]) -> Table:
     made.add_column("tier", no_wrap=True, style="dim")
     for name in ("running", "done", "passed", "failed", "unclear", "errors", "CPU s"):
         made.add_column(name, justify="right", no_wrap=True)
-    for r in status["rungs"]:
-        counts = (r[key] for key in ("running", "done", "passed", "failed", "inconclusive", "errors"))
-        made.add_row(r["rung"], _TIERS.get(r["tier"], r["tier"]), *(str(c) for c in counts), f"{r['core_seconds']:.1f}")
+    for rung in status.rungs:
+        counts = (rung.running, rung.done, rung.passed, rung.failed, rung.inconclusive, rung.errors)
+        tier = _TIERS.get(rung.tier, str(rung.tier))
+        made.add_row(rung.rung, tier, *(str(count) for count in counts), f"{rung.core_seconds:.1f}")
     return made
 
 
-def budget_line(status: dict[str, Any]) -> Text:
+def budget_line(status: CampaignCounts) -> Text:
     parts = [
-        f"{status['proposals']} proposals",
-        f"{status['candidates']} candidates",
-        f"{status['hits']} hit{'' if status['hits'] == 1 else 's'}",
+        f"{status.proposals} proposals",
+        f"{status.candidates} candidates",
+        f"{status.hits} hit{'' if status.hits == 1 else 's'}",
     ]
-    if status.get("unreadable"):
-        parts.append(f"{status['unreadable']} texts could not be read")
-    if status["reused"]:
-        parts.append(f"{status['reused']} answers reused at no cost")
-    parts += [f"{status[key]} {key}" for key in ("held", "vetoed") if status.get(key)]
-    budget, spent = status["budget"], status["spent"]
-    by_rung = {r["rung"]: r["jobs"] for r in status["rungs"]}
-    for name, limit in budget.items():
-        if name == "rungs":
-            parts += [f"{rung}: {by_rung.get(rung, 0)} of {n}" for rung, n in limit.items()]
+    if status.unreadable:
+        parts.append(f"{status.unreadable} texts could not be read")
+    if status.reused:
+        parts.append(f"{status.reused} answers reused at no cost")
+    parts += [f"{n} {what}" for n, what in ((status.held, "held"), (status.vetoed, "vetoed")) if n]
+    jobs = {rung.rung: rung.jobs for rung in status.rungs}
+    for name, limit in status.budget.items():
+        if isinstance(limit, Mapping):
+            parts += [f"{rung}: {jobs.get(rung, 0)} of {n}" for rung, n in limit.items()]
         elif name == "proposals":
-            parts[0] = f"{status['proposals']} of {limit} proposals"
+            parts[0] = f"{status.proposals} of {limit} proposals"
         elif limit is not None:
-            parts.append(f"{name} {spent.get(name, 0.0):.1f} of {limit:g}")
+            parts.append(f"{name} {status.spent.get(name, 0.0):.1f} of {limit:g}")
     return Text(" · ".join(parts))
 
 
-def one_line(status: dict[str, Any]) -> str:
-    rungs = ", ".join(f"{r['rung']} {r['passed']}/{r['done']}" for r in status["rungs"])
+def one_line(status: CampaignCounts) -> str:
+    rungs = ", ".join(f"{rung.rung} {rung.passed}/{rung.done}" for rung in status.rungs)
     return f"{budget_line(status).plain} · passed/done: {rungs}"
 
 
-def best_table(rows: list[dict[str, Any]], objectives: Any) -> Table:
-    names = [o.property for o in objectives]
+def best_table(candidates: Sequence[BestCandidate], properties: Sequence[str]) -> Table:
+    """properties: those of the objectives, a column each."""
     made = Table(title="the best", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     made.add_column("SMILES", overflow="fold", ratio=1)
-    for name in names:
+    for name in properties:
         made.add_column(name, justify="right", overflow="fold")
     made.add_column("level", overflow="fold")
     made.add_column("utility", justify="right", no_wrap=True)
     made.add_column("", no_wrap=True)
-    for r in rows:
-        values = [r["values"].get(n) for n in names]
-        shown = [show_value(v) for v in values]
-        level = next((v["level"].split("//")[0] for v in values if v), "")
-        utility = "–" if r["utility"] is None else f"{r['utility']:.3f}"
-        mark = ("hit" if r["hit"] else "") + (", a seed" if r["in_seeds"] else "")
-        made.add_row(Text(r["smiles"]), *shown, level, utility, mark.removeprefix(", "))
+    for candidate in candidates:
+        values = [candidate.values.get(name) for name in properties]
+        level = next((value.level.split("//")[0] for value in values if value), "")
+        utility = "–" if candidate.utility is None else f"{candidate.utility:.3f}"
+        mark = ("hit" if candidate.hit else "") + (", a seed" if candidate.in_seeds else "")
+        shown = [show_value(value) for value in values]
+        made.add_row(Text(candidate.smiles), *shown, level, utility, mark.removeprefix(", "))
     return made
 
 
-def imported_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """Values that people brought from files, one line each: they stand beside the table, for no rung measured them."""
+def imported_lines(candidates: Sequence[BestCandidate]) -> list[str]:
+    """Values from files, one line each: they stand beside the table, since no rung measured them."""
     from sciagent.domain.quantities import show
 
     signs = {"below": "< ", "above": "> "}
     return [
-        f"{r['smiles']}: {v['property']} = {signs.get(v['censoring'], '')}"
-        f"{show(v['value'], v['uncertainty'], v['unit'])}  [{v['level']}] from {v['source'].split(' sha256')[0]}"
-        for r in rows
-        for v in r["imported"]
+        f"{candidate.smiles}: {value.property} = {signs.get(value.censoring, '')}"
+        f"{show(value.value, value.uncertainty, value.unit)}  [{value.level}] from {value.source.split(' sha256')[0]}"
+        for candidate in candidates
+        for value in candidate.imported
     ]
 
 
-def show_value(value: dict[str, Any] | None) -> str:
+def show_value(value: ShownValue | None) -> str:
     if value is None:
         return "–"
     from sciagent.domain.quantities import show
 
-    return show(value["value"], value["uncertainty"], value["unit"])
+    return show(value.value, value.uncertainty, value.unit)

@@ -12,27 +12,25 @@ when all are, and near it while few wait; those passed over last wait more often
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.audit import AuditReport, EstimateWithInterval, GuardState, RungAgreement
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Censoring
 from sciagent.domain.states import Standing
-from sciagent.report.analysis.proposers import told
-from sciagent.report.analysis.rung_value import earning
 from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD
-from sciagent.report.parts.opinions import opinions
 from sciagent.report.parts.wording import many
 from sciagent.scheduling.audit.guard import guard
 from sciagent.scheduling.audit.rungs import agreements
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.results import audits, evidence
-from sciagent.store.views import queries, report_queries
+from sciagent.store.views import report_queries
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -44,31 +42,27 @@ ASIDE = (Standing.HELD, Standing.VETOED)
 
 @dataclass(frozen=True)
 class Population:
-    """Those passed over. ids: (n,); p: chance of a hit as believed then; pi: probability of having been drawn and done;
-    audited: drawn and done; known, hit: what became of them; waiting, at_work: of those drawn."""
+    """The candidates that the law passed over."""
 
     ids: list[int]
+    """(n,) candidate ids."""
     p: Array
+    """(n,) chance of a hit as believed when they were passed over."""
     pi: Array
+    """(n,) probability of having been drawn and done."""
     audited: Mask
+    """(n,) drawn and done."""
     known: Mask
+    """(n,) settled or dropped."""
     hit: Mask
+    """(n,) known to be a hit."""
     waiting: int
+    """How many of the drawn ones wait for a job."""
     at_work: int
+    """How many of the drawn ones have a job out."""
 
 
-def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
-    """The JSON of `sciagent status NAME --json`: what the store counts, what the audit says, which rungs earn their
-    keep, who found what, and how far opinions can be trusted."""
-    return queries.status(connection, row) | {
-        "audit": audit(connection, row),
-        "value": earning(connection, row),
-        "proposers": told(connection, row),
-        "opinions": opinions(connection, row),
-    }
-
-
-def audit(connection: Connection, row: CampaignRow) -> dict[str, Any] | None:
+def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     """None where nothing is audited: another scheduler, a share of 0, or no limits, without which there are no hits."""
     scheduler = row.spec.get("scheduler", {})
     share = scheduler.get("audit", 0.0) if scheduler.get("kind") == "priced" else 0.0
@@ -81,22 +75,25 @@ def audit(connection: Connection, row: CampaignRow) -> dict[str, Any] | None:
     drawn = audits.decided(connection, row.id)
     by_audit = {one.candidate_id for one in drawn if one.rung_id == terminal.id}
     open_ = audits.undecided(connection, row.id) - int((~them.known).sum())
-    found = missed(them, len(hits), len(hits - by_audit), open_)
+    estimates = missed(them, len(hits), len(hits - by_audit), open_)
     scores, pi = scored(them, log, hits - by_audit)
     sentence = guard(scores, ALPHA, pi, float(them.pi.min(initial=1.0)))
-    return {
-        "share": share,
-        "passed_over": len(them.ids),
-        "jobs": sum(one.action == "run" for one in drawn),
-        "audited": int(them.audited.sum()),
-        "at_work": them.at_work,
-        "waiting": them.waiting,
-        "hits": int(them.hit[them.audited].sum()),
-        "open": open_,
-        **found,
-        "guard": asdict(sentence),
-        "rungs": compared(connection, row, them),
-    }
+    return AuditReport(
+        share=share,
+        passed_over=len(them.ids),
+        jobs=sum(one.action == "run" for one in drawn),
+        audited=int(them.audited.sum()),
+        at_work=them.at_work,
+        waiting=them.waiting,
+        hits=int(them.hit[them.audited].sum()),
+        open=open_,
+        recall=estimates.recall,
+        with_audit=estimates.with_audit,
+        missed=estimates.missed,
+        words=estimates.words,
+        guard=GuardState(threshold=sentence.threshold, missing=sentence.missing, words=sentence.words),
+        rungs=tuple(compared(connection, row, them)),
+    )
 
 
 def population(connection: Connection, row: CampaignRow, log: audits.Log) -> Population:
@@ -114,8 +111,23 @@ def population(connection: Connection, row: CampaignRow, log: audits.Log) -> Pop
     return Population(ids, p, share * pi, done, known, hit, int(waits.sum()), int((drawn & at_work).sum()))
 
 
-def missed(them: Population, hits: int, own: int, open_: int) -> dict[str, Any]:
-    """hits: all that are known; own: by choice. open_: candidates that were not passed over and are not decided."""
+class Missed(NamedTuple):
+    """What the audit says of missed hits; None where `words` says why there is no estimate."""
+
+    words: str
+    recall: EstimateWithInterval | None = None
+    """Share of all hits that were found by choice."""
+    with_audit: EstimateWithInterval | None = None
+    """Share of all hits that were found."""
+    missed: EstimateWithInterval | None = None
+    """Number of hits that nobody has verified."""
+
+
+def missed(them: Population, hits: int, own: int, open_: int) -> Missed:
+    """Recall and missed hits, with 95 % intervals.
+
+    hits: all that are known; own: by choice. open_: candidates that were not passed over and are not decided.
+    """
     from sciagent.scheduling.audit.recall import Span, recall  # imports SciPy
 
     known = int(them.hit.sum())
@@ -126,26 +138,29 @@ def missed(them: Population, hits: int, own: int, open_: int) -> dict[str, Any]:
         for n, what, where in ((them.at_work, "audit", "at work"), (open_, "other candidate", "open and not counted"))
         if n
     )
-    nothing = {"recall": None, "with_audit": None, "missed": None}
     if not them.ids and open_:
-        return nothing | {"words": f"recall cannot be estimated: nobody was passed over yet{note}"}
+        return Missed(f"recall cannot be estimated: nobody was passed over yet{note}")
     whole = found.missed if rest else Span(known, known, known)
     if whole is None:
-        return nothing | {"words": found.words + note}
+        return Missed(found.words + note)
     low, estimate, high = (min(max(n - known, 0.0), rest) for n in (whole.low, whole.estimate, whole.high))
-    unseen = Span(low, estimate, high)
+    unseen = EstimateWithInterval(low=low, estimate=estimate, high=high)
     if not hits + estimate:
-        return nothing | {"missed": asdict(unseen), "words": f"recall cannot be estimated: there is no hit{note}"}
-    by_choice, with_audit = (
-        Span(*(part / (hits + n) if hits + n else 1.0 for n in (high, estimate, low))) for part in (own, hits)
-    )
+        return Missed(f"recall cannot be estimated: there is no hit{note}", missed=unseen)
+    by_choice, with_audit = (_share(part, hits, unseen) for part in (own, hits))
     words = (
         f"recall {by_choice.estimate:.2f} (95 % interval {by_choice.low:.2f} to {by_choice.high:.2f}): "
         f"{many(own, 'hit')} by choice, {int(them.hit[them.audited].sum())} among {int(them.audited.sum())} drawn "
         f"of {len(them.ids)} passed over; with those of the audit {with_audit.estimate:.2f} "
         f"({with_audit.low:.2f} to {with_audit.high:.2f}){note}"
     )
-    return {"recall": asdict(by_choice), "with_audit": asdict(with_audit), "missed": asdict(unseen), "words": words}
+    return Missed(words, by_choice, with_audit, unseen)
+
+
+def _share(part: int, hits: int, unseen: EstimateWithInterval) -> EstimateWithInterval:
+    """The share that `part` is of all hits, those known and those unseen."""
+    low, estimate, high = (part / (hits + n) if hits + n else 1.0 for n in (unseen.high, unseen.estimate, unseen.low))
+    return EstimateWithInterval(low=low, estimate=estimate, high=high)
 
 
 def scored(them: Population, log: audits.Log, own: set[int]) -> tuple[Array, Array]:
@@ -161,7 +176,7 @@ def scored(them: Population, log: audits.Log, own: set[int]) -> tuple[Array, Arr
     return np.array([p for p, _ in both]), np.array([pi for _, pi in both])
 
 
-def compared(connection: Connection, row: CampaignRow, them: Population) -> list[dict[str, Any]]:
+def compared(connection: Connection, row: CampaignRow, them: Population) -> list[RungAgreement]:
     """Each rung against the next that measures the same property, and the terminal one; bias and RMSE in canonical
     units, None where the scale belongs to the method. Audited candidates stand for those passed over, by 1 / π."""
     every = rungs(connection, row.id)
@@ -183,30 +198,30 @@ def compared(connection: Connection, row: CampaignRow, them: Population) -> list
                 elif of is not None:
                     scores[i, -1] = np.nan  # those drawn speak for it
         shared = name not in SCALE_OF_ITS_METHOD
-        for one in agreements(scores, np.ones((len(at), len(at)), dtype=bool), propensity):
+        for pair in agreements(scores, np.ones((len(at), len(at)), dtype=bool), propensity):
             found.append(
-                {
-                    "property": name,
-                    "lower": at[one.lower].name,
-                    "upper": at[one.upper].name,
-                    "n": one.n,
-                    "effective": one.effective,
-                    "bias": one.bias if shared else None,
-                    "rmse": one.rmse if shared else None,
-                    "spearman": one.spearman,
-                }
+                RungAgreement(
+                    property=name,
+                    lower=at[pair.lower].name,
+                    upper=at[pair.upper].name,
+                    n=pair.n,
+                    effective=pair.effective,
+                    bias=pair.bias if shared else None,
+                    rmse=pair.rmse if shared else None,
+                    spearman=pair.spearman,
+                )
             )
     return found
 
 
 def _values(connection: Connection, rung: RungRow, name: str, ids: list[int]) -> list[float]:
-    """Of each candidate, in canonical units; NaN where the rung did not measure it, or only that it lies beyond."""
-    said = evidence.find_reusable(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
+    """Each candidate's value in canonical units; NaN where the rung did not measure it, or measured a limit."""
+    answers = evidence.find_reusable(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
     values = {
         i: m.quantity.value
-        for i, one in said.items()
-        if one.outcome is Outcome.OK
-        for m in one.measured
+        for i, answer in answers.items()
+        if answer.outcome is Outcome.OK
+        for m in answer.measured
         if m.property == name and m.quantity.censoring is Censoring.NONE
     }
     return [values.get(i, float("nan")) for i in ids]

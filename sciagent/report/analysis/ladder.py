@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from sciagent.domain.properties import properties
 from sciagent.report.parts import charts
 from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, Agreement, Pairs, agreement
 from sciagent.report.parts.wording import with_unit, words
+from sciagent.scheduling.law.replicates import pooled
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import report_queries as ask
 
@@ -95,6 +96,18 @@ def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     return found[:MAX_COMPARED]
 
 
+def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
+    """What files say against every rung that measured the same property, over all candidates that both know."""
+    known = ask.imported_properties(connection, row)
+    wanted = [name for name in _named(row) if name in known]
+    found: list[Compared] = []
+    for name in dict.fromkeys([*wanted, *known]):
+        for rung in (r for r in ladder if ask.measures(connection, r, name)):
+            if len(found) < MAX_COMPARED:
+                found += _compare(connection, row, None, rung, name)
+    return found[:MAX_COMPARED]
+
+
 def _named(row: CampaignRow) -> list[str]:
     spec = row.spec
     names = [o["property"] for o in spec.get("objectives", ())]
@@ -102,59 +115,37 @@ def _named(row: CampaignRow) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _compare(connection: Connection, row: CampaignRow, lower: RungRow, upper: RungRow, name: str) -> list[Compared]:
+def _compare(
+    connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, name: str
+) -> list[Compared]:
+    """One comparison for each two levels. lower: None for what files say. Replicates of a candidate count once."""
     groups: dict[tuple[int, int], Pairs] = {}
-    for x, ux, y, uy, x_level, y_level, hit, censored in ask.pairs(connection, row, lower, upper, name):
-        pairs = groups.setdefault((x_level, y_level), Pairs())
-        if censored:
+    for x, y, hit in ask.pairs(connection, row, lower, upper, name):
+        pairs = groups.setdefault((x.level_id, y.level_id), Pairs())
+        if x.is_censored or y.is_censored:
             pairs.censored += 1
         else:
-            pairs.add(x, ux, y, uy, bool(hit))
+            pairs.add(*pooled(*zip(*x.values, strict=True)), *pooled(*zip(*y.values, strict=True)), hit)
     labels = ask.levels(connection, [i for key in groups for i in key])
     unit, shared = properties()[name].unit, name not in SCALE_OF_ITS_METHOD
+    below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
     found = []
     for (x_level, y_level), pairs in groups.items():
         if not pairs.rows:
             continue
         chart = charts.scatter(
             pairs,
-            f"{with_unit(name, unit)} at {lower.name}",
+            f"{with_unit(name, unit)}{beside}",
             f"{with_unit(name, unit)} at {upper.name}",
-            limits(row, lower, name),
+            None if lower is None else limits(row, lower, name),
             limits(row, upper, name),
-            f"{lower.name}-{upper.name}-{name}-{x_level}-{y_level}",
+            f"{'imported' if lower is None else lower.name}-{upper.name}-{name}-{x_level}-{y_level}",
         )
         figures = agreement(pairs.x, pairs.y, shared)
         found.append(
             Compared(
-                words(name), lower.name, upper.name, labels[x_level], labels[y_level], unit, pairs.n,
+                words(name), below, upper.name, labels[x_level], labels[y_level], unit, pairs.n,
                 min(pairs.n, KEPT), min(pairs.n, charts.DRAWN), pairs.censored, figures, shared, chart,
-            )
-        )  # fmt: skip
-    return found
-
-
-def imported(
-    row: CampaignRow, ladder: Sequence[RungRow], groups: Mapping[tuple[str, str, str, str], Pairs]
-) -> list[Compared]:
-    """What was computed against what files say; groups: as `candidates.Table.against` has them."""
-    rungs, found = {r.name: r for r in ladder}, []
-    for (name, rung, x_level, y_level), pairs in list(groups.items())[:MAX_COMPARED]:
-        if not pairs.rows:
-            continue
-        unit, shared = properties()[name].unit, name not in SCALE_OF_ITS_METHOD
-        chart = charts.scatter(
-            pairs,
-            f"{with_unit(name, unit)}, imported",
-            f"{with_unit(name, unit)} at {rung}",
-            None,
-            limits(row, rungs[rung], name),
-            f"imported-{rung}-{name}-{x_level}-{y_level}",
-        )
-        found.append(
-            Compared(
-                words(name), "imported values", rung, x_level, y_level, unit, pairs.n, min(pairs.n, KEPT),
-                min(pairs.n, charts.DRAWN), pairs.censored, agreement(pairs.x, pairs.y, shared), shared, chart,
             )
         )  # fmt: skip
     return found

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.status import ProposerResults
 from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts.wording import cost, many
@@ -91,9 +91,12 @@ def finders(connection: Connection, row: CampaignRow) -> list[Finder]:
     return sorted(found.values(), key=lambda one: (-one.hits, -(one.utility or 0.0), -one.new, one.proposer))
 
 
-def told(connection: Connection, row: CampaignRow) -> list[dict[str, Any]]:
-    """The JSON of `proposers`."""
-    return [asdict(one) | {"hits_per_core_hour": one.hits_per_core_hour} for one in finders(connection, row)]
+def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, ...]:
+    """The same as an answer."""
+    return tuple(
+        ProposerResults(**asdict(finder), hits_per_core_hour=finder.hits_per_core_hour)
+        for finder in finders(connection, row)
+    )
 
 
 def words(one: Finder, row: CampaignRow) -> str:

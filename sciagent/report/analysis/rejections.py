@@ -11,49 +11,56 @@ from sqlalchemy.engine import Connection
 
 from sciagent.report.parts.wording import words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import report_candidates, report_queries
+from sciagent.store.views import report_queries
 
 EXAMPLE = 160  # characters of a text that somebody handed in
 
 
 @dataclass(frozen=True)
-class Loss:
-    """where: a rung, or `proposal`. what: the property that missed, or empty."""
+class Rejection:
+    """One way in which candidates, or proposals, were turned down, with the first of them as an example."""
 
     where: str
+    """The rung at which candidates ended, or `proposal`."""
     verdict: str
+    """The verdict on a candidate, or the status of a proposal, in words."""
     reason: str
+    """In words."""
     what: str
+    """The property that missed, or empty."""
     n: int
+    """How many."""
     example: str
+    """The text of the first one."""
     detail: str
+    """What was said of that one."""
 
 
-def losses(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], names: Sequence[str]) -> list[Loss]:
+def rejections(
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], names: Sequence[str]
+) -> list[Rejection]:
     """Candidates that ended at a rung, in ladder order and by number; a verified miss is among them."""
-    found = report_queries.fallen(connection, row, names)
-    texts = report_candidates.texts(connection, [int(one.one) for one in found])
     labels = {r.position: r.name for r in ladder}
     made = [
-        Loss(
+        Rejection(
             labels.get(position, ""),
             words(verdict or "set aside"),
             words(reason),
             words(missed or ""),
             n,
-            texts.get(one, ""),
+            text,
             (detail or "")[: 3 * EXAMPLE],
         )
-        for position, verdict, reason, missed, n, detail, one in found
+        for position, verdict, reason, missed, n, text, detail in report_queries.fallen(connection, row, names)
     ]
     order = {r.name: r.position for r in ladder}
-    return sorted(made, key=lambda one: (order.get(one.where, -1), -one.n))
+    return sorted(made, key=lambda rejection: (order.get(rejection.where, -1), -rejection.n))
 
 
-def unread(connection: Connection, row: CampaignRow) -> list[Loss]:
+def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
     """Proposals that did not become a candidate of the campaign, or were one already."""
     return [
-        Loss(
+        Rejection(
             "proposal",
             words(status),
             words(reason or "already in the campaign"),

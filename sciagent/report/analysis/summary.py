@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from sciagent.domain.answers.status import CampaignCounts, JudgeAgreement
 from sciagent.report.analysis.ladder import Compared, Spending
-from sciagent.report.analysis.rejections import Loss
+from sciagent.report.analysis.rejections import Rejection
 from sciagent.report.parts.candidates import Card, Table
 from sciagent.report.parts.opinions import decided_by_opinion
 from sciagent.report.parts.wording import cost, duration, many, words
@@ -26,22 +26,22 @@ class Answered:
 
 def answers(
     row: CampaignRow,
-    status: dict[str, Any],
+    status: CampaignCounts,
     passages: Sequence[Passage],
     spending: Spending,
     best: Sequence[Card],
     table: Table,
     pairs: Sequence[Compared],
-    losses: Sequence[Loss],
-    unread: Sequence[Loss],
-    judged: Sequence[Mapping[str, Any]] = (),
+    rejections: Sequence[Rejection],
+    unread: Sequence[Rejection],
+    judged: Sequence[JudgeAgreement] = (),
 ) -> list[Answered]:
     return [
         _found(row, status, passages, best),
         _sure(row, status, table, pairs, best, judged),
         _level(row, best, passages),
         _cost(status, spending, row),
-        _thrown_away(losses, unread),
+        _thrown_away(rejections, unread),
     ]
 
 
@@ -59,11 +59,11 @@ def terminal(row: CampaignRow, passages: Sequence[Passage]) -> Passage | None:
     return next((p for p in passages if p.rung.name == row.spec.get("terminal")), passages[-1] if passages else None)
 
 
-def _found(row: CampaignRow, status: dict[str, Any], passages: Sequence[Passage], best: Sequence[Card]) -> Answered:
+def _found(row: CampaignRow, status: CampaignCounts, passages: Sequence[Passage], best: Sequence[Card]) -> Answered:
     n = verified(row, passages)
-    lines = [f"{many(status['candidates'], 'candidate')} from {many(status['proposals'], 'proposal')}; {n} verified."]
+    lines = [f"{many(status.candidates, 'candidate')} from {many(status.proposals, 'proposal')}; {n} verified."]
     if has_limits(row):
-        figure = many(status["hits"], "hit") if status["hits"] else ("no hit" if n else "no hit yet")
+        figure = many(status.hits, "hit") if status.hits else ("no hit" if n else "no hit yet")
         seeds = sum(c.one.hit and c.one.in_seeds for c in best)
         if seeds:
             lines.append(f"{many(seeds, 'hit')} among the best {'was' if seeds == 1 else 'were'} in the seeds.")
@@ -84,15 +84,15 @@ def _found(row: CampaignRow, status: dict[str, Any], passages: Sequence[Passage]
 
 def _sure(
     row: CampaignRow,
-    status: dict[str, Any],
+    status: CampaignCounts,
     table: Table,
     pairs: Sequence[Compared],
     best: Sequence[Card],
-    judged: Sequence[Mapping[str, Any]],
+    judged: Sequence[JudgeAgreement],
 ) -> Answered:
     lines, figure = [], "not yet known"
-    if status["hits"]:
-        shown = min(status["hits"], sum(r[3] == "hit" for r in table.rows))
+    if status.hits:
+        shown = min(status.hits, sum(r[3] == "hit" for r in table.rows))
         figure = f"{shown - table.near_edge} of {shown} clear of the limits"
         lines.append(
             f"{table.near_edge or 'None'} of {many(shown, 'hit')} {'lies' if table.near_edge < 2 else 'lie'} within "
@@ -105,9 +105,9 @@ def _sure(
             f"{one.lower} ranks {one.property} as {one.upper} does with Spearman {f.spearman:.2f}"
             f"{'' if f.low is None else f' [{f.low:.2f}, {f.high:.2f}]'}, n = {f.n}."
         )
-        if not status["hits"]:
+        if not status.hits:
             figure = f"Spearman {f.spearman:.2f}"
-    lines += [f"{one['words'][0].upper()}{one['words'][1:]}." for one in judged]
+    lines += [f"{judge.words[0].upper()}{judge.words[1:]}." for judge in judged]
     if any(c.headline for c in best):
         lines.append("± is the protocol's repeatability (k = 1), not the error of the method.")
     else:
@@ -134,25 +134,25 @@ def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) 
     return Answered("At which level?", figure, lines)
 
 
-def _cost(status: dict[str, Any], spending: Spending, row: CampaignRow) -> Answered:
+def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> Answered:
     total = spending.total
-    lines = [f"{duration(status['spent']['wall_minutes'] * 60)} on the clock."]
-    if status["hits"]:
-        lines.append(f"{cost(total / status['hits'])} a hit.")
+    lines = [f"{duration(status.spent['wall_minutes'] * 60)} on the clock."]
+    if status.hits:
+        lines.append(f"{cost(total / status.hits)} a hit.")
     if total:
         lines.append(f"{spending.wasted / total:.0%} was wasted: no answer, or an inconclusive one.")
         dear = max(spending.rows, key=lambda r: r.total)
         lines.append(f"{dear.rung} took {dear.total / total:.0%}.")
-    if status["reused"]:
-        lines.append(f"{many(status['reused'], 'answer')} reused at no cost.")
+    if status.reused:
+        lines.append(f"{many(status.reused, 'answer')} reused at no cost.")
     return Answered("What did it cost?", cost(total) if total else "nothing", lines)
 
 
-def _thrown_away(losses: Sequence[Loss], unread: Sequence[Loss]) -> Answered:
-    n = sum(one.n for one in losses)
+def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -> Answered:
+    n = sum(rejection.n for rejection in rejections)
     lines = [
         f"{one.n} at {one.where}: {f'{one.what} ' if one.what else ''}{one.reason}."
-        for one in sorted(losses, key=lambda one: -one.n)[:3]
+        for one in sorted(rejections, key=lambda one: -one.n)[:3]
     ]
     bad = sum(one.n for one in unread if one.verdict != words("duplicate"))
     double = sum(one.n for one in unread) - bad

@@ -60,7 +60,7 @@ EVIDENCE = (
     ("property", "string", "null where there is no value"), ("value", "float64", "in `unit`"),
     ("uncertainty", "float64", "standard uncertainty, k = 1, in `unit`; null where nobody knows it"),
     ("unit", "string", "canonical unit of the property"), ("censoring", "string", "below, above or none"),
-    ("n", "int64", "replicates behind the value"), ("as_typed", "string", "digits as a person or a file gave them"),
+    ("n", "int64", "replicates behind the value"), ("as_typed", "string", "as a person or a file gave it"),
     ("method", "string", "of the level"), ("basis", "string", "of the level"), ("phase", "string", "of the level"),
     ("geometry", "string", "of the level: protocol of the geometry"), ("replicate", "int64", ""),
     ("revision", "int64", ""), ("attempt", "int64", "id of the attempt"), ("campaign", "string", "that paid for it"),

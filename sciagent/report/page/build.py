@@ -41,14 +41,14 @@ def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top
 
 def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> dict[str, Any]:
     steps = rungs(connection, row.id)
-    status = queries.status(connection, row)
+    status = queries.counts(connection, row)
     passages = report_queries.funnel(connection, row)
     spent = ladder.spending(connection, row, steps)
     cards = candidates.cards(connection, row, steps, artifacts, top)
     table = candidates.table(connection, row, steps)
     pairs = ladder.compared(connection, row, steps)
     judged = opinions.opinions(connection, row)
-    fallen = rejections.losses(connection, row, steps, list(candidates.named_order(row.spec)))
+    fallen = rejections.rejections(connection, row, steps, list(candidates.named_order(row.spec)))
     unread = rejections.unread(connection, row)
     blocked, blocks = rejections.safety_blocks(connection, row)
     end = summary.terminal(row, passages)
@@ -64,7 +64,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "row": row, "spec": row.spec, "status": status, "version": __version__, "now": datetime.now(UTC),
         "begun": begun, "changed": changed, "limits": limits,
         "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),
-        "passages": passages, "funnel_chart": charts.funnel(passages) if status["candidates"] else "",
+        "passages": passages, "funnel_chart": charts.funnel(passages) if status.candidates else "",
         "spending": spent, "cost_unit": unit, "cost_factor": factor,
         "cost_chart": charts.costs([(r.rung, r.by_fate) for r in spent.rows]) if spent.total else "",
         "progress_chart": charts.progress(progress, limits) if _moved(progress) else "",
@@ -75,7 +75,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "cards": cards, "table": table, "columns": table.columns,
         "audit": audit.audit(connection, row),
         "value": rung_value.earning(connection, row),
-        "pairs": [*pairs, *ladder.imported(row, steps, table.against)], "losses": fallen, "unread": unread,
+        "pairs": [*pairs, *ladder.imported(connection, row, steps)], "rejections": fallen, "unread": unread,
         "blocked": blocked, "blocks": blocks, "rungs": provenance.of_rungs(connection, row, steps),
         "reused": provenance.of_reuse(connection, row, steps),
         "amendments": provenance.of_amendments(connection, row),

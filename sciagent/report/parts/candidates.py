@@ -9,11 +9,9 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import Measured
-from sciagent.domain.quantities import Censoring
+from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.states import Standing
 from sciagent.errors import SciagentError
-from sciagent.report.parts.agreement import Pairs
 from sciagent.report.parts.geometries import geometry
 from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -146,13 +144,12 @@ def depicted(one: Ranked) -> str:
 @dataclass(frozen=True)
 class Table:
     """columns: (rung, property, unit, level). rows: JSON, see `table`. near_edge: hits that lie within one standard
-    uncertainty of a limit. against: imported (x) and computed (y) values by (property, rung, level of x, of y)."""
+    uncertainty of a limit."""
 
     columns: list[tuple[str, str, str, str]]
     rows: list[list[Any]]
     near_edge: int
     imported: list[tuple[Ranked, list[Value]]]
-    against: dict[tuple[str, str, str, str], Pairs]
 
 
 def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = ROWS) -> Table:
@@ -191,25 +188,7 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
         )
     near = sum(_near_edge(row.spec, answers.get(one.id, ())) for one in found if one.hit)
     known = [(one, all_values(imported[one.id])) for one in found if one.id in imported]
-    return Table(sorted_columns, rows, near, known, _against(found, answers, imported))
-
-
-def _against(
-    found: Sequence[Ranked], answers: Mapping[int, list[Answer]], imported: Mapping[int, list[Answer]]
-) -> dict[tuple[str, str, str, str], Pairs]:
-    """What files say of the candidates, with the value of the highest rung that measured the same property."""
-    groups: dict[tuple[str, str, str, str], Pairs] = {}
-    for one in found:
-        highest = {m.property: (a.rung, m) for a in answers.get(one.id, ()) for m in a.measured}
-        for known in (m for a in imported.get(one.id, ()) for m in a.measured if m.property in highest):
-            rung, computed = highest[known.property]
-            x, y = known.quantity, computed.quantity
-            pairs = groups.setdefault((known.property, rung, known.level.label, computed.level.label), Pairs())
-            if Censoring.NONE is x.censoring is y.censoring:
-                pairs.add(x.value, x.uncertainty, y.value, y.uncertainty, one.hit)
-            else:
-                pairs.censored += 1
-    return groups
+    return Table(sorted_columns, rows, near, known)
 
 
 def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
@@ -227,10 +206,12 @@ def _cell(m: Measured | None) -> list[Any] | None:
 
 def _near_edge(spec: Mapping[str, Any], answers: Sequence[Answer]) -> bool:
     """Whether a value that decided lies within one standard uncertainty of a limit."""
-    highest = {m.property: m.quantity for a in answers for m in a.measured}
+    highest = at_highest_rung(answers)
     for objective in spec.get("objectives", ()):
-        quantity = highest.get(objective["property"])
-        if quantity is None or not quantity.uncertainty:
+        if objective["property"] not in highest:
+            continue
+        quantity = highest[objective["property"]][1].quantity
+        if not quantity.uncertainty:
             continue
         edges = [edge for edge in objective.get("accept") or () if edge is not None]
         if any(abs(quantity.value - edge) <= quantity.uncertainty for edge in edges):

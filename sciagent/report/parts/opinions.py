@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.status import JudgeAgreement
 from sciagent.domain.objectives import Direction, Objective, Window, utility
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
@@ -25,9 +26,11 @@ from sciagent.store.views import report_queries
 OPINIONS = frozenset({JUDGED_SCORE.name, JUDGED_MARGIN.name})
 
 
-def opinions(connection: Connection, row: CampaignRow) -> list[dict[str, Any]]:
-    """The JSON of `opinions`: each judge below the terminal rung against it. Candidates are those that both answered;
-    they are not drawn at random, for what a judge or a gate turned down was not verified."""
+def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, ...]:
+    """Each judge below the terminal rung against it, over the candidates that both answered.
+
+    They are not drawn at random: what a judge or a gate turned down was not verified.
+    """
     ladder = rungs(connection, row.id)
     terminal = next(r for r in ladder if r.name == row.spec["terminal"])
     objectives = [_objective(one) for one in row.spec.get("objectives", ()) if one["property"] not in OPINIONS]
@@ -37,7 +40,7 @@ def opinions(connection: Connection, row: CampaignRow) -> list[dict[str, Any]]:
         if r.position < terminal.position and report_queries.measures(connection, r, JUDGED_SCORE.name)
     ]
     if not judges:
-        return []
+        return ()
     ids = audits.climbed(connection, row.id, terminal.position, KEPT)
     settled = {i: utility(objectives, values) for i, values in _values(connection, terminal, ids).items()}
     found = []
@@ -45,7 +48,7 @@ def opinions(connection: Connection, row: CampaignRow) -> list[dict[str, Any]]:
         scores = {i: v[JUDGED_SCORE.name] for i, v in _values(connection, judge, ids).items() if JUDGED_SCORE.name in v}
         pairs = [(scores[i], worth) for i, worth in settled.items() if worth is not None and i in scores]
         found.append(_compared(judge.name, terminal.name, pairs))
-    return found
+    return tuple(found)
 
 
 def decided_by_opinion(row: CampaignRow) -> bool:
@@ -54,20 +57,20 @@ def decided_by_opinion(row: CampaignRow) -> bool:
     return bool(wanted) and wanted <= OPINIONS
 
 
-def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> dict[str, Any]:
+def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> JudgeAgreement:
     x, y = (np.array(values, dtype=float) for values in (zip(*pairs, strict=True) if pairs else ((), ())))
-    one = agreement(x, y, shared_scale=True)
-    bias = None if one.bias is None else -one.bias  # of the score, against what came of it
-    return {
-        "rung": judge,
-        "against": terminal,
-        "n": one.n,
-        "spearman": one.spearman,
-        "low": one.low,
-        "high": one.high,
-        "bias": bias,
-        "words": _words(judge, terminal, one.n, one.spearman, one.low, one.high, bias),
-    }
+    figures = agreement(x, y, shared_scale=True)
+    bias = None if figures.bias is None else -figures.bias  # of the score, against what came of it
+    return JudgeAgreement(
+        rung=judge,
+        against=terminal,
+        n=figures.n,
+        spearman=figures.spearman,
+        low=figures.low,
+        high=figures.high,
+        bias=bias,
+        words=_words(judge, terminal, figures.n, figures.spearman, figures.low, figures.high, bias),
+    )
 
 
 def _words(

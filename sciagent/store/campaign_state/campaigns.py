@@ -7,13 +7,14 @@ import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import psutil
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.status import DriverState
 from sciagent.domain.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
 from sciagent.settings import lease_seconds
@@ -176,16 +177,6 @@ def owner_is_dead(owner: str) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class DriverState:
-    """Who holds a campaign, or held it last. alive: the lease runs, and its process is not known to be gone."""
-
-    host: str
-    pid: str
-    until: datetime
-    alive: bool
-
-
 def driver_of(connection: Connection, campaign_id: int) -> DriverState | None:
     """None where nobody drives it and nobody died driving it."""
     c = t.campaign.c
@@ -196,7 +187,7 @@ def driver_of(connection: Connection, campaign_id: int) -> DriverState | None:
     parts = owner.rsplit(":", 3)
     host, pid = parts[0], parts[1] if len(parts) > 1 else "?"
     alive = until > db_now(connection) and not owner_is_dead(owner)
-    return DriverState(host, pid, until, alive)
+    return DriverState(host=host, pid=pid, until=until, alive=alive)
 
 
 def take_driver(

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.comparison import SharedCandidates, ValueSpread
+from sciagent.domain.answers.values import CandidateName
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 
 FIRST = 10
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Values of a property that a rung measured on a campaign's candidates, at one level, in the canonical unit."""
-
-    level: str
-    unit: str
-    n: int
-    low: float
-    mean: float
-    high: float
-
-
-def candidates(connection: Connection, one: CampaignRow, other: CampaignRow) -> dict[str, Any]:
+def candidates(connection: Connection, one: CampaignRow, other: CampaignRow) -> SharedCandidates:
     """How many candidates and hits each has, how many both have, and the first hits they share. One pass over the
     smaller campaign, each candidate looked up in the other by its primary key."""
     a, b = t.campaign_candidate.alias("a"), t.campaign_candidate.alias("b")
@@ -49,19 +36,20 @@ def candidates(connection: Connection, one: CampaignRow, other: CampaignRow) -> 
         .order_by(a.c.seq)
         .limit(FIRST)
     )
-    first = [{"key": key, "smiles": text} for key, text in connection.execute(query)]
-    return {
-        "both": int(n),
-        "hits_of_both": int(both),
-        "hits_of_first_known_to_second": int(either_a),
-        "hits_of_second_known_to_first": int(either_b),
-        "shared_hits": first,
-    }
+    return SharedCandidates(
+        both=int(n),
+        hits_of_both=int(both),
+        hits_of_first_known_to_second=int(either_a),
+        hits_of_second_known_to_first=int(either_b),
+        shared_hits=tuple(CandidateName(key=key, smiles=text) for key, text in connection.execute(query)),
+    )
 
 
-def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) -> list[Spread]:
-    """What a rung measured of a property, by level; usually one level. Of those only that the campaign itself has taken
-    to the rung: the ledger may know more."""
+def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) -> tuple[ValueSpread, ...]:
+    """What a rung measured of a property, by level; usually one level.
+
+    Only candidates that the campaign itself has taken to the rung count: the ledger may know more.
+    """
     e, q, p, level = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c
     cc = t.campaign_candidate.c
     query = (
@@ -83,4 +71,7 @@ def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) 
         )
         .group_by(level.label, q.unit)
     )
-    return [Spread(*one) for one in connection.execute(query)]
+    return tuple(
+        ValueSpread(level=label, unit=unit, n=n, low=low, mean=mean, high=high)
+        for label, unit, n, low, mean, high in connection.execute(query)
+    )

@@ -1,14 +1,16 @@
-"""What people ask of a campaign: its status and its best candidates. Every query stands on an index."""
+"""What the ledger counts of a campaign: candidates, hits, jobs, spending. Every query stands on an index."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.status import CampaignCounts, RateUse, RungCounts
 from sciagent.domain.budget import WEEK
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.outcomes import Verdict
@@ -18,7 +20,6 @@ from sciagent.store.campaign_state.campaign_warnings import trouble
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, driver_of, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
-from sciagent.store.results.evidence import measured_of
 
 _CC = t.campaign_candidate.c
 IMPORT = "import"  # the verifier of what people bring from files
@@ -69,200 +70,98 @@ def hits(connection: Connection, campaign_id: int) -> int:
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
 
 
-def status(connection: Connection, row: CampaignRow) -> dict[str, Any]:
-    """The JSON of `sciagent status NAME --json`; a documented contract, add to it but change nothing. `rates` is there
-    where the budget has any."""
-    ladder = rungs(connection, row.id)
-    place = (_CC.position, _CC.standing, _CC.verdict, _CC.hit_tier)
-    counted = connection.execute(
-        sa.select(*place, sa.func.count()).where(_CC.campaign_id == row.id).group_by(*place)
-    ).all()
-    by_place = [(position, standing, verdict, int(n)) for position, standing, verdict, _, n in counted]
-    by_tier = {str(tier): sum(int(n) for *_, tier_, n in counted if tier_ == tier) for tier in Tier}
-    s, d = t.spend.c, t.decision.c
-    cost = {
-        (rung, resource): float(amount)
-        for rung, resource, amount in connection.execute(
-            sa.select(s.rung_id, s.resource, sa.func.sum(s.amount))
-            .where(s.campaign_id == row.id)
-            .group_by(s.rung_id, s.resource)
-        )
-    }
-    jobs = jobs_by_rung(connection, row.id)
+def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
+    """What `sciagent status` says that can be counted in a few queries."""
+    places = _places(connection, row)
+    by_tier: Counter[str] = Counter()
+    for place in places:
+        by_tier[place.hit_tier or ""] += place.candidates
+    jobs, costs = jobs_by_rung(connection, row.id), _core_seconds_by_rung(connection, row)
     rates = _rates(connection, row)
-    return {
-        "campaign": row.name,
-        "state": str(row.state),
-        "stop_reason": row.stop_reason,
-        "trouble": trouble(connection, row.id),
-        "spent": spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
-        "budget": {k: v for k, v in row.spec.get("budget", {}).items() if k not in rates},
-        "proposals": count(connection, t.proposal, t.proposal.c.campaign_id == row.id),
-        "unreadable": count(
-            connection,
-            t.proposal,
-            t.proposal.c.campaign_id == row.id,
-            t.proposal.c.status == "refused",
-            t.proposal.c.candidate_id.is_(None),
+    p, d = t.proposal.c, t.decision.c
+    own = p.campaign_id == row.id
+    unreadable = (own, p.status == "refused", p.candidate_id.is_(None))
+    return CampaignCounts(
+        campaign=row.name,
+        state=row.state,
+        stop_reason=row.stop_reason,
+        trouble=trouble(connection, row.id),
+        spent=spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
+        budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in rates},
+        proposals=count(connection, t.proposal, own),
+        unreadable=count(connection, t.proposal, *unreadable),
+        candidates=sum(place.candidates for place in places),
+        hits=hits(connection, row.id),
+        hits_by_tier={str(tier): by_tier[tier] for tier in Tier},
+        reused=count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),
+        held=sum(place.candidates for place in places if place.standing == Standing.HELD),
+        vetoed=sum(place.candidates for place in places if place.standing == Standing.VETOED),
+        driver=driver_of(connection, row.id),
+        rungs=tuple(
+            _rung_counts(rung, places, costs.get(rung.id, 0.0), jobs.get(rung.id, 0))
+            for rung in rungs(connection, row.id)
         ),
-        "candidates": sum(n for *_, n in by_place),
-        "hits": hits(connection, row.id),
-        "hits_by_tier": by_tier,
-        "reused": count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),
-        "held": sum(n for _, standing, _, n in by_place if standing == Standing.HELD),
-        "vetoed": sum(n for _, standing, _, n in by_place if standing == Standing.VETOED),
-        "driver": _driver(connection, row),
-        "rungs": [
-            _rung_status(r, by_place, cost.get((r.id, "core_seconds"), 0.0)) | {"jobs": jobs.get(r.id, 0)}
-            for r in ladder
-        ],
-    } | ({"rates": rates} if rates else {})
+        rates=rates,
+    )
 
 
-def _rates(connection: Connection, row: CampaignRow) -> dict[str, dict[str, float | str]]:
-    """What is limited in any seven days, and what was spent of it in the last: {resource: amount, per, used}."""
-    rates = {
-        resource: one
-        for resource, one in row.spec.get("budget", {}).items()
-        if resource in RESOURCE_UNITS and isinstance(one, dict)
-    }
+class _Place(NamedTuple):
+    """How many candidates stand at one place of the ladder."""
+
+    position: int
+    standing: str
+    verdict: str | None
+    hit_tier: str | None
+    candidates: int
+
+
+def _places(connection: Connection, row: CampaignRow) -> list[_Place]:
+    columns = (_CC.position, _CC.standing, _CC.verdict, _CC.hit_tier)
+    query = sa.select(*columns, sa.func.count()).where(_CC.campaign_id == row.id).group_by(*columns)
+    return [_Place(*place) for place in connection.execute(query)]
+
+
+def _core_seconds_by_rung(connection: Connection, row: CampaignRow) -> dict[int, float]:
+    s = t.spend.c
+    mine = (s.campaign_id == row.id, s.resource == "core_seconds", s.rung_id.is_not(None))
+    query = sa.select(s.rung_id, sa.func.sum(s.amount)).where(*mine).group_by(s.rung_id)
+    return {rung_id: float(amount) for rung_id, amount in connection.execute(query)}
+
+
+def _rates(connection: Connection, row: CampaignRow) -> dict[str, RateUse]:
+    """Limits on any seven days, by resource, with what was spent in the last seven."""
+    budget = row.spec.get("budget", {})
+    rates = {name: limit for name, limit in budget.items() if name in RESOURCE_UNITS and isinstance(limit, dict)}
     used = dict.fromkeys(rates, 0.0)
     since = db_now(connection).timestamp() - WEEK if rates else 0.0
     for resource, amount, _ in spent_since(connection, row.id, sorted(rates), since):
         used[resource] += amount
-    return {resource: {**one, "used": used[resource]} for resource, one in rates.items()}
+    return {resource: RateUse(**limit, used=used[resource]) for resource, limit in rates.items()}
 
 
-def _driver(connection: Connection, row: CampaignRow) -> dict[str, Any] | None:
-    """Who drives it. Not alive: it died, and the state is what it wrote last."""
-    found = driver_of(connection, row.id)
-    return None if found is None else {"host": found.host, "pid": found.pid, "alive": found.alive, "until": found.until}
+def _rung_counts(rung: RungRow, places: Sequence[_Place], core_seconds: float, jobs: int) -> RungCounts:
+    """A candidate above the rung has passed it, whatever the rung said: it may have been waived or forgiven."""
+    here = [place for place in places if place.position == rung.position]
+    over = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
 
+    def ended(*verdicts: Verdict) -> int:
+        return sum(place.candidates for place in here if place.standing in over and place.verdict in verdicts)
 
-def _rung_status(rung: RungRow, places: list[tuple[int, str, str | None, int]], core_seconds: float) -> dict[str, Any]:
-    passed = failed = inconclusive = errors = running = 0
-    for position, standing, verdict, n in places:
-        if position > rung.position or (position == rung.position and verdict == Verdict.PASS):
-            passed += n
-        elif position == rung.position and standing == Standing.PENDING:
-            running += n
-        elif position == rung.position and standing in (Standing.DROPPED, Standing.SETTLED, Standing.VETOED):
-            failed += n if verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE) else 0
-            inconclusive += n if verdict == Verdict.INCONCLUSIVE else 0
-            errors += n if verdict == Verdict.ERROR else 0
-    return {
-        "rung": rung.name,
-        "tier": rung.tier,
-        "done": passed + failed + inconclusive + errors,
-        "passed": passed,
-        "failed": failed,
-        "inconclusive": inconclusive,
-        "errors": errors,
-        "core_seconds": round(core_seconds, 3),
-        "running": running,
-    }
-
-
-def evidence_of(connection: Connection, row: CampaignRow, candidate_ids: list[int]) -> dict[int, list[Any]]:
-    """Current evidence under the campaign's own rungs: {candidate id: [(rung, evidence row)]}, in ladder order."""
-    ladder = rungs(connection, row.id)
-    e = t.current_evidence.c
-    found: dict[int, list[Any]] = {i: [] for i in candidate_ids}
-    for rung in ladder:
-        query = sa.select(t.current_evidence).where(
-            e.candidate_id.in_(candidate_ids),
-            e.verifier == rung.verifier,
-            e.verifier_version == rung.verifier_version,
-            e.settings_hash == rung.settings_hash,
-        )
-        for one in connection.execute(query).mappings():
-            found[one["candidate_id"]].append((rung, one))
-    return found
-
-
-def imported_of(connection: Connection, candidate_ids: list[int]) -> dict[int, list[dict[str, Any]]]:
-    """Values that people brought from files, which no rung measured: {candidate id: [value with where it is from]}."""
-    e = t.current_evidence.c
-    query = sa.select(e.id, e.candidate_id, e.source, e.who, e.at).where(
-        e.candidate_id.in_(candidate_ids), e.verifier == IMPORT
+    above = sum(place.candidates for place in places if place.position > rung.position)
+    passed = above + sum(place.candidates for place in here if place.verdict == Verdict.PASS)
+    failed = ended(Verdict.FAIL, Verdict.NOT_APPLICABLE)
+    inconclusive, errors = ended(Verdict.INCONCLUSIVE), ended(Verdict.ERROR)
+    return RungCounts(
+        rung=rung.name,
+        tier=Tier(rung.tier),
+        done=passed + failed + inconclusive + errors,
+        passed=passed,
+        failed=failed,
+        inconclusive=inconclusive,
+        errors=errors,
+        core_seconds=round(core_seconds, 3),
+        running=sum(
+            place.candidates for place in here if place.standing == Standing.PENDING and place.verdict != Verdict.PASS
+        ),
+        jobs=jobs,
     )
-    rows = sorted(connection.execute(query), key=lambda one: int(one.id))
-    values = measured_of(connection, [r.id for r in rows])
-    found: dict[int, list[dict[str, Any]]] = {i: [] for i in candidate_ids}
-    for r in rows:
-        for m in values.get(r.id, ()):
-            q = m.quantity
-            found[r.candidate_id].append(
-                {
-                    "property": m.property,
-                    "value": q.value,
-                    "unit": q.unit,
-                    "uncertainty": q.uncertainty,
-                    "censoring": str(q.censoring),
-                    "level": m.level.label,
-                    "source": r.source,
-                    "who": r.who,
-                    "at": r.at,
-                }
-            )
-    return found
-
-
-def best(connection: Connection, row: CampaignRow, n: int) -> list[dict[str, Any]]:
-    """The JSON of `sciagent best NAME -n N --json`: hits first, then by depth reached and score."""
-    query = (
-        sa.select(
-            _CC.candidate_id,
-            t.candidate.c.key,
-            t.candidate.c.text,
-            _CC.utility,
-            _CC.is_hit,
-            _CC.in_seeds,
-            _CC.depth,
-            _CC.standing,
-            _CC.score,
-            _CC.reason,
-            t.candidate.c.inchikey,
-            _CC.detail,
-        )
-        .join(t.candidate, t.candidate.c.id == _CC.candidate_id)
-        .where(_CC.campaign_id == row.id, _CC.standing != Standing.VETOED)
-        .order_by(_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc().nulls_last(), _CC.seq)
-        .limit(n)
-    )
-    rows = connection.execute(query).all()
-    evidence = evidence_of(connection, row, [r[0] for r in rows])
-    imported = imported_of(connection, [r[0] for r in rows])
-    values = measured_of(connection, [e["id"] for pairs in evidence.values() for _, e in pairs])
-    found = []
-    for r in rows:
-        shown: dict[str, Any] = {}
-        for rung, one in evidence[r[0]]:  # later rungs overwrite earlier ones: the highest level measured
-            for m in values.get(one["id"], ()):
-                q = m.quantity
-                shown[m.property] = {
-                    "value": q.value,
-                    "unit": q.unit,
-                    "uncertainty": q.uncertainty,
-                    "level": m.level.label,
-                    "rung": rung.name,
-                }
-        settled = r[7] == Standing.SETTLED
-        found.append(
-            {
-                "key": r[1],
-                "smiles": r[2],
-                "inchikey": r[10],
-                "utility": r[3],
-                "p_hit": (1.0 if r[4] else 0.0) if settled or r[7] == Standing.DROPPED else None,
-                "verified": settled,
-                "hit": bool(r[4]),
-                "in_seeds": bool(r[5]),
-                "score": r[8],
-                "reason": r[9],
-                "detail": r[11],
-                "values": shown,
-                "imported": imported[r[0]],
-            }
-        )
-    return found

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import Measured
+from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.results.evidence import measured_of
@@ -102,8 +103,8 @@ def _ranked(row: Any) -> Ranked:
     return Ranked(*values)
 
 
-def best(connection: Connection, row: CampaignRow, n: int) -> list[Ranked]:
-    """The n best: hits first, then by depth reached and score, as `sciagent best` has them."""
+def best(connection: Connection, row: CampaignRow, n: int, vetoed: bool = True) -> list[Ranked]:
+    """The n best: hits first, then by depth reached and score. vetoed: whether vetoed candidates are among them."""
     query = (
         sa.select(*_COLUMNS)
         .join(t.candidate, t.candidate.c.id == _CC.candidate_id)
@@ -111,6 +112,8 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[Ranked]:
         .order_by(_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc().nulls_last(), _CC.seq)
         .limit(n)
     )
+    if not vetoed:
+        query = query.where(_CC.standing != Standing.VETOED)
     return [_ranked(one) for one in connection.execute(query)]
 
 
@@ -133,14 +136,6 @@ def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
         query = sa.select(*_COLUMNS).join(t.candidate, t.candidate.c.id == _CC.candidate_id)
         rows = connection.execute(query.where(_CC.campaign_id == row.id, _CC.candidate_id.in_(chunk)))
         found.update({one.id: one for one in map(_ranked, rows)})
-    return found
-
-
-def texts(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
-    c = t.candidate.c
-    found: dict[int, str] = {}
-    for chunk in _chunks(ids):
-        found.update({int(i): str(x) for i, x in connection.execute(sa.select(c.id, c.text).where(c.id.in_(chunk)))})
     return found
 
 

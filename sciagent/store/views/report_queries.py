@@ -10,8 +10,8 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
-from typing import Any
+from itertools import islice, product
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -20,6 +20,7 @@ from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
+from sciagent.store.views.queries import IMPORT
 
 _CC = t.campaign_candidate.c
 CHUNK = 500
@@ -198,49 +199,85 @@ def _stream(connection: Connection, query: Any) -> Iterator[Any]:
     yield from connection.execute(query, execution_options={"yield_per": CHUNK})
 
 
-def pairs(
-    connection: Connection, row: CampaignRow, lower: RungRow, upper: RungRow, property_name: str
-) -> Iterator[Any]:
-    """(x, u(x), y, u(y), level id of x, of y, is_hit, censored) of candidates that both rungs measured, streamed.
+class Replicates(NamedTuple):
+    """What one source says of one property of a candidate, at one level, in the property's canonical unit."""
 
-    Values are in the property's canonical unit.
+    level_id: int
+    """The level of all of them."""
+    values: list[tuple[float, float | None]]
+    """Each value with its standard uncertainty, None where nobody knows it."""
+    is_censored: bool
+    """Whether one of them is only a limit."""
+
+
+def pairs(
+    connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, property_name: str
+) -> Iterator[tuple[Replicates, Replicates, bool]]:
+    """Per candidate of which both sources know the property: what `lower` says, what `upper` says, whether it is a hit.
+
+    lower: a rung, or None for what files say. A candidate has one pair for each two levels. Streamed.
     """
     candidates = sa.select(_CC.candidate_id, _CC.is_hit).where(
         _CC.campaign_id == row.id, _CC.is_hit.in_([True, False]), _CC.depth >= upper.position
     )
     found = iter(_stream(connection, candidates))
     while chunk := dict(tuple(one) for one in islice(found, CHUNK)):
-        xs, ys = (_values(connection, rung, property_name, list(chunk)) for rung in (lower, upper))
-        for candidate_id in chunk:
-            for x, ux, x_level, x_censoring in xs.get(candidate_id, ()):
-                for y, uy, y_level, y_censoring in ys.get(candidate_id, ()):
-                    censored = x_censoring != "none" or y_censoring != "none"
-                    yield x, ux, y, uy, x_level, y_level, bool(chunk[candidate_id]), censored
+        xs = _replicates(connection, lower, property_name, list(chunk))
+        ys = _replicates(connection, upper, property_name, list(xs))
+        for candidate_id, said in ys.items():
+            for x, y in product(xs[candidate_id], said):
+                yield x, y, bool(chunk[candidate_id])
 
 
-def _values(
-    connection: Connection, rung: RungRow, property_name: str, ids: Sequence[int]
-) -> dict[int, list[tuple[Any, ...]]]:
-    """{candidate id: [(value, uncertainty, level id, censoring)]} under one rung, replicate 0. Two questions, for
-    a join of all that is asked here tempts a database to begin with every value of the property."""
+def _replicates(
+    connection: Connection, rung: RungRow | None, property_name: str, ids: Sequence[int]
+) -> dict[int, list[Replicates]]:
+    """Current values by candidate: under one rung, or from files. Two questions, for a join of all that is asked here
+    tempts a database to begin with every value of the property."""
     e, q, p = t.current_evidence.c, t.quantity.c, t.property_.c
-    evidence = sa.select(e.id, e.candidate_id).where(
-        e.candidate_id.in_(ids),
-        e.verifier == rung.verifier,
-        e.verifier_version == rung.verifier_version,
-        e.settings_hash == rung.settings_hash,
-        e.replicate == 0,
+    by = (
+        sa.and_(
+            e.verifier == rung.verifier,
+            e.verifier_version == rung.verifier_version,
+            e.settings_hash == rung.settings_hash,
+        )
+        if rung is not None
+        else e.verifier == IMPORT
     )
+    evidence = sa.select(e.id, e.candidate_id).where(e.candidate_id.in_(ids), by).order_by(e.id)
     owner = {int(i): int(c) for i, c in connection.execute(evidence)}
     values = (
-        sa.select(q.evidence_id, q.value, q.uncertainty, q.level_id, q.censoring)
+        sa.select(q.evidence_id, q.level_id, q.value, q.uncertainty, q.censoring)
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name))
         .where(q.evidence_id.in_(list(owner)))
+        .order_by(q.evidence_id, q.id)
     )
-    found: dict[int, list[tuple[Any, ...]]] = {}
-    for evidence_id, *value in connection.execute(values):
-        found.setdefault(owner[evidence_id], []).append(tuple(value))
-    return found
+    groups: dict[int, dict[int, list[Any]]] = {}
+    for evidence_id, level_id, *value in connection.execute(values):
+        groups.setdefault(owner[evidence_id], {}).setdefault(level_id, []).append(value)
+    return {
+        candidate_id: [
+            Replicates(level_id, [(v, u) for v, u, _ in said], any(censoring != "none" for *_, censoring in said))
+            for level_id, said in by_level.items()
+        ]
+        for candidate_id, by_level in groups.items()
+    }
+
+
+def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:
+    """Names of the properties that files know of candidates of the campaign."""
+    e, q, p = t.current_evidence.c, t.quantity.c, t.property_.c
+    query = (
+        sa.select(p.name)
+        .distinct()
+        .select_from(t.campaign_candidate)
+        .join(t.current_evidence, sa.and_(e.candidate_id == _CC.candidate_id, e.verifier == IMPORT))
+        .join(t.quantity, q.evidence_id == e.id)
+        .join(t.property_, p.id == q.property_id)
+        .where(_CC.campaign_id == row.id)
+        .order_by(p.name)
+    )
+    return [str(name) for name in connection.execute(query).scalars()]
 
 
 def levels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
@@ -249,45 +286,49 @@ def levels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
 
 
 def fallen(connection: Connection, row: CampaignRow, names: Sequence[str], limit: int = 60) -> list[Any]:
-    """(rung position, verdict, reason, property or None, n, an example's detail, its text): why candidates ended.
+    """(rung position, verdict, reason, property or None, n, text and detail of the first candidate): why candidates
+    ended, the most frequent way first.
 
     names: properties of gates and objectives; a gate's detail opens with the one that was missed.
     """
-    case: Any = (
-        sa.case(*((_CC.detail.startswith(f"{name} ", autoescape=True), name) for name in names), else_=sa.null())
-        if names
-        else sa.null()
-    )
-    missed = case.label("missed")
-    query = (
-        sa.select(
-            _CC.position,
-            _CC.verdict,
-            _CC.reason,
-            missed,
-            sa.func.count().label("n"),
-            sa.func.min(_CC.detail),
-            sa.func.min(_CC.candidate_id).label("one"),
-        )
+    missed: Any = sa.null()
+    if names:
+        opens = [(_CC.detail.startswith(f"{name} ", autoescape=True), name) for name in names]
+        missed = sa.case(*opens, else_=sa.null())
+    group = (_CC.position, _CC.verdict, _CC.reason, missed.label("missed"))
+    n = sa.func.count().label("n")
+    ended = (
+        sa.select(*group, n, sa.func.min(_CC.candidate_id).label("first"))
         .where(_CC.campaign_id == row.id, _CC.reason.is_not(None))
-        .group_by(_CC.position, _CC.verdict, _CC.reason, missed)
-        .order_by(sa.desc("n"))
+        .group_by(*group)
+        .order_by(n.desc(), "first")
         .limit(limit)
     )
-    return list(connection.execute(query))
+    counted = connection.execute(ended).all()
+    of_first = (
+        sa.select(_CC.candidate_id, t.candidate.c.text, _CC.detail)
+        .join(t.candidate, t.candidate.c.id == _CC.candidate_id)
+        .where(_CC.campaign_id == row.id, _CC.candidate_id.in_([first for *_, first in counted]))
+    )
+    examples = {id_: (text, detail) for id_, text, detail in connection.execute(of_first)}
+    return [(*told, *examples[first]) for *told, first in counted]
 
 
 def unread(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
-    """(status, reason, n, an example's text, its detail) of proposals that did not become a new candidate."""
+    """(status, reason, n, text and detail of the first one) of proposals that did not become a new candidate."""
     p = t.proposal.c
-    query = (
-        sa.select(p.status, p.reason, sa.func.count().label("n"), sa.func.min(p.text), sa.func.min(p.detail))
+    n = sa.func.count().label("n")
+    turned_away = (
+        sa.select(p.status, p.reason, n, sa.func.min(p.id).label("first"))
         .where(p.campaign_id == row.id, p.status != "new")
         .group_by(p.status, p.reason)
-        .order_by(sa.desc("n"))
+        .order_by(n.desc(), "first")
         .limit(limit)
     )
-    return list(connection.execute(query))
+    counted = connection.execute(turned_away).all()
+    of_first = sa.select(p.id, p.text, p.detail).where(p.id.in_([first for *_, first in counted]))
+    examples = {id_: (text, detail) for id_, text, detail in connection.execute(of_first)}
+    return [(*told, *examples[first]) for *told, first in counted]
 
 
 def events(connection: Connection, row: CampaignRow, kind: str, limit: int = 200) -> tuple[int, list[Any]]:

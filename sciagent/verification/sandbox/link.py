@@ -18,7 +18,7 @@ from typing import Any
 
 from sciagent.domain.text import clean
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
-from sciagent.verification.sandbox.processes import MARKER, kill_marked
+from sciagent.verification.sandbox.processes import MARKER, is_stopped, kill_marked
 from sciagent.verification.sandbox.wire import dumps
 
 POLL_SECONDS = 0.25
@@ -110,6 +110,8 @@ class Link:
                     raise ZygoteDiedError(self._last_words())
                 self._buffer += chunk
                 self._spoke = True
+            elif is_stopped(self.process.pid):  # by a signal that a verifier sent to its parent
+                raise ZygoteDiedError("a signal stopped it")
         line, self._buffer = self._buffer.split(b"\n", 1)
         event: dict[str, Any] = json.loads(line)
         return event

@@ -78,6 +78,13 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a signal (SIGSTOP, SIGTSTP) has stopped the process. A debugger that holds it does not count."""
+    with contextlib.suppress(OSError, IndexError):
+        return (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T"
+    return False
+
+
 def kill(pids: Iterable[int]) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -16,6 +16,8 @@ from sciagent.campaign.people import amending
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.answers.model import plain as as_json
+from sciagent.domain.answers.status import CampaignCounts
 from sciagent.domain.cost import Cost
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError, UsageError
@@ -156,12 +158,12 @@ def enter(ledger: Ledger, folder: Path, budget: str) -> Built:
     return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
 
 
-def run(ledger: Ledger) -> dict[str, Any]:
+def run(ledger: Ledger) -> CampaignCounts:
     """Resume it, to its end; returns its status."""
     with Driver(open_stored(ledger, "weekly", "test")) as driver:
         driver.run()
     with ledger.read() as connection:
-        return queries.status(connection, campaigns.get(connection, "weekly"))
+        return queries.counts(connection, campaigns.get(connection, "weekly"))
 
 
 @pytest.mark.usefixtures("misbehaving")
@@ -171,13 +173,13 @@ def test_a_resumed_campaign_counts_what_was_spent_in_the_last_seven_days(
     enter(ledger, tmp_path, f"{{core_seconds: {{amount: {RATE}, per: week}}}}")
     began = datetime.now().astimezone()
     first = run(ledger)
-    spent, done = first["spent"]["core_seconds"], first["rungs"][-1]["done"]
-    assert first["state"] == CampaignState.BUDGET_SPENT
-    start, _, when = first["stop_reason"].removesuffix(" UTC").partition("; more on ")
+    spent, done = first.spent["core_seconds"], first.rungs[-1].done
+    assert first.state == CampaignState.BUDGET_SPENT
+    start, _, when = str(first.stop_reason).removesuffix(" UTC").partition("; more on ")
     assert start.startswith("core_seconds: 0.") and start.endswith(f" of {RATE} in seven days")
     assert timedelta(days=7) - timedelta(seconds=1) <= datetime.fromisoformat(f"{when}+00:00") - began
-    assert first["budget"] == {"rungs": {}}
-    assert first["rates"] == {"core_seconds": {"amount": RATE, "per": "week", "used": pytest.approx(spent)}}
+    assert first.budget == {"rungs": {}}
+    assert as_json(first)["rates"] == {"core_seconds": {"amount": RATE, "per": "week", "used": pytest.approx(spent)}}
     assert 0 < spent < 2 * RATE and 0 < done < len(MOLECULES)
 
     with ledger.read() as connection:
@@ -187,14 +189,14 @@ def test_a_resumed_campaign_counts_what_was_spent_in_the_last_seven_days(
     assert purse.exhausted() is None and not purse.fits(Cost(core_seconds=RATE))
 
     again = run(ledger)
-    assert (again["state"], again["rungs"][-1]["done"]) == (CampaignState.BUDGET_SPENT, done)
-    assert again["spent"]["core_seconds"] == spent
+    assert (again.state, again.rungs[-1].done) == (CampaignState.BUDGET_SPENT, done)
+    assert again.spent["core_seconds"] == spent
 
     later = timedelta(days=7, minutes=10)  # the ledger's rows stay as they are
     monkeypatch.setattr(budget_tracker, "db_now", lambda connection: db_now(connection) + later)
     third = run(ledger)
-    assert third["rungs"][-1]["done"] > done
-    assert spent < third["spent"]["core_seconds"] < 4 * RATE
+    assert third.rungs[-1].done > done
+    assert spent < third.spent["core_seconds"] < 4 * RATE
 
 
 def stop_reason(built: Built) -> str:
@@ -219,7 +221,7 @@ def test_a_rate_that_is_used_up_holds_back_only_what_takes_it(
         driver._purse.spend(Cost(lab_slots=1))
         assert driver.run() is CampaignState.BUDGET_SPENT
     with ledger.read() as connection:
-        done = queries.status(connection, campaigns.get(connection, "weekly"))["rungs"][-1]["done"]
+        done = queries.counts(connection, campaigns.get(connection, "weekly")).rungs[-1].done
     assert done == len(MOLECULES) - len(slotted)
     assert stop_reason(built).startswith("lab_slots: 1 of 1 in seven days; more on 20")
 

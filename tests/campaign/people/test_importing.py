@@ -81,6 +81,7 @@ def test_each_row_may_have_its_own_unit_and_uncertainty(ledger: Ledger, file: Pa
     assert [q["value"] for q in found] == pytest.approx([13.605693, 9.5, 9.0])
     assert [q["uncertainty"] for q in found] == [pytest.approx(0.27211386), None, 0.2]
     assert {q["unit"] for q in found} == {"eV"}
+    assert [q["as_typed"] for q in found] == ["0.5 hartree", "9500 meV", "9 eV"]
 
 
 def test_an_uncertainty_for_all_rows_is_in_the_unit_given(ledger: Ledger, file: Path) -> None:

@@ -16,10 +16,12 @@ from sciagent.campaign.people import steering
 from sciagent.campaign.people.resolving import Named, resolve
 from sciagent.campaign.people.screening import add
 from sciagent.campaign.spec.load import load_spec
+from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.domain.directives import Verb
 from sciagent.domain.ports import ProposalIn
 from sciagent.domain.states import CampaignState, JobState, Standing
 from sciagent.errors import UsageError
+from sciagent.report.answers.best import best
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -64,9 +66,9 @@ def enter(built: Built, *texts: str) -> list[Any]:
     return list(add(people(built), [ProposalIn(x, operation="person") for x in texts], "ann", "my own"))
 
 
-def status(built: Built) -> dict[str, Any]:
+def status(built: Built) -> CampaignCounts:
     with built.ledger.read() as connection:
-        return queries.status(connection, campaigns.get(connection, built.row.name))
+        return queries.counts(connection, campaigns.get(connection, built.row.name))
 
 
 def at(built: Built, label: str) -> Any:
@@ -74,8 +76,8 @@ def at(built: Built, label: str) -> Any:
     return next(r for r in built.rungs if r.spec.rung == label)
 
 
-def counts(built: Built, label: str) -> dict[str, Any]:
-    return next(r for r in status(built)["rungs"] if r["rung"] == label)
+def counts(built: Built, label: str) -> RungCounts:
+    return next(rung for rung in status(built).rungs if rung.rung == label)
 
 
 def step_until(driver: Driver, done: Callable[[], bool]) -> None:
@@ -101,7 +103,7 @@ def test_what_a_person_adds_goes_the_way_of_any_proposal(built: Built) -> None:
         texts = connection.execute(sa.select(t.proposal.c.text, t.proposal.c.operation)).all()
         assert [tuple(x) for x in texts] == [(x, "person") for x in ("OC", "C1CC", "CO", "C[CH2]")]
     assert run(built) is CampaignState.BUDGET_SPENT  # and the proposer's own CO is a duplicate of it
-    assert status(built)["candidates"] == 6
+    assert status(built).candidates == 6
     assert jobs_of(built, "CO")["xtb"] == JobState.DONE
 
 
@@ -122,22 +124,22 @@ def test_a_held_candidate_waits_until_it_is_released(built: Built) -> None:
 def test_a_veto_takes_a_hit_out_and_a_release_brings_it_back(built: Built) -> None:
     run(built)
     before = status(built)
-    assert before["hits"] == 2
+    assert before.hits == 2
     with built.ledger.read() as connection:
-        hit = next(r for r in queries.best(connection, campaigns.get(connection, "small"), 9) if r["hit"])
-    one, was = named(built, hit["key"][:10]), stands(built, hit["key"][:10])
+        hit = next(r for r in best(connection, campaigns.get(connection, "small"), 9) if r.hit)
+    one, was = named(built, hit.key[:10]), stands(built, hit.key[:10])
     assert steering.veto(people(built), one, "ann", "explodes").standing == "vetoed"
     after = status(built)
-    assert (after["hits"], sum(after["hits_by_tier"].values())) == (1, 1)
-    assert after["rungs"][-1]["done"] == before["rungs"][-1]["done"]  # its evidence is still counted
+    assert (after.hits, sum(after.hits_by_tier.values())) == (1, 1)
+    assert after.rungs[-1].done == before.rungs[-1].done  # its evidence is still counted
     with built.ledger.read() as connection:
         row = campaigns.get(connection, "small")
-        assert hit["key"] not in {r["key"] for r in queries.best(connection, row, 9)}
-        assert hit["key"] not in {r.key for r in standings.top(connection, row.id, 9)}  # no parent either
+        assert hit.key not in {r.key for r in best(connection, row, 9)}
+        assert hit.key not in {r.key for r in standings.top(connection, row.id, 9)}  # no parent either
     steering.release(people(built), one, "ann", "it was the other flask")
     again = stands(built, one.key)
     assert {k: again[k] for k in was if k != "updated_at"} == {k: was[k] for k in was if k != "updated_at"}
-    assert status(built)["hits"] == 2
+    assert status(built).hits == 2
 
 
 def test_a_vetoed_candidate_that_no_evidence_speaks_for_stands_again_as_it_stood(built: Built) -> None:
@@ -190,7 +192,7 @@ def test_a_promotion_jumps_the_gates_and_is_served_first(built: Built, tmp_path:
         found["standing"] == Standing.SETTLED and found["depth"] == at(built, "dft").rules.position and found["is_hit"]
     )
     assert jobs_of(built, "CF") == {"dft": JobState.DONE}  # xtb was jumped, and stays so
-    assert status(built)["rungs"][-1]["jobs"] == 2  # within the budget by count
+    assert status(built).rungs[-1].jobs == 2  # within the budget by count
     with pytest.raises(UsageError, match="is settled"):
         steering.promote(people(built), named(built, "CF"), "ann", "again")
 
@@ -233,7 +235,7 @@ def test_a_veto_cancels_what_waits_and_gives_its_place_back(built: Built) -> Non
     assert stands(built, "CF")["position"] == at(built, "xtb").rules.position  # a veto ends a promotion
     run(built)
     assert jobs_of(built, "CF")["xtb"] == JobState.DONE
-    assert status(built)["rungs"][-1]["jobs"] == 2
+    assert status(built).rungs[-1].jobs == 2
 
 
 def test_a_cancelled_job_is_run_after_a_release_and_a_new_promotion(built: Built) -> None:
@@ -263,7 +265,7 @@ def test_words_reach_a_driver_that_runs(built: Built) -> None:
     assert stands(built, running)["depth"] == at(built, "xtb").rules.position
     assert jobs_of(built, running) == {"xtb": JobState.DONE}
     assert stands(built, "CF")["standing"] == Standing.SETTLED
-    assert status(built)["rungs"][-1]["jobs"] == 2
+    assert status(built).rungs[-1].jobs == 2
 
 
 def test_a_job_that_came_back_is_not_run_again_for_a_candidate_that_was_vetoed_meanwhile(built: Built) -> None:
@@ -292,14 +294,14 @@ def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built,
         while not driver._tickets:
             driver.step(0.0)
         tell(Verb.PAUSE)
-        step_until(driver, lambda: not driver._tickets and status(built)["state"] == "paused")
-        assert status(built)["stop_reason"] == "paused by ann: because"
-        before, wall = status(built)["rungs"], status(built)["spent"]["wall_minutes"]
+        step_until(driver, lambda: not driver._tickets and status(built).state == "paused")
+        assert status(built).stop_reason == "paused by ann: because"
+        before, wall = status(built).rungs, status(built).spent["wall_minutes"]
         for _ in range(20):
             assert driver.step(0.05) is None
         driver._heart._once()
-        assert status(built)["rungs"] == before, "a paused campaign starts nothing"
-        assert status(built)["spent"]["wall_minutes"] == wall, "a pause is no wall time"
+        assert status(built).rungs == before, "a paused campaign starts nothing"
+        assert status(built).spent["wall_minutes"] == wall, "a pause is no wall time"
         with built.ledger.read() as connection:
             row = campaigns.get(connection, "small")
         source = amending.amended_source(row, budget=["rungs.dft=1"], goal_count=4, workers=1)
@@ -310,7 +312,7 @@ def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built,
         ended = driver.run()
         assert ended is CampaignState.BUDGET_SPENT
         assert driver.built.spec.goal.count == 4
-    assert status(built)["rungs"][-1]["jobs"] == 1
+    assert status(built).rungs[-1].jobs == 1
     with built.ledger.read() as connection:
         log = connection.execute(sa.select(t.campaign_amendment.c.who, t.campaign_amendment.c.why)).all()
         assert {tuple(one) for one in log} == {("ann", "less")}
@@ -324,8 +326,8 @@ def test_a_stop_ends_the_driver_and_names_who_said_so(built: Built) -> None:
             directives.write(connection, built.row.id, Verb.STOP, "ann", "enough")
         assert driver.run() is CampaignState.INTERRUPTED
     found = status(built)
-    assert (found["state"], found["stop_reason"]) == ("interrupted", "stopped by ann: enough")
-    assert counts(built, "xtb")["jobs"] == counts(built, "xtb")["done"] <= 2 and counts(built, "dft")["jobs"] == 0
+    assert (found.state, found.stop_reason) == ("interrupted", "stopped by ann: enough")
+    assert counts(built, "xtb").jobs == counts(built, "xtb").done <= 2 and counts(built, "dft").jobs == 0
     assert run(built) is CampaignState.BUDGET_SPENT  # what was said to an earlier driver does not stop the next
 
 

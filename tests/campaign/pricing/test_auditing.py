@@ -184,8 +184,8 @@ def test_who_is_found_by_choice_later_costs_the_audit_nothing(stage: Stage) -> N
     with stage.built.ledger.read() as connection:
         them = audit_report.population(connection, stage.built.row, stage.log())
         found = audit_report.audit(connection, stage.built.row)
-    assert them.hit.sum() == 1 and found is not None and found["passed_over"] == len(them.ids)
-    assert found["words"].startswith("recall cannot be estimated: n = 1 audited hit, 5 are needed")
+    assert them.hit.sum() == 1 and found is not None and found.passed_over == len(them.ids)
+    assert found.words.startswith("recall cannot be estimated: n = 1 audited hit, 5 are needed")
 
 
 @pytest.mark.parametrize(("audit", "limits"), [(", audit: 0", True), ("", False)])
@@ -193,7 +193,7 @@ def test_there_is_none_at_a_share_of_0_or_without_limits(tmp_path: Path, audit: 
     stage = Stage(tmp_path, audit, limits=limits)
     assert stage.look(0.9) == {} and stage.due(0.9) == []
     with stage.built.ledger.read() as connection:
-        assert audit_report.status(connection, stage.built.row)["audit"] is None
+        assert audit_report.audit(connection, stage.built.row) is None
 
 
 @pytest.mark.parametrize("share", ["-0.1", "0.6", "yes"])
@@ -224,8 +224,8 @@ def test_a_campaign_says_what_its_audit_found(tmp_path: Path) -> None:
     assert all(0 < logged[one.id] <= pi[one.candidate_id] for one in drawn), "the last is the largest"
     status = sciagent("status", "small", "--json", cwd=cwd)
     found = status["audit"]
-    assert (found["share"], found["jobs"], found["passed_over"]) == (0.4, len(drawn), len(log.ids))
-    assert found["words"].startswith("recall")
+    assert (found["share"], found["jobs"], found.passed_over) == (0.4, len(drawn), len(log.ids))
+    assert found.words.startswith("recall")
     assert found["guard"]["words"].startswith("not armed: n = ") and found["guard"]["missing"] > 0
     [against] = found["rungs"]
     assert (against["lower"], against["upper"], against["bias"]) == ("xtb", "dft", None)

@@ -228,12 +228,10 @@ def test_explain_prints_both(ran: Path) -> None:
 def test_a_plan_learns_from_the_ledger(ledger: Ledger, ran: Path) -> None:
     spec = load_spec(ran / "small.yaml")
     alone, taught = plan(spec), plan(spec, ledger)
-    assert (alone["learnt_from"], taught["learnt_from"]) == (None, "small")
-    assert [r["cost_is"] for r in alone["rungs"]] == ["declared", "declared"]
-    for one, other in zip(alone["rungs"], taught["rungs"], strict=True):
-        assert other["cost_is"] == "learnt"
-        assert other["costs"]["core_seconds"]["median"] == pytest.approx(
-            other["cost_ratio"] * one["costs"]["core_seconds"]["median"]
-        )
-    assert taught["candidates"] == pytest.approx(17 * 16 / 17), "one text is no molecule"
-    assert [c["hit_rate_is"] for c in taught["cases"]][:3] == ["assumed"] * 3
+    assert (alone.learnt_from, taught.learnt_from) == (None, "small")
+    assert [r.cost_is for r in alone.rungs] == ["declared", "declared"]
+    for one, other in zip(alone.rungs, taught.rungs, strict=True):
+        assert other.cost_is == "learnt"
+        assert other.costs["core_seconds"].median == pytest.approx(other.cost_ratio * one.costs["core_seconds"].median)
+    assert taught.candidates == pytest.approx(17 * 16 / 17), "one text is no molecule"
+    assert [c.hit_rate_is for c in taught.cases][:3] == ["assumed"] * 3

@@ -124,11 +124,11 @@ def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tu
     with Driver(second) as driver:
         driver.run()
     with built.ledger.read() as connection:
-        status = queries.status(connection, second.row)
+        status = queries.counts(connection, second.row)
         reused = queries.reuses_by_rung(connection, second.row.id)
     known = int((~np.isnan(kept.board.scores[:, -1])).sum())
     assert reused[second.rungs[-1].id] == known
-    assert status["rungs"][-1]["jobs"] == 2
+    assert status.rungs[-1].jobs == 2
 
 
 def test_a_law_learns_from_an_earlier_campaign(ran: tuple[Built, Market], tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from rdkit.Chem import rdFingerprintGenerator
 from rdkit.DataStructs import TanimotoSimilarity
 
 from sciagent.campaign.proposing import newness
-from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.chemistry.scaffold import features
+from sciagent.chemistry.molecule import parse_molecule
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, scaffolds
 
@@ -62,13 +61,13 @@ def test_only_so_many_are_compared(ledger: Ledger, monkeypatch: pytest.MonkeyPat
     assert note["scaffold"] is False  # but scaffolds are looked up among all
 
 
-def test_a_ledger_of_an_older_sciagent_is_unsure_until_it_knows_its_scaffolds(
+def test_a_scaffold_is_unsure_until_what_a_file_brought_has_its_own(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(newness, "FILLED", 2)
-    older = [parse_molecule(text) for text in ("c1ccoc1", "c1ccsc1", "c1cc[nH]c1")]
+    imported = [parse_molecule(text) for text in ("c1ccoc1", "c1ccsc1", "c1cc[nH]c1")]
     with ledger.begin() as connection:
-        candidates.enter(connection, older)
+        candidates.enter(connection, imported)
     [first] = propose(ledger, "Cc1ccccc1")
     assert first["scaffold"] is None
     with ledger.read() as connection:
@@ -81,17 +80,3 @@ def test_a_ledger_of_an_older_sciagent_is_unsure_until_it_knows_its_scaffolds(
 def test_texts_that_are_no_molecules_get_no_note(ledger: Ledger) -> None:
     with ledger.begin() as connection:
         assert newness.notes(connection, [None]) == [None]
-
-
-@pytest.mark.parametrize(
-    ("smiles", "scaffold"),
-    [
-        ("CC(=O)Nc1ccc(O)cc1", "c1ccccc1"),
-        ("CCO", ""),
-        ("O=C1CCCN1c1ccccc1", "O=C1CCCN1c1ccccc1"),
-        ("Cc1ccc(CCc2ccncc2)cc1", "c1ccc(CCc2ccncc2)cc1"),
-    ],
-)
-def test_murcko_scaffolds(smiles: str, scaffold: str) -> None:
-    molecule: Molecule = parse_molecule(smiles)
-    assert features(molecule.smiles).scaffold == scaffold

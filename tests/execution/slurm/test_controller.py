@@ -82,9 +82,9 @@ def test_what_slurm_refuses_for_ever_ends_the_driver_with_its_words_and_goes_on_
     with pytest.raises(CampaignError, match=r"refused 5 times .* partition nosuch .*invalid partition"):
         driven(ledger, wrong)
     with ledger.read() as connection:
-        found = queries.status(connection, campaigns.get(connection, built.row.name))
+        found = queries.counts(connection, campaigns.get(connection, built.row.name))
         job_states = connection.execute(sa.select(t.job.c.state, t.job.c.attempts, t.job.c.losses, t.job.c.queue)).all()
-    assert found["state"] == "failed" and "nosuch" in found["stop_reason"] and "nosuch" in found["trouble"]
+    assert found.state == "failed" and "nosuch" in str(found.stop_reason) and "nosuch" in str(found.trouble)
     assert {tuple(one) for one in job_states} == {("queued", 0, 0, None)}, "nobody judges a candidate by it"
     assert driven(ledger, site) == "finished"
     whole(ledger, 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sciagent.domain.answers.model import plain
 from sciagent.report.analysis.audit import Population, missed, scored
 from sciagent.store.results.audits import Log
 
@@ -36,12 +37,12 @@ def test_the_interval_holds_although_the_law_turns_back_to_many_and_some_still_w
         own = 30 + int((hit & turned).sum())
         known = 30 + int(one.hit.sum())
         found = missed(one, known, own, 0)
-        if found["recall"] is None:
+        if found.recall is None:
             continue
         given += 1
         truth = known / (30 + int(hit.sum()))
-        held += found["with_audit"]["low"] <= truth <= found["with_audit"]["high"]
-        off.append(found["missed"]["estimate"] - int((hit & ~one.known).sum()))
+        held += found.with_audit.low <= truth <= found.with_audit.high
+        off.append(found.missed.estimate - int((hit & ~one.known).sum()))
     assert given > 350 and held / given > 0.94
     assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(given) + 0.5
 
@@ -50,19 +51,20 @@ def test_where_all_are_verified_nothing_was_missed() -> None:
     hit = np.array([True, False, True])
     one = them(np.array([0.5, 0.1, 0.9]), np.array([0.2, 0.3, 0.1]), hit, np.array([True, False, True]))
     found = missed(one, 6, 6, 0)
-    assert found["recall"] == {"low": 1.0, "estimate": 1.0, "high": 1.0} and found["missed"]["high"] == 0
-    assert found["words"].startswith("recall 1.00 (95 % interval 1.00 to 1.00): 6 hits by choice, 0 among 1 drawn of 3")
+    assert plain(found.recall) == {"low": 1.0, "estimate": 1.0, "high": 1.0}
+    assert found.missed is not None and found.missed.high == 0
+    assert found.words.startswith("recall 1.00 (95 % interval 1.00 to 1.00): 6 hits by choice, 0 among 1 drawn of 3")
 
 
 def test_it_says_why_there_is_no_estimate() -> None:
     none = them(*(np.zeros(0) for _ in range(2)), *(np.zeros(0, dtype=bool) for _ in range(2)))
-    assert missed(none, 0, 0, 7)["words"] == (
+    assert missed(none, 0, 0, 7).words == (
         "recall cannot be estimated: nobody was passed over yet; 7 other candidates are open and not counted"
     )
     few = them(np.array([0.1, 0.9]), np.array([0.5, 0.5]), np.array([True, False]), np.zeros(2, dtype=bool))
-    assert missed(few, 1, 0, 0)["words"] == "recall cannot be estimated: n = 1 audited hit, 5 are needed"
+    assert missed(few, 1, 0, 0).words == "recall cannot be estimated: n = 1 audited hit, 5 are needed"
     sure = them(np.array([0.1]), np.array([0.5]), np.array([False]), np.zeros(1, dtype=bool))
-    assert missed(sure, 0, 0, 0)["words"] == "recall cannot be estimated: there is no hit"
+    assert missed(sure, 0, 0, 0).words == "recall cannot be estimated: there is no hit"
 
 
 def test_hits_by_choice_count_whole_and_audited_ones_by_their_propensity() -> None:

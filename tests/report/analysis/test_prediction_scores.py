@@ -6,11 +6,11 @@ import statistics
 from pathlib import Path
 
 import pytest
-from tests.report.test_page import Parsed, rendered
 
 from sciagent.domain.scoring import COVERS_90, crps, read
 from sciagent.report.analysis.prediction_scores import BINS, Record, foretellings
 from sciagent.store.database.ledger import Ledger
+from tests.report.page.test_build import Parsed, rendered
 from tests.support.reported import Maker
 from tests.support.talked import Talker, talked
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.report.test_page import Parsed, hostile_elements, rendered
 
-from sciagent.report.analysis import audit, proposers
+from sciagent.report.analysis import proposers
+from sciagent.report.answers.status import status
 from sciagent.report.page.build import page
 from sciagent.store.database.ledger import Ledger
+from tests.report.page.test_build import Parsed, hostile_elements, rendered
 from tests.support.reported import Maker
 from tests.support.talked import Talker, talked
 
@@ -18,7 +19,7 @@ def test_proposers_stand_side_by_side(several: Talker) -> None:
     with several.ledger.read() as connection:
         found = {one.proposer: one for one in proposers.finders(connection, several.row)}
         order = [one.proposer for one in proposers.finders(connection, several.row)]
-        status = audit.status(connection, several.row)
+        stands = status(connection, several.row)
     alpha, beta, evolve, people = (found[who] for who in ("alpha", "beta", "evolve", proposers.PEOPLE))
     assert (alpha.proposals, alpha.readable, alpha.new, alpha.verified, alpha.hits) == (12, 12, 12, 12, 5)
     assert (evolve.proposals, evolve.readable, evolve.new, evolve.duplicates, evolve.refused) == (3, 2, 1, 1, 1)
@@ -26,10 +27,10 @@ def test_proposers_stand_side_by_side(several: Talker) -> None:
     assert alpha.core_seconds == pytest.approx(12 * 62.0 + 12 * 0.5) and alpha.others == {"llm_tokens": 1800.0}
     assert alpha.hits_per_core_hour == pytest.approx(3600 * 5 / 750.0)
     assert beta.verified == 10 and order == ["alpha", "beta", "evolve", proposers.PEOPLE]
-    told = {one["proposer"]: one for one in status["proposers"]}
-    assert told["alpha"]["costs"]["llm_tokens"] == 1800.0 and told["beta"]["hits"] == beta.hits == 4
-    assert sum(one["costs"].get("core_seconds", 0.0) for one in told.values()) == pytest.approx(
-        status["spent"]["core_seconds"]
+    told = {one.proposer: one for one in stands.proposers}
+    assert told["alpha"].costs["llm_tokens"] == 1800.0 and told["beta"].hits == beta.hits == 4
+    assert sum(one.costs.get("core_seconds", 0.0) for one in told.values()) == pytest.approx(
+        stands.spent["core_seconds"]
     )
 
 
@@ -58,7 +59,7 @@ def test_a_campaign_without_proposals_has_no_such_part(own_ledger: Ledger, tmp_p
         connection.exec_driver_sql("DELETE FROM turn")
         connection.exec_driver_sql("DELETE FROM trajectory")
     with made.ledger.read() as connection:
-        assert proposers.finders(connection, made.row) == [] and proposers.told(connection, made.row) == []
+        assert proposers.finders(connection, made.row) == [] and proposers.results(connection, made.row) == ()
     assert "Who found what" not in Parsed(rendered(made)).text
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.report.test_page import HOSTILE, Parsed, hostile_elements, rendered
 
 from sciagent.errors import UsageError
 from sciagent.report.page import viewer
 from sciagent.report.page.episode_pages import LISTED, checked, write_episodes
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database.ledger import Ledger
+from tests.report.page.test_build import HOSTILE, Parsed, hostile_elements, rendered
 from tests.support.reported import Maker
 from tests.support.talked import Talker, talked
 

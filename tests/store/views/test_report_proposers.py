@@ -28,7 +28,7 @@ def last_rung(connection: Any, row: Any) -> Any:
 def test_proposals_are_counted_by_who_made_them(made: Talker) -> None:
     with made.ledger.read() as connection:
         found = report_proposers.handed(connection, made.row)
-        total = queries.status(connection, made.row)["proposals"]
+        total = queries.counts(connection, made.row).proposals
     assert sum(one.n for one in found) == total == 12
     assert {(one.proposer, one.status, one.readable): one.n for one in found} == {
         ("alpha", "new", True): 4,

@@ -110,9 +110,10 @@ def test_pairs_are_those_that_both_rungs_measured(made: Maker) -> None:
         found = list(report_queries.pairs(connection, made.row, low, high, "homo_lumo_gap"))
         assert report_queries.measures(connection, low, "homo_lumo_gap")
         assert not report_queries.measures(connection, low, "dipole")
-    assert sorted((r[0], r[2]) for r in found) == sorted(zip(LOW, HIGH, strict=False))
-    assert sum(bool(r[6]) for r in found) == 2 and {bool(r[7]) for r in found} == {False}
-    assert [r[3] for r in found if r[2] == 4.55] == [None]
+    values = [(x.values[0][0], y.values[0][0]) for x, y, _ in found]
+    assert sorted(values) == sorted(zip(LOW, HIGH, strict=False))
+    assert sum(hit for *_, hit in found) == 2 and not any(x.is_censored or y.is_censored for x, y, _ in found)
+    assert [y.values for _, y, _ in found if y.values[0][0] == 4.55] == [[(4.55, None)]]
 
 
 def test_pairs_use_the_revision_that_stands(made: Maker) -> None:
@@ -130,7 +131,8 @@ def test_pairs_use_the_revision_that_stands(made: Maker) -> None:
         evidence.record(connection, [revised])
         _, low, high = campaigns.rungs(connection, made.row.id)
         found = list(report_queries.pairs(connection, made.row, low, high, "homo_lumo_gap"))
-    assert len(found) == 5 and 4.2 in [r[2] for r in found] and 4.3 not in [r[2] for r in found]
+    values = [y.values[0][0] for _, y, _ in found]
+    assert len(found) == 5 and 4.2 in values and 4.3 not in values
 
 
 def test_losses_are_grouped_by_rung_reason_and_property(made: Maker) -> None:
@@ -182,6 +184,8 @@ HOT: dict[str, Callable[[Any, Any], object]] = {
     "costs": report_queries.costs,
     "progress": lambda c, r: report_queries.progress(c, r, _second(c, r)),
     "pairs": lambda c, r: list(report_queries.pairs(c, r, _second(c, r), _second(c, r), "homo_lumo_gap")),
+    "imported pairs": lambda c, r: list(report_queries.pairs(c, r, None, _second(c, r), "homo_lumo_gap")),
+    "imported_properties": report_queries.imported_properties,
     "measures": lambda c, r: report_queries.measures(c, _second(c, r), "homo_lumo_gap"),
     "fallen": lambda c, r: report_queries.fallen(c, r, ["homo_lumo_gap"]),
     "unread": report_queries.unread,

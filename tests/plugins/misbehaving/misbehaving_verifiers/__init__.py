@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -56,6 +57,51 @@ class Base(Verifier[Any]):
 
     def good(self, candidate: Any, **more: Any) -> Finding:
         return Finding(candidate.key, Outcome.OK, (Measured("logp", LEVEL, Quantity(1.0, "1")),), **more)
+
+
+class Declares(Base):
+    """Does `what` where it is asked for the declaration that `where` names."""
+
+    name = "bad.declares"
+
+    class Settings(contract.Settings):
+        where: str = ""
+        what: str = ""
+
+    def _do(self, where: str) -> None:
+        if where != self.settings.where:
+            return
+        match self.settings.what:
+            case "leave":
+                os._exit(3)
+            case "hang":
+                time.sleep(3600)
+            case "stop":
+                os.kill(os.getppid(), signal.SIGSTOP)
+                time.sleep(3600)
+            case "memory":
+                bytearray(1 << 40)
+            case "print":
+                print("a line that is no answer")
+                os.write(1, b"{}\n")
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        self._do("measures")
+        return super().measures
+
+    @property
+    def gates(self) -> Any:
+        self._do("gates")
+        return {"logp": (None, 3.0)}
+
+    def accepts(self, candidate: Any) -> Refusal | None:
+        self._do("accepts")
+        return Refusal(Reason.TOO_LARGE, "as told") if candidate.text == "CC" else None
+
+    def cost(self, candidate: Any) -> Cost:
+        self._do("cost")
+        return Cost(core_seconds=0.25)
 
 
 class Noop(Base):
@@ -171,6 +217,9 @@ class Silent(Base):
             os._exit(0)
         if self.settings.how == "sys_exit":
             sys.exit(0)
+        if self.settings.how == "stop_parent":
+            os.kill(os.getppid(), signal.SIGSTOP)
+            time.sleep(3600)
         if self.settings.how == "status":
             os._exit(3)
         yield from ()

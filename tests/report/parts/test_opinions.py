@@ -14,9 +14,10 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.pricing.observations import read
 from sciagent.campaign.spec.load import parse_spec
+from sciagent.domain.answers.model import plain
 from sciagent.errors import SpecError
-from sciagent.report.analysis import audit
 from sciagent.report.page.build import page
+from sciagent.report.parts.opinions import opinions
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -191,7 +192,7 @@ def test_under_a_calculation_its_agreement_is_told(folder: Path, server: ChatSer
     ledger = Ledger(str(folder / "sciagent.db"))
     with ledger.read() as connection:
         row = campaigns.get(connection, "opinions")
-        assert audit.status(connection, row)["opinions"] == [one]
+        assert plain(opinions(connection, row)) == [one]
         shown = page(connection, row, ledger.artifacts)
     assert f"ranks candidates as xtb does with Spearman {one['spearman']:.2f}" in shown
     assert "A language model has judged" not in shown

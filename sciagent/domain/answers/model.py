@@ -1,0 +1,28 @@
+"""The one convention for answers: frozen, closed, each field explained by the docstring below it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+
+class AnswerModel(BaseModel):
+    """An answer, or a part of one. Equal answers compare equal; nothing changes one once it is made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def plain(answer: Any) -> Any:
+    """An answer, or a list of answers, as JSON values; times stay `datetime`, as the CLI prints them."""
+    if isinstance(answer, BaseModel):
+        return plain(answer.model_dump(by_alias=True))
+    if isinstance(answer, Mapping):
+        return {name: plain(part) for name, part in answer.items()}
+    return [plain(part) for part in answer] if isinstance(answer, (list, tuple)) else answer
+
+
+def json_schema(answer: type[Any]) -> Any:
+    """The JSON schema of what `plain` returns, with every field required that is always printed."""
+    return TypeAdapter(answer).json_schema(mode="serialization")

@@ -1,0 +1,85 @@
+"""Conversion between two units: by a factor where there is one, else by functions that a property registers.
+
+A factor is not enough for offset units (degC to K), logarithmic ones (dBm to mW) and reciprocal ones (nm to eV).
+Between those a value and its standard uncertainty convert by different rules, so a property states both as a
+`Conversion`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from sciagent.errors import UnitError
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Converts what is given in `unit` to the canonical unit of a property."""
+
+    unit: str
+    """A unit of the property's allow-list, other than the canonical one."""
+    value: Callable[[float], float]
+    """Takes a value in `unit`. Returns it in the canonical unit. It rises, or it falls, over its whole range."""
+    uncertainty: Callable[[float, float], float]
+    """Takes a value and its standard uncertainty in `unit`. Returns the standard uncertainty in the canonical unit."""
+
+    @property
+    def is_falling(self) -> bool:
+        """Whether a larger value in `unit` is a smaller one in the canonical unit, as between a wavelength and an
+        energy."""
+        return self.value(2.0) < self.value(1.0)
+
+
+CELSIUS_TO_KELVIN = Conversion("degC", lambda value: value + 273.15, lambda value, uncertainty: uncertainty)
+
+
+# pint's own spelling of the units that chemists write otherwise
+_SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/atom": "eV", "meV/atom": "meV"} | {
+    "%": "percent",
+    "1": "dimensionless",
+}
+
+
+@lru_cache(maxsize=1024)
+def factor_between(unit: str, canonical: str) -> float:
+    """Multiply a value in `unit` by this to have it in `canonical`.
+
+    Raises UnitError where no factor does it: for units of other dimensions, and where 0 is not 0 in the other unit.
+    """
+    if unit == canonical:
+        return 1.0
+    way_out = "register a Conversion with the property, or leave the unit out"
+    try:
+        at_zero, at_one, at_two = (_converted(value, unit, canonical) for value in (0.0, 1.0, 2.0))
+    except Exception as error:  # pint raises errors of many kinds for a text that is no unit
+        raise UnitError(f'no factor converts "{unit}" to "{canonical}": {error}; {way_out}') from error
+    if at_zero != 0.0 or not math.isclose(at_two, 2 * at_one) or not math.isfinite(at_one):
+        raise UnitError(
+            f'no factor converts "{unit}" to "{canonical}": a value and its uncertainty convert by different rules; '
+            f"{way_out}"
+        )
+    return at_one
+
+
+def _converted(value: float, unit: str, canonical: str) -> float:
+    registry = _pint()
+    source, target = registry.Quantity(value, _SPELLING.get(unit, unit)), _SPELLING.get(canonical, canonical)
+    if "/mol" in unit and "/mol" not in canonical:  # per mole to per particle
+        source = source / registry.avogadro_constant
+    elif "/mol" in canonical and "/mol" not in unit:  # per particle to per mole
+        source = source * registry.avogadro_constant
+    return float(source.to(target).magnitude)
+
+
+@lru_cache(maxsize=1)
+def _pint() -> Any:
+    import pint
+
+    return pint.UnitRegistry()
+
+
+__all__ = ["CELSIUS_TO_KELVIN", "Conversion", "factor_between"]

@@ -1,0 +1,79 @@
+"""A campaign's best candidates, with their values and the chance that they are hits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.answers.values import ImportedValue, RungValue
+from sciagent.domain.evidence import at_highest_rung
+from sciagent.domain.states import Standing
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.views import report_candidates as ask
+from sciagent.store.views.report_candidates import Answer, Ranked
+
+
+def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
+    """The n best: hits first, then by depth reached and score. Vetoed candidates are left out."""
+    ranked = ask.best(connection, row, n, vetoed=False)
+    ids = [candidate.id for candidate in ranked]
+    answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
+    return [_best(c, answers.get(c.id, []), imported.get(c.id, [])) for c in ranked]
+
+
+def _best(candidate: Ranked, answers: Sequence[Answer], imported: Sequence[Answer]) -> BestCandidate:
+    return BestCandidate(
+        key=candidate.key,
+        smiles=candidate.text,
+        inchikey=candidate.inchikey,
+        utility=candidate.utility,
+        p_hit=p_hit(candidate),
+        verified=candidate.standing == Standing.SETTLED,
+        hit=candidate.hit,
+        in_seeds=candidate.in_seeds,
+        score=candidate.score,
+        reason=candidate.reason,
+        detail=candidate.detail,
+        values=values_at_highest_rung(answers),
+        imported=imported_values(imported),
+    )
+
+
+def p_hit(candidate: Ranked) -> float | None:
+    """1 or 0 once the candidate is settled or dropped; None before."""
+    return float(candidate.hit) if candidate.standing in (Standing.SETTLED, Standing.DROPPED) else None
+
+
+def values_at_highest_rung(answers: Sequence[Answer]) -> dict[str, RungValue]:
+    """answers: of one candidate, in ladder order."""
+    return {
+        name: RungValue(
+            value=measured.quantity.value,
+            unit=measured.quantity.unit,
+            uncertainty=measured.quantity.uncertainty,
+            level=measured.level.label,
+            rung=answer.rung,
+        )
+        for name, (answer, measured) in at_highest_rung(answers).items()
+    }
+
+
+def imported_values(answers: Sequence[Answer]) -> tuple[ImportedValue, ...]:
+    """What people imported for one candidate, oldest first."""
+    return tuple(
+        ImportedValue(
+            property=measured.property,
+            value=measured.quantity.value,
+            unit=measured.quantity.unit,
+            uncertainty=measured.quantity.uncertainty,
+            censoring=measured.quantity.censoring,
+            level=measured.level.label,
+            source=answer.source,
+            who=answer.who,
+            at=answer.at,
+        )
+        for answer in sorted(answers, key=lambda answer: answer.evidence_id)
+        for measured in answer.measured
+    )

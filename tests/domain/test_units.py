@@ -1,0 +1,87 @@
+"""Units that a factor converts, and those that need a function for the value and one for the uncertainty."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+from pydantic import ValidationError
+
+from sciagent.campaign.spec import goals
+from sciagent.campaign.spec.goals import ObjectiveSpec
+from sciagent.domain import properties as registry
+from sciagent.domain.properties import Property, PropertyRegistry, check_conversions, properties
+from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert
+from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion
+from sciagent.errors import UnitError
+
+PLANCK = 1239.841984  # eV nm
+MELTING = Property("melting_point", ("K", "degC"), "melting point", low=0, conversions=(CELSIUS_TO_KELVIN,))
+BAND = Property(
+    "band",
+    ("eV", "nm"),
+    "excitation energy",
+    conversions=(Conversion("nm", lambda nm: PLANCK / nm, lambda nm, error: PLANCK / nm**2 * error),),
+)
+
+
+@pytest.mark.parametrize(
+    ("canonical", "unit"), [("K", "degC"), ("K", "degF"), ("mW", "dBm"), ("nm", "1/nm"), ("eV", "nm"), ("eV", "pH?;")]
+)
+def test_a_unit_that_no_factor_converts_is_refused_when_registered_and_when_used(canonical: str, unit: str) -> None:
+    bare = Property("melting_point", (canonical, unit), "melting point")
+    with pytest.raises(UnitError, match=f"melting_point: no factor converts .* to .{canonical}.*register a Conversion"):
+        check_conversions(bare)
+    with pytest.raises(UnitError, match="no factor converts"):
+        convert(Quantity(25.0, unit, 0.5), bare)
+    with pytest.raises(UnitError, match="no factor converts"):
+        conversion_factor(unit, bare)
+
+
+def test_a_conversion_shifts_the_value_and_leaves_the_uncertainty() -> None:
+    check_conversions(MELTING)
+    made = convert(Quantity(25.0, "degC", 0.5, Censoring.BELOW, 3, "25.0 degC"), MELTING)
+    assert made == Quantity(298.15, "K", 0.5, Censoring.BELOW, 3, "25.0 degC")
+
+
+def test_a_falling_conversion_turns_the_censoring_round() -> None:
+    made = convert(Quantity(400.0, "nm", 2.0, Censoring.ABOVE), BAND)
+    assert (made.value, made.uncertainty) == (pytest.approx(3.0996, rel=1e-5), pytest.approx(0.0154980, rel=1e-5))
+    assert made.censoring is Censoring.BELOW
+
+
+def test_a_value_that_a_unit_cannot_have_is_refused() -> None:
+    with pytest.raises(UnitError, match=r"band of 0 nm has no value in eV: .*division by zero"):
+        convert(Quantity(0.0, "nm"), BAND)
+
+
+def test_a_conversion_of_a_unit_that_is_not_listed_is_refused() -> None:
+    with pytest.raises(UnitError, match='has a conversion from "degC", which is not among its other units'):
+        check_conversions(Property("melting_point", ("K",), "", conversions=(CELSIUS_TO_KELVIN,)))
+
+
+def test_limits_are_shifted_and_a_scale_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(goals, "properties", lambda: PropertyRegistry([(MELTING, "acme"), (BAND, "acme")]))
+    stated = {"property": "melting_point", "unit": "degC", "window": [20.0, 30.0], "scale": 5.0}
+    objective = ObjectiveSpec.model_validate(stated).domain()
+    assert objective.accept is not None
+    assert (objective.accept.low, objective.accept.high, objective.scale) == (293.15, 303.15, 5.0)
+    with pytest.raises(ValidationError, match="limits of band are not stated in nm"):
+        ObjectiveSpec.model_validate({"property": "band", "unit": "nm", "min": 300.0})
+
+
+def test_a_package_whose_property_cannot_be_converted_is_set_aside_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bare = EntryPoint("bare", "tests.domain.test_units:BARE", registry.GROUP)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [bare])
+    properties.cache_clear()
+    try:
+        assert "bare_point" not in properties()
+        [why] = properties().broken.values()
+        assert 'bare_point: no factor converts "degC" to "K"' in why
+    finally:
+        properties.cache_clear()
+
+
+BARE = Property("bare_point", ("K", "degC"), "melting point")
