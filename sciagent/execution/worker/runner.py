@@ -116,7 +116,14 @@ class Runner:
         skip = list(self._cannot)
         with self._ledger.begin() as connection:
             claims = offers.claim_next(
-                connection, self._queues, self.owner, self._memory_mb, skip=skip, has=self._has, seconds=seconds
+                connection,
+                self._queues,
+                self.owner,
+                self._memory_mb,
+                skip=skip,
+                has=self._has,
+                seconds=seconds,
+                after=max(self.campaigns, default=0),
             )
             return ask(connection, claims)
 

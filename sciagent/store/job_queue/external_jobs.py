@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -15,6 +14,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import leases
+from sciagent.store.job_queue.jobs import PREFERRED
 from sciagent.store.job_queue.leases import Claim
 
 _RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
@@ -35,19 +35,23 @@ class Waiting:
 
 
 def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[Waiting]:
-    """The most urgent jobs of these queues that wait for anybody; on PostgreSQL they are locked."""
-    j, found = t.job.c, list[Any]()
-    columns = sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.priority, j.needs)
-    for queue in queues:
-        query = (
-            columns.select_from(t.job.join(t.rung, t.rung.c.id == j.rung_id))
-            .where(j.queue == queue, j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested))
-            .order_by(j.priority.desc(), j.id)
-            .limit(limit)
-            .with_for_update(skip_locked=True, of=t.job)
-        )
-        found += connection.execute(query).all()
-    found.sort(key=lambda one: (-one.priority, one.id))
+    """Jobs of these queues that wait for anybody: the most urgent of each campaign, then the second of each, and so
+    on; what a person preferred comes first. On PostgreSQL they are locked."""
+    j, open_ = (
+        t.job.c,
+        [t.job.c.state == JobState.QUEUED, t.job.c.external.is_(None), sa.not_(t.job.c.cancel_requested)],
+    )
+    rank = sa.func.row_number().over(partition_by=j.campaign_id, order_by=(j.priority.desc(), j.id)).label("rank")
+    ranked = sa.select(j.id, rank, j.priority).where(j.queue.in_(queues), *open_).subquery()
+    order = (ranked.c.priority < PREFERRED, ranked.c.rank, ranked.c.id)
+    ranks = {id_: i for i, id_ in enumerate(connection.scalars(sa.select(ranked.c.id).order_by(*order).limit(limit)))}
+    query = (
+        sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.needs)
+        .select_from(t.job.join(t.rung, t.rung.c.id == j.rung_id))
+        .where(among(connection, j.id, list(ranks)), *open_)
+        .with_for_update(skip_locked=True, of=t.job)
+    )
+    found = sorted(connection.execute(query).all(), key=lambda row: ranks[row.id])
     return [
         Waiting(
             one.id,
@@ -58,7 +62,7 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
             one.attempts,
             one.needs,
         )
-        for one in found[:limit]
+        for one in found
     ]
 
 

@@ -64,12 +64,14 @@ class _Questions:
     waiting: sa.Select[Any]
     urgent: sa.Select[Any]
     first: tuple[sa.Select[Any], ...]
+    campaigns: sa.Select[Any]
+    """Campaigns that have jobs among these, each with the priority of its most urgent one."""
 
     def shorter(self, seconds: float) -> _Questions:
         """Of jobs that are expected to take no longer; one of which nobody knows it is left to others."""
         short = t.job.c.seconds <= seconds
         first = tuple(one.where(short) for one in self.first)
-        return _Questions(self.waiting.where(short), self.urgent.where(short), first)
+        return _Questions(self.waiting.where(short), self.urgent.where(short), first, self.campaigns.where(short))
 
 
 @lru_cache(maxsize=64)
@@ -80,12 +82,37 @@ def _questions(queues: tuple[str, ...], memory_mb: int | None, skip: tuple[int, 
     open_ = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested)]
     if skip:
         open_.append(j.rung_id.not_in(skip))
-    columns = (j.id, j.queue, j.rung_id, j.seconds, j.priority, j.needs, j.memory_mb)
+    columns = (j.id, j.queue, j.campaign_id, j.rung_id, j.seconds, j.priority, j.needs, j.memory_mb)
     waiting = (
         sa.select(*columns, resource_matching.some_are_needy(queues)).where(*open_).order_by(j.priority.desc(), j.id)
     )
     urgent = waiting.where(resource_matching.may_fit(bare, memory_mb)).with_for_update(skip_locked=True)
-    return _Questions(waiting, urgent, tuple(urgent.where(j.queue == queue).limit(1) for queue in queues))
+    first = tuple(
+        urgent.where(j.queue == queue, j.campaign_id == sa.bindparam("campaign")).limit(1) for queue in queues
+    )
+    campaigns = (
+        sa.select(j.campaign_id, sa.func.max(j.priority).label("priority"))
+        .where(*open_, j.queue.in_(queues), resource_matching.may_fit(bare, memory_mb))
+        .group_by(j.campaign_id)
+    )
+    return _Questions(waiting, urgent, first, campaigns)
+
+
+def _turns(connection: Connection, campaigns: sa.Select[Any], queues: Sequence[str], after: int) -> list[int]:
+    """Campaigns in the order in which they are served: first those with a job that a person preferred, then by how many
+    of their jobs run, for priorities of two campaigns have different units. Ties go round, beginning behind `after`."""
+    j, waiting = t.job.c, connection.execute(campaigns).all()
+    if len(waiting) < 2:
+        return [row.campaign_id for row in waiting]
+    query = sa.select(j.campaign_id, sa.func.count()).where(
+        j.state == JobState.RUNNING, j.lease_until.is_not(None), j.queue.in_(queues)
+    )
+    running = {id_: int(n) for id_, n in connection.execute(query.group_by(j.campaign_id))}
+    order = [
+        (row.priority < jobs.PREFERRED, running.get(row.campaign_id, 0), row.campaign_id <= after, row.campaign_id)
+        for row in waiting
+    ]
+    return [id_ for *_, id_ in sorted(order)]
 
 
 def claim_next(
@@ -97,22 +124,31 @@ def claim_next(
     lease_seconds: float = leases.LEASE_SECONDS,
     has: Has | None = None,
     seconds: float | None = None,
+    after: int = 0,
 ) -> list[Claim]:
-    """The most urgent job of these queues, or it and others as short of the same rung; empty where there is none.
+    """The most urgent job of the campaign whose turn it is, or it and others as short of the same rung; empty where
+    there is none.
 
     memory_mb: what a job on one core may ask for at most. seconds: what it may be expected to take at most. skip: rungs
     that the worker cannot run. has: what the worker has, with whose name that of the owner begins; None: cores, as many
-    as it has slots. On PostgreSQL a row that somebody else is about to take is passed over.
+    as it has slots. after: the campaign whose job this slot ran last.
+    On PostgreSQL a row that somebody else is about to take is passed over.
     """
     j, asked = t.job.c, _questions(tuple(queues), memory_mb, tuple(skip), has is None)
     if seconds is not None:
         asked = asked.shorter(seconds)
-    found = [one for first in asked.first for one in connection.execute(first).all()]
+    turns, found = _turns(connection, asked.campaigns, queues, after), list[Any]()
+    for campaign_id in turns:
+        found = [row for first in asked.first for row in connection.execute(first, {"campaign": campaign_id}).all()]
+        if found:
+            break
     if not found:
         return []
-    first, holds = max(found, key=lambda one: one.priority), None
+    first, holds = max(found, key=lambda row: row.priority), None
     if has is not None and (first.needy or has.cores < has.slots):
-        picked = resource_matching.pick(connection, asked.waiting, queues, owner.rpartition("/")[0], has, memory_mb)
+        picked = resource_matching.pick(
+            connection, asked.waiting, queues, owner.rpartition("/")[0], has, memory_mb, turns
+        )
         if picked is None:
             return []
         first, holds = picked.row, picked.holds
