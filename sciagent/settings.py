@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from pathlib import Path
 
@@ -85,3 +86,11 @@ def models_folder() -> Path:
     if given := os.environ.get("SCIAGENT_MODELS"):
         return Path(given).expanduser()
     return cache_folder() / "models"
+
+
+def user() -> str:
+    """The user of this machine, for what the ledger keeps under a person's name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -34,9 +35,19 @@ def _two_numbers(value: Any) -> Any:
     return value
 
 
-Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
-NotNegative = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
+LARGEST = 1e100
+"""Of a number in a campaign file: its square, and its value in another unit, are still finite."""
+
+
+def _not_too_large(value: float) -> float:
+    if abs(value) > LARGEST:
+        raise fault(f"{value:g} is too large", f"takes numbers up to {LARGEST:g}")
+    return value
+
+
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(_not_too_large)]
+Positive = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0), AfterValidator(_not_too_large)]
+NotNegative = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0), AfterValidator(_not_too_large)]
 Count = Annotated[int, Field(strict=True, ge=1, le=10**12)]
 Pair = Annotated[tuple[Finite, Finite], BeforeValidator(_two_numbers)]
 

@@ -12,25 +12,16 @@ from sciagent.campaign.spec.checks import check_together, draft
 from sciagent.campaign.spec.messages import explain
 from sciagent.errors import SpecError
 from sciagent.yaml.faults import Faults
+from sciagent.yaml.files import text_of
 from sciagent.yaml.messages import is_echo, report
-from sciagent.yaml.positions import MAX_BYTES, Document, Fault, decode, read
+from sciagent.yaml.positions import MAX_FAULTS, Document, Fault, read
 
 __all__ = ["campaign_schema", "load_spec", "parse_spec"]
 
 
 def load_spec(path: Path) -> CampaignSpec:
     """The campaign in a YAML file; paths in it start at its folder. Raises SpecError."""
-    try:
-        if path.exists() and not path.is_file():
-            raise SpecError(f"{path}:1:1: not a regular file")
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise SpecError(f"{path}:1:1: cannot be read: {error.strerror or error}") from None
-    text, bad = decode(raw)
-    if bad is not None:
-        raise SpecError(report(str(path), [bad]))
-    return parse_spec(text, str(path), path.resolve().parent)
+    return parse_spec(text_of(path), str(path), path.resolve().parent)
 
 
 def parse_spec(
@@ -68,5 +59,5 @@ def _explain_all(error: ValidationError, document: Document, base: Path) -> list
         together.raise_any()
     except ValidationError as more:
         errors += more.errors(include_url=False)
-    faults = [explain(one, document) for one in errors if not is_echo(one)]
+    faults = [explain(found, document) for found in errors[:MAX_FAULTS] if not is_echo(found)]
     return [fault for fault in faults if not document.broken(fault.loc)]

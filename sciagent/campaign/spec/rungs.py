@@ -13,7 +13,6 @@ from sciagent.campaign.spec.goals import (
     NAME,
     GateSpec,
     Part,
-    Positive,
     canonical_window,
     check_unit,
     check_window,
@@ -59,11 +58,11 @@ def _base(info: ValidationInfo) -> Path | None:
 class LimitsSpec(Part):
     """What one verification may use at most; the defaults go by tier."""
 
-    wall_seconds: Positive = Field(
+    wall_seconds: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=1e9)] = Field(
         default_factory=lambda: TIER_LIMITS[Tier.SIMULATION][0],
         description="Seconds on the clock; default: fast 10 (per candidate), simulation 600, high_fidelity 7200.",
     )
-    memory_mb: Positive = Field(
+    memory_mb: Annotated[float, Field(strict=True, allow_inf_nan=False, ge=1, le=1e9)] = Field(
         default_factory=lambda: TIER_LIMITS[Tier.SIMULATION][1],
         description="Memory in MB; default: fast 2000, simulation 4000, high_fidelity 8000.",
     )

@@ -8,22 +8,14 @@ from pydantic import ValidationError
 
 from sciagent.errors import SpecError
 from sciagent.execution.slurm.site import Site
+from sciagent.yaml.files import text_of
 from sciagent.yaml.messages import explain, is_echo, report
-from sciagent.yaml.positions import MAX_BYTES, decode, read
+from sciagent.yaml.positions import MAX_FAULTS, read
 
 
 def load_site(path: Path) -> Site:
     """The profile in a YAML file. Raises SpecError."""
-    try:
-        if path.exists() and not path.is_file():
-            raise SpecError(f"{path}:1:1: not a regular file")
-        with path.open("rb") as stream:
-            text, bad = decode(stream.read(MAX_BYTES + 1))
-    except OSError as error:
-        raise SpecError(f"{path}:1:1: cannot be read: {error.strerror or error}") from None
-    if bad is not None:
-        raise SpecError(report(str(path), [bad]))
-    return parse_site(text, str(path))
+    return parse_site(text_of(path), str(path))
 
 
 def parse_site(text: str, name: str = "site.yaml") -> Site:
@@ -34,8 +26,9 @@ def parse_site(text: str, name: str = "site.yaml") -> Site:
         try:
             site = Site.model_validate(document.data)
         except ValidationError as error:
-            found = [explain(one, document, Site) for one in error.errors(include_url=False) if not is_echo(one)]
-            faults += [one for one in found if not document.broken(one.loc)]
+            errors = error.errors(include_url=False)[:MAX_FAULTS]
+            explained = [explain(found, document, Site) for found in errors if not is_echo(found)]
+            faults += [fault for fault in explained if not document.broken(fault.loc)]
         else:
             if not faults:
                 return site
