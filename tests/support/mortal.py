@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 from sciagent.cli import main as command_line
-from sciagent.execution.slurm.element import Element, run_element
+from sciagent.execution.slurm.element import ElementTask, run_element
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
@@ -50,7 +50,7 @@ def main(stage: str, executor: str, ledger: str, broker: str, element: str) -> N
     die_at(stage)
     if executor == "slurm":
         opened = Ledger(ledger, artifacts=Path(os.environ["SCIAGENT_ARTIFACTS"]))
-        run_element(opened, Element.model_validate_json(element), Path("scratch-slurm"))
+        run_element(opened, ElementTask.model_validate_json(element), Path("scratch-slurm"))
         return
     told = ["--executor", executor] + (["--broker", broker] if executor == "celery" else [])
     words = ["resume", "elsewhere"] if executor == "local" else ["worker", "--cores", "2", *told]
