@@ -29,7 +29,8 @@ from sciagent.verification.sandbox.nursery_link import nurseries
 ROOT = Path(__file__).parents[2]
 IMPORTED = (
     "sciagent.cli.main",
-    "sciagent.cli.shared.progress",
+    "sciagent.api.campaign",
+    "sciagent.api.progress",
     "sciagent.campaign.core.build",
     "sciagent.campaign.driving.driver",
     "sciagent.campaign.spec.load",

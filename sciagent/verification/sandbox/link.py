@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sciagent.verification import registry
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
 from sciagent.verification.sandbox.nursery_link import Zygote, blas_hint
 from sciagent.verification.sandbox.wire import dumps
@@ -33,6 +34,7 @@ class Link:
         self._buffer = b""
         self._spoke = False
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
+        registry.send(folder)
         environment = blas_hint() | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {"TMPDIR": str(folder / "tmp")}
         self.process = Zygote(folder, folder / "zygote.log", preload, environment)
         self._in, self._out = self.process.stdin, self.process.stdout
