@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from sciagent.verification.sandbox import processes, zygote
 
@@ -135,13 +135,14 @@ class Nursery:
         processes.kill_descendants()
         with contextlib.suppress(BlockingIOError):  # the folders of workers whose turn has not come
             while fds := socket.recv_fds(self._requests, 16, FDS, socket.MSG_DONTWAIT)[1]:
-                shutil.rmtree(_read_request(fds[-1])["folder"], ignore_errors=True)
+                shutil.rmtree(_read_request(fds[-1])[0], ignore_errors=True)
 
 
-def _read_request(fd: int) -> dict[str, Any]:
+def _read_request(fd: int) -> tuple[Path, str, dict[str, str]]:
+    """The worker's folder, the working directory and the environment that are asked for."""
     with os.fdopen(fd, "rb") as file:
-        request: dict[str, Any] = json.load(file)
-    return request
+        asked = json.load(file)
+    return Path(asked["folder"]), asked["cwd"], asked["environment"]
 
 
 def _become_zygote(stdin: int, stdout: int, stderr: int, driver: int, request: int) -> NoReturn:
@@ -153,11 +154,11 @@ def _become_zygote(stdin: int, stdout: int, stderr: int, driver: int, request: i
         for number, fd in enumerate((stdin, stdout, stderr)):
             os.dup2(fd, number)
             os.close(fd)
-        asked = _read_request(request)
+        folder, cwd, environment = _read_request(request)
         os.environ.clear()
-        os.environ.update(asked["environment"], **{processes.MARKER: marker})
-        os.chdir(asked["cwd"])
-        zygote.main(Path(asked["folder"]), driver, nursery)
+        os.environ.update(environment, **{processes.MARKER: marker})
+        os.chdir(cwd)
+        zygote.main(folder, driver, nursery)
         status = 0
     except BaseException:  # noqa: BLE001  the last stop before the fork's copy of the nursery would go on
         traceback.print_exc()
