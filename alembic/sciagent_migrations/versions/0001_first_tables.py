@@ -1,10 +1,15 @@
-"""first tables
+"""the tables of the ledger
 
 Revision ID: 0001
 Revises:
+
+Tables come in the order in which they refer to each other. From the first release on this script is not
+changed: what changes later comes as a script of its own.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,556 +20,572 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 JSON = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
+TEXT = sa.Text()
+WHEN = sa.DateTime(timezone=True)
 
-APPEND_ONLY = ("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment")
+APPEND_ONLY = (
+    "evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive",
+    "artifact_removal", "law",
+)  # fmt: skip
+TABLES = (
+    "artifact_removal", "campaign", "candidate", "level", "licence", "property", "watermark", "worker",
+    "campaign_amendment", "candidate_alias", "event", "law", "rung", "trajectory", "directive", "job", "turn",
+    "attempt", "proposal", "reservation", "campaign_candidate", "candidate_parent", "cost_observation",
+    "evidence", "spend", "artifact", "decision", "quantity",
+)  # fmt: skip
 CURRENT_EVIDENCE = """
 CREATE VIEW current_evidence AS SELECT e.* FROM evidence e
 WHERE NOT EXISTS (SELECT 1 FROM evidence later WHERE later.supersedes_id = e.id)
 """
 
 
-def _refuse_changes(table: str) -> None:
-    """Rows of an append-only table can neither be changed nor removed, whoever asks."""
-    message = f"{table} is append-only: write a new revision"
-    if op.get_bind().dialect.name == "sqlite":
-        for verb in ("UPDATE", "DELETE"):
-            op.execute(
-                f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
-                f"BEGIN SELECT RAISE(ABORT, '{message}'); END"
-            )
-        return
-    op.execute(
-        f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE ON {table} "
-        f"FOR EACH ROW EXECUTE FUNCTION sciagent_append_only()"
-    )
-    op.execute(
-        f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table} "
-        f"FOR EACH STATEMENT EXECUTE FUNCTION sciagent_append_only()"
-    )
-
-
-def _guards() -> None:
+def upgrade() -> None:
+    tables()
     if op.get_bind().dialect.name == "postgresql":
         op.execute(
             "CREATE FUNCTION sciagent_append_only() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
             "RAISE EXCEPTION '% is append-only: write a new revision', TG_TABLE_NAME; END $$"
         )
     for table in APPEND_ONLY:
-        _refuse_changes(table)
+        refuse_changes(table)
     op.execute(CURRENT_EVIDENCE)
     op.execute("INSERT INTO watermark (id, value) VALUES (1, 0)")
-
-
-def upgrade() -> None:
-    _tables()
-    _guards()
-
-
-def _tables() -> None:
-    op.create_table(
-        "campaign",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("name", sa.String(length=64), nullable=False),
-        sa.Column("spec", JSON, nullable=False),
-        sa.Column("spec_hash", sa.String(length=64), nullable=False),
-        sa.Column("identity_hash", sa.String(length=64), nullable=False),
-        sa.Column("base", sa.Text(), nullable=False),
-        sa.Column("source", sa.Text(), nullable=False),
-        sa.Column("state", sa.String(length=20), nullable=False),
-        sa.Column("stop_reason", sa.Text(), nullable=True),
-        sa.Column("driver", sa.String(length=200), nullable=True),
-        sa.Column("driver_fence", sa.Integer(), nullable=False),
-        sa.Column("driver_until", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("wall_seconds", sa.Float(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_campaign")),
-        sa.UniqueConstraint("name", name=op.f("uq_campaign_name")),
-    )
-    op.create_table(
-        "candidate",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("key", sa.String(length=64), nullable=False),
-        sa.Column("kind", sa.String(length=20), nullable=False),
-        sa.Column("text", sa.Text(), nullable=False),
-        sa.Column("identity", sa.Text(), nullable=False),
-        sa.Column("inchikey", sa.String(length=27), nullable=True),
-        sa.Column("formula", sa.Text(), nullable=False),
-        sa.Column("charge", sa.Integer(), nullable=False),
-        sa.Column("multiplicity", sa.Integer(), nullable=False),
-        sa.Column("n_atoms", sa.Integer(), nullable=False),
-        sa.Column("payload", JSON, nullable=False),
-        sa.Column("standardiser", sa.String(length=20), nullable=False),
-        sa.Column("library", sa.String(length=60), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_candidate")),
-        sa.UniqueConstraint("key", name=op.f("uq_candidate_key")),
-    )
-    with op.batch_alter_table("candidate", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_candidate_inchikey"), ["inchikey"], unique=False)
-
-    op.create_table(
-        "level",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("hash", sa.String(length=64), nullable=False),
-        sa.Column("label", sa.Text(), nullable=False),
-        sa.Column("spec", JSON, nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_level")),
-        sa.UniqueConstraint("hash", name=op.f("uq_level_hash")),
-    )
-    op.create_table(
-        "property",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("name", sa.String(length=100), nullable=False),
-        sa.Column("unit", sa.String(length=40), nullable=False),
-        sa.Column("kind", sa.String(length=20), nullable=False),
-        sa.Column("description", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_property")),
-        sa.UniqueConstraint("name", name=op.f("uq_property_name")),
-    )
-    op.create_table(
-        "watermark",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("value", ID, nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_watermark")),
-    )
-    op.create_table(
-        "campaign_amendment",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("campaign_id", ID, nullable=False),
-        sa.Column("path", sa.String(length=200), nullable=False),
-        sa.Column("old", JSON, nullable=True),
-        sa.Column("new", JSON, nullable=True),
-        sa.Column("who", sa.String(length=200), nullable=False),
-        sa.Column("why", sa.Text(), nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["campaign_id"], ["campaign.id"], name=op.f("fk_campaign_amendment_campaign_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_campaign_amendment")),
-    )
-    with op.batch_alter_table("campaign_amendment", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_campaign_amendment_campaign_id"), ["campaign_id"], unique=False)
-
-    op.create_table(
-        "candidate_alias",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("candidate_id", ID, nullable=False),
-        sa.Column("notation", sa.String(length=20), nullable=False),
-        sa.Column("text", sa.Text(), nullable=False),
-        sa.Column("text_hash", sa.String(length=64), nullable=False),
-        sa.ForeignKeyConstraint(["candidate_id"], ["candidate.id"], name=op.f("fk_candidate_alias_candidate_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_candidate_alias")),
-        sa.UniqueConstraint("text_hash", "notation", name=op.f("uq_candidate_alias_text_hash_notation")),
-    )
-    with op.batch_alter_table("candidate_alias", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_candidate_alias_candidate_id"), ["candidate_id"], unique=False)
-
-    op.create_table(
-        "event",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("campaign_id", ID, nullable=True),
-        sa.Column("kind", sa.String(length=40), nullable=False),
-        sa.Column("payload", JSON, nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["campaign_id"], ["campaign.id"], name=op.f("fk_event_campaign_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_event")),
-    )
-    with op.batch_alter_table("event", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_event_campaign_id"), ["campaign_id"], unique=False)
-
-    op.create_table(
-        "rung",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("campaign_id", ID, nullable=False),
-        sa.Column("position", sa.Integer(), nullable=False),
-        sa.Column("name", sa.String(length=64), nullable=False),
-        sa.Column("verifier", sa.String(length=100), nullable=False),
-        sa.Column("verifier_version", sa.String(length=40), nullable=False),
-        sa.Column("tier", sa.String(length=20), nullable=False),
-        sa.Column("settings", JSON, nullable=False),
-        sa.Column("settings_hash", sa.String(length=64), nullable=False),
-        sa.Column("gate", JSON, nullable=False),
-        sa.ForeignKeyConstraint(["campaign_id"], ["campaign.id"], name=op.f("fk_rung_campaign_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_rung")),
-        sa.UniqueConstraint("campaign_id", "name", name=op.f("uq_rung_campaign_id_name")),
-        sa.UniqueConstraint("campaign_id", "position", name=op.f("uq_rung_campaign_id_position")),
-    )
-    op.create_table(
-        "trajectory",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("campaign_id", ID, nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("proposer", sa.String(length=100), nullable=False),
-        sa.Column("settings", JSON, nullable=False),
-        sa.Column("seed", ID, nullable=False),
-        sa.Column("policy_version", sa.String(length=200), nullable=True),
-        sa.Column("state", sa.String(length=20), nullable=False),
-        sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
-        sa.ForeignKeyConstraint(["campaign_id"], ["campaign.id"], name=op.f("fk_trajectory_campaign_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_trajectory")),
-        sa.UniqueConstraint("campaign_id", "number", name=op.f("uq_trajectory_campaign_id_number")),
-    )
-    op.create_table(
-        "job",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("campaign_id", ID, nullable=False),
-        sa.Column("rung_id", ID, nullable=False),
-        sa.Column("candidate_id", ID, nullable=False),
-        sa.Column("replicate", sa.Integer(), nullable=False),
-        sa.Column("evidence_key", sa.String(length=64), nullable=False),
-        sa.Column("state", sa.String(length=20), nullable=False),
-        sa.Column("priority", sa.Float(), nullable=False),
-        sa.Column("attempts", sa.Integer(), nullable=False),
-        sa.Column("kills", sa.Integer(), nullable=False),
-        sa.Column("fence", sa.Integer(), nullable=False),
-        sa.Column("lease_owner", sa.String(length=200), nullable=True),
-        sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("cancel_requested", sa.Boolean(), nullable=False),
-        sa.Column("outcome", sa.String(length=20), nullable=True),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["campaign_id"], ["campaign.id"], name=op.f("fk_job_campaign_id")),
-        sa.ForeignKeyConstraint(["candidate_id"], ["candidate.id"], name=op.f("fk_job_candidate_id")),
-        sa.ForeignKeyConstraint(["rung_id"], ["rung.id"], name=op.f("fk_job_rung_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_job")),
-        sa.UniqueConstraint(
-            "campaign_id",
-            "rung_id",
-            "candidate_id",
-            "replicate",
-            name=op.f("uq_job_campaign_id_rung_id_candidate_id_replicate"),
-        ),
-    )
-    with op.batch_alter_table("job", schema=None) as batch_op:
-        batch_op.create_index("ix_job_campaign_state", ["campaign_id", "state", "priority"], unique=False)
-        batch_op.create_index(batch_op.f("ix_job_evidence_key"), ["evidence_key"], unique=False)
-        batch_op.create_index("ix_job_rung_state", ["rung_id", "state"], unique=False)
-
-    op.create_table(
-        "turn",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("trajectory_id", ID, nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("cursor", JSON, nullable=True),
-        sa.Column("calls", JSON, nullable=False),
-        sa.Column("observations", JSON, nullable=False),
-        sa.Column("prompt_ids", JSON, nullable=True),
-        sa.Column("output_ids", JSON, nullable=True),
-        sa.Column("logprobs", JSON, nullable=True),
-        sa.Column("sampling", JSON, nullable=True),
-        sa.Column("template_hash", sa.String(length=64), nullable=True),
-        sa.Column("policy_version", sa.String(length=200), nullable=True),
-        sa.Column("watermark", ID, nullable=False),
-        sa.Column("cost", JSON, nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["trajectory_id"], ["trajectory.id"], name=op.f("fk_turn_trajectory_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_turn")),
-        sa.UniqueConstraint("trajectory_id", "number", name=op.f("uq_turn_trajectory_id_number")),
-    )
-    op.create_table(
-        "attempt",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("campaign_id", ID, nullable=True),
-        sa.Column("rung_id", ID, nullable=True),
-        sa.Column("job_id", ID, nullable=True),
-        sa.Column("fence", sa.Integer(), nullable=False),
-        sa.Column("owner", sa.String(length=200), nullable=False),
-        sa.Column("state", sa.String(length=20), nullable=False),
-        sa.Column("outcome", sa.String(length=20), nullable=True),
-        sa.Column("reason", sa.String(length=60), nullable=True),
-        sa.Column("detail", sa.Text(), nullable=True),
-        sa.Column("n_candidates", sa.Integer(), nullable=False),
-        sa.Column("cost", JSON, nullable=False),
-        sa.Column("wall_seconds", sa.Float(), nullable=True),
-        sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("heartbeat_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
-        sa.ForeignKeyConstraint(["campaign_id"], ["campaign.id"], name=op.f("fk_attempt_campaign_id")),
-        sa.ForeignKeyConstraint(["job_id"], ["job.id"], name=op.f("fk_attempt_job_id")),
-        sa.ForeignKeyConstraint(["rung_id"], ["rung.id"], name=op.f("fk_attempt_rung_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_attempt")),
-    )
-    with op.batch_alter_table("attempt", schema=None) as batch_op:
-        batch_op.create_index("ix_attempt_campaign_state", ["campaign_id", "state"], unique=False)
-        batch_op.create_index(batch_op.f("ix_attempt_job_id"), ["job_id"], unique=False)
-        batch_op.create_index("ix_attempt_rung_outcome", ["rung_id", "outcome"], unique=False)
-
-    op.create_table(
-        "proposal",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("campaign_id", ID, nullable=False),
-        sa.Column("turn_id", ID, nullable=True),
-        sa.Column("text", sa.Text(), nullable=False),
-        sa.Column("candidate_id", ID, nullable=True),
-        sa.Column("status", sa.String(length=20), nullable=False),
-        sa.Column("reason", sa.String(length=60), nullable=True),
-        sa.Column("detail", sa.Text(), nullable=True),
-        sa.Column("operation", sa.String(length=100), nullable=True),
-        sa.Column("rationale", sa.Text(), nullable=True),
-        sa.Column("predicted", JSON, nullable=True),
-        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["campaign_id"], ["campaign.id"], name=op.f("fk_proposal_campaign_id")),
-        sa.ForeignKeyConstraint(["candidate_id"], ["candidate.id"], name=op.f("fk_proposal_candidate_id")),
-        sa.ForeignKeyConstraint(["turn_id"], ["turn.id"], name=op.f("fk_proposal_turn_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_proposal")),
-    )
-    with op.batch_alter_table("proposal", schema=None) as batch_op:
-        batch_op.create_index("ix_proposal_campaign_status", ["campaign_id", "status"], unique=False)
-        batch_op.create_index(batch_op.f("ix_proposal_candidate_id"), ["candidate_id"], unique=False)
-        batch_op.create_index(batch_op.f("ix_proposal_turn_id"), ["turn_id"], unique=False)
-
-    op.create_table(
-        "reservation",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("campaign_id", ID, nullable=False),
-        sa.Column("job_id", ID, nullable=False),
-        sa.Column("resource", sa.String(length=40), nullable=False),
-        sa.Column("amount", sa.Float(), nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("released_at", sa.DateTime(timezone=True), nullable=True),
-        sa.ForeignKeyConstraint(["campaign_id"], ["campaign.id"], name=op.f("fk_reservation_campaign_id")),
-        sa.ForeignKeyConstraint(["job_id"], ["job.id"], name=op.f("fk_reservation_job_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_reservation")),
-    )
-    with op.batch_alter_table("reservation", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_reservation_job_id"), ["job_id"], unique=False)
-        batch_op.create_index("ix_reservation_live", ["campaign_id", "released_at"], unique=False)
-
-    op.create_table(
-        "campaign_candidate",
-        sa.Column("campaign_id", ID, nullable=False),
-        sa.Column("candidate_id", ID, nullable=False),
-        sa.Column("seq", sa.Integer(), nullable=False),
-        sa.Column("standing", sa.String(length=20), nullable=False),
-        sa.Column("position", sa.Integer(), nullable=False),
-        sa.Column("depth", sa.Integer(), nullable=False),
-        sa.Column("verdict", sa.String(length=20), nullable=True),
-        sa.Column("reason", sa.String(length=60), nullable=True),
-        sa.Column("detail", sa.Text(), nullable=True),
-        sa.Column("score", sa.Float(), nullable=True),
-        sa.Column("utility", sa.Float(), nullable=True),
-        sa.Column("hit_tier", sa.String(length=20), nullable=True),
-        sa.Column("is_hit", sa.Boolean(), nullable=False),
-        sa.Column("in_seeds", sa.Boolean(), nullable=False),
-        sa.Column("proposal_id", ID, nullable=True),
-        sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["campaign_id"], ["campaign.id"], name=op.f("fk_campaign_candidate_campaign_id")),
-        sa.ForeignKeyConstraint(["candidate_id"], ["candidate.id"], name=op.f("fk_campaign_candidate_candidate_id")),
-        sa.ForeignKeyConstraint(["proposal_id"], ["proposal.id"], name=op.f("fk_campaign_candidate_proposal_id")),
-        sa.PrimaryKeyConstraint("campaign_id", "candidate_id", name=op.f("pk_campaign_candidate")),
-        sa.UniqueConstraint("campaign_id", "seq", name=op.f("uq_campaign_candidate_campaign_id_seq")),
-    )
-    with op.batch_alter_table("campaign_candidate", schema=None) as batch_op:
-        batch_op.create_index(
-            "ix_campaign_candidate_best",
-            ["campaign_id", sa.text("is_hit DESC"), sa.text("depth DESC"), sa.text("score DESC"), "seq"],
-            unique=False,
-        )
-        batch_op.create_index(
-            "ix_campaign_candidate_places", ["campaign_id", "position", "standing", "verdict", "hit_tier"], unique=False
-        )
-        batch_op.create_index(
-            "ix_campaign_candidate_open", ["campaign_id", "standing", "position", "seq"], unique=False
-        )
-        batch_op.create_index(
-            "ix_campaign_candidate_score",
-            ["campaign_id", "standing", "position", sa.text("score DESC"), "seq"],
-            unique=False,
-        )
-        batch_op.create_index(
-            "ix_campaign_candidate_parents", ["campaign_id", sa.text("score DESC"), "seq"], unique=False
-        )
-
-    op.create_table(
-        "candidate_parent",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("candidate_id", ID, nullable=False),
-        sa.Column("parent_id", ID, nullable=False),
-        sa.Column("proposal_id", ID, nullable=False),
-        sa.Column("operation", sa.String(length=100), nullable=True),
-        sa.ForeignKeyConstraint(["candidate_id"], ["candidate.id"], name=op.f("fk_candidate_parent_candidate_id")),
-        sa.ForeignKeyConstraint(["parent_id"], ["candidate.id"], name=op.f("fk_candidate_parent_parent_id")),
-        sa.ForeignKeyConstraint(["proposal_id"], ["proposal.id"], name=op.f("fk_candidate_parent_proposal_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_candidate_parent")),
-    )
-    with op.batch_alter_table("candidate_parent", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_candidate_parent_candidate_id"), ["candidate_id"], unique=False)
-        batch_op.create_index(batch_op.f("ix_candidate_parent_parent_id"), ["parent_id"], unique=False)
-
-    op.create_table(
-        "cost_observation",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("verifier", sa.String(length=100), nullable=False),
-        sa.Column("verifier_version", sa.String(length=40), nullable=False),
-        sa.Column("settings_hash", sa.String(length=64), nullable=False),
-        sa.Column("candidate_id", ID, nullable=False),
-        sa.Column("attempt_id", ID, nullable=False),
-        sa.Column("resource", sa.String(length=40), nullable=False),
-        sa.Column("declared", sa.Float(), nullable=False),
-        sa.Column("amount", sa.Float(), nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["attempt_id"], ["attempt.id"], name=op.f("fk_cost_observation_attempt_id")),
-        sa.ForeignKeyConstraint(["candidate_id"], ["candidate.id"], name=op.f("fk_cost_observation_candidate_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_cost_observation")),
-    )
-    with op.batch_alter_table("cost_observation", schema=None) as batch_op:
-        batch_op.create_index(
-            "ix_cost_observation_rung", ["verifier", "verifier_version", "settings_hash", "id"], unique=False
-        )
-
-    op.create_table(
-        "evidence",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("key", sa.String(length=64), nullable=False),
-        sa.Column("candidate_id", ID, nullable=False),
-        sa.Column("proposal_id", ID, nullable=True),
-        sa.Column("verifier", sa.String(length=100), nullable=False),
-        sa.Column("verifier_version", sa.String(length=40), nullable=False),
-        sa.Column("settings_hash", sa.String(length=64), nullable=False),
-        sa.Column("inputs_hash", sa.String(length=64), nullable=False),
-        sa.Column("replicate", sa.Integer(), nullable=False),
-        sa.Column("revision", sa.Integer(), nullable=False),
-        sa.Column("supersedes_id", ID, nullable=True),
-        sa.Column("outcome", sa.String(length=20), nullable=False),
-        sa.Column("reason", sa.String(length=60), nullable=True),
-        sa.Column("detail", sa.Text(), nullable=True),
-        sa.Column("reusable", sa.Boolean(), nullable=False),
-        sa.Column("diagnostics", JSON, nullable=False),
-        sa.Column("versions", JSON, nullable=False),
-        sa.Column("source", sa.String(length=200), nullable=False),
-        sa.Column("who", sa.String(length=200), nullable=False),
-        sa.Column("why", sa.Text(), nullable=True),
-        sa.Column("attempt_id", ID, nullable=True),
-        sa.Column("watermark", ID, nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["attempt_id"], ["attempt.id"], name=op.f("fk_evidence_attempt_id")),
-        sa.ForeignKeyConstraint(["candidate_id"], ["candidate.id"], name=op.f("fk_evidence_candidate_id")),
-        sa.ForeignKeyConstraint(["proposal_id"], ["proposal.id"], name=op.f("fk_evidence_proposal_id")),
-        sa.ForeignKeyConstraint(["supersedes_id"], ["evidence.id"], name=op.f("fk_evidence_supersedes_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_evidence")),
-        sa.UniqueConstraint("key", name=op.f("uq_evidence_key")),
-        sa.UniqueConstraint("supersedes_id", name=op.f("uq_evidence_supersedes_id")),
-        sa.UniqueConstraint("watermark", name=op.f("uq_evidence_watermark")),
-    )
-    with op.batch_alter_table("evidence", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_evidence_attempt_id"), ["attempt_id"], unique=False)
-        batch_op.create_index(
-            "ix_evidence_lookup",
-            ["candidate_id", "verifier", "verifier_version", "settings_hash", "replicate"],
-            unique=False,
-        )
-
-    op.create_table(
-        "spend",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("campaign_id", ID, nullable=False),
-        sa.Column("rung_id", ID, nullable=True),
-        sa.Column("attempt_id", ID, nullable=True),
-        sa.Column("resource", sa.String(length=40), nullable=False),
-        sa.Column("amount", sa.Float(), nullable=False),
-        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["attempt_id"], ["attempt.id"], name=op.f("fk_spend_attempt_id")),
-        sa.ForeignKeyConstraint(["campaign_id"], ["campaign.id"], name=op.f("fk_spend_campaign_id")),
-        sa.ForeignKeyConstraint(["rung_id"], ["rung.id"], name=op.f("fk_spend_rung_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_spend")),
-    )
-    with op.batch_alter_table("spend", schema=None) as batch_op:
-        batch_op.create_index("ix_spend_campaign_rung", ["campaign_id", "rung_id", "resource", "amount"], unique=False)
-
-    op.create_table(
-        "artifact",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("evidence_id", ID, nullable=False),
-        sa.Column("name", sa.String(length=200), nullable=False),
-        sa.Column("sha256", sa.String(length=64), nullable=False),
-        sa.Column("size", ID, nullable=False),
-        sa.Column("media_type", sa.String(length=100), nullable=False),
-        sa.ForeignKeyConstraint(["evidence_id"], ["evidence.id"], name=op.f("fk_artifact_evidence_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_artifact")),
-    )
-    with op.batch_alter_table("artifact", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_artifact_evidence_id"), ["evidence_id"], unique=False)
-        batch_op.create_index(batch_op.f("ix_artifact_sha256"), ["sha256"], unique=False)
-
-    op.create_table(
-        "decision",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("campaign_id", ID, nullable=False),
-        sa.Column("candidate_id", ID, nullable=False),
-        sa.Column("rung_id", ID, nullable=True),
-        sa.Column("action", sa.String(length=20), nullable=False),
-        sa.Column("chooser", sa.String(length=200), nullable=False),
-        sa.Column("why", sa.Text(), nullable=True),
-        sa.Column("law_version", sa.String(length=64), nullable=True),
-        sa.Column("watermark", ID, nullable=False),
-        sa.Column("price", JSON, nullable=True),
-        sa.Column("index", sa.Float(), nullable=True),
-        sa.Column("propensity", sa.Float(), nullable=False),
-        sa.Column("evidence_id", ID, nullable=True),
-        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["campaign_id"], ["campaign.id"], name=op.f("fk_decision_campaign_id")),
-        sa.ForeignKeyConstraint(["candidate_id"], ["candidate.id"], name=op.f("fk_decision_candidate_id")),
-        sa.ForeignKeyConstraint(["evidence_id"], ["evidence.id"], name=op.f("fk_decision_evidence_id")),
-        sa.ForeignKeyConstraint(["rung_id"], ["rung.id"], name=op.f("fk_decision_rung_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_decision")),
-    )
-    with op.batch_alter_table("decision", schema=None) as batch_op:
-        batch_op.create_index("ix_decision_campaign_action", ["campaign_id", "action"], unique=False)
-        batch_op.create_index("ix_decision_campaign_candidate", ["campaign_id", "candidate_id"], unique=False)
-        batch_op.create_index("ix_decision_rung_action", ["rung_id", "action"], unique=False)
-
-    op.create_table(
-        "quantity",
-        sa.Column("id", ID, autoincrement=True, nullable=False),
-        sa.Column("evidence_id", ID, nullable=False),
-        sa.Column("property_id", ID, nullable=False),
-        sa.Column("level_id", ID, nullable=False),
-        sa.Column("value", sa.Double(), nullable=False),
-        sa.Column("uncertainty", sa.Double(), nullable=True),
-        sa.Column("unit", sa.String(length=40), nullable=False),
-        sa.Column("censoring", sa.String(length=10), nullable=False),
-        sa.Column("n", sa.Integer(), nullable=False),
-        sa.Column("as_typed", sa.Text(), nullable=True),
-        sa.ForeignKeyConstraint(["evidence_id"], ["evidence.id"], name=op.f("fk_quantity_evidence_id")),
-        sa.ForeignKeyConstraint(["level_id"], ["level.id"], name=op.f("fk_quantity_level_id")),
-        sa.ForeignKeyConstraint(["property_id"], ["property.id"], name=op.f("fk_quantity_property_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_quantity")),
-        sa.UniqueConstraint(
-            "evidence_id", "property_id", "level_id", name=op.f("uq_quantity_evidence_id_property_id_level_id")
-        ),
-    )
-    with op.batch_alter_table("quantity", schema=None) as batch_op:
-        batch_op.create_index(batch_op.f("ix_quantity_evidence_id"), ["evidence_id"], unique=False)
-        batch_op.create_index("ix_quantity_property_value", ["property_id", "level_id", "value"], unique=False)
 
 
 def downgrade() -> None:
     op.execute("DROP VIEW current_evidence")
     if op.get_bind().dialect.name == "postgresql":
         op.execute("DROP FUNCTION sciagent_append_only() CASCADE")
-    op.drop_table("quantity")
-    op.drop_table("decision")
-    op.drop_table("artifact")
-    op.drop_table("spend")
-    op.drop_table("evidence")
-    op.drop_table("cost_observation")
-    op.drop_table("candidate_parent")
-    op.drop_table("campaign_candidate")
-    op.drop_table("reservation")
-    op.drop_table("proposal")
-    op.drop_table("attempt")
-    op.drop_table("turn")
-    op.drop_table("job")
-    op.drop_table("trajectory")
-    op.drop_table("rung")
-    op.drop_table("event")
-    op.drop_table("candidate_alias")
-    op.drop_table("campaign_amendment")
-    op.drop_table("watermark")
-    op.drop_table("property")
-    op.drop_table("level")
-    op.drop_table("candidate")
-    op.drop_table("campaign")
+    for table in reversed(TABLES):
+        op.drop_table(table)
+
+
+def refuse_changes(table: str) -> None:
+    """Rows of an append-only table can neither be changed nor removed, whoever asks."""
+    if op.get_bind().dialect.name == "sqlite":
+        for verb in ("UPDATE", "DELETE"):
+            op.execute(
+                f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
+                f"BEGIN SELECT RAISE(ABORT, '{table} is append-only: write a new revision'); END"
+            )
+        return
+    for name, what, each in (("append_only", "UPDATE OR DELETE", "ROW"), ("no_truncate", "TRUNCATE", "STATEMENT")):
+        op.execute(
+            f"CREATE TRIGGER {table}_{name} BEFORE {what} ON {table} "
+            f"FOR EACH {each} EXECUTE FUNCTION sciagent_append_only()"
+        )
+
+
+def needed(name: str, kind: Any, refers: str | None = None, default: Any = None) -> sa.Column[Any]:
+    """A column that has a value in every row. refers: the table whose id it holds."""
+    return sa.Column(name, kind, nullable=False, server_default=default, info={"refers": refers})
+
+
+def optional(name: str, kind: Any, refers: str | None = None) -> sa.Column[Any]:
+    """A column that may be NULL."""
+    return sa.Column(name, kind, nullable=True, info={"refers": refers})
+
+
+def create(
+    table: str, *columns: sa.Column[Any], unique: tuple[tuple[str, ...], ...] = (), key: tuple[str, ...] = ("id",)
+) -> None:
+    """Creates a table with its primary key, its references, and the columns that are unique together."""
+    constraints: list[Any] = [sa.PrimaryKeyConstraint(*key, name=op.f(f"pk_{table}"))]
+    constraints += [sa.UniqueConstraint(*names, name=op.f("_".join(("uq", table, *names)))) for names in unique]
+    for column in columns:
+        if other := column.info["refers"]:
+            name = op.f(f"fk_{table}_{column.name}")
+            constraints.append(sa.ForeignKeyConstraint([column.name], [f"{other}.id"], name=name))
+    op.create_table(table, *columns, *constraints)
+
+
+def index(name: str, table: str, *columns: Any, where: str | None = None) -> None:
+    """where: the rows that the index holds; all of them where it is left out."""
+    rows = None if where is None else sa.text(where)
+    op.create_index(op.f(name), table, list(columns), sqlite_where=rows, postgresql_where=rows)
+
+
+def tables() -> None:
+    create(
+        "artifact_removal",
+        needed("id", ID),
+        needed("sha256", sa.String(64)),
+        needed("size", ID),
+        needed("who", sa.String(200)),
+        needed("why", TEXT),
+        needed("at", WHEN),
+    )
+    index("ix_artifact_removal_sha256", "artifact_removal", "sha256")
+
+    create(
+        "campaign",
+        needed("id", ID),
+        needed("name", sa.String(64)),
+        needed("spec", JSON),
+        needed("spec_hash", sa.String(64)),
+        needed("identity_hash", sa.String(64)),
+        needed("base", TEXT),
+        needed("source", TEXT),
+        needed("state", sa.String(20)),
+        optional("stop_reason", TEXT),
+        optional("driver", sa.String(200)),
+        needed("driver_fence", sa.Integer()),
+        optional("driver_until", WHEN),
+        needed("wall_seconds", sa.Float()),
+        needed("created_at", WHEN),
+        needed("updated_at", WHEN),
+        needed("hosted", sa.Boolean(), default=sa.false()),
+        unique=(("name",),),
+    )
+    index("ix_campaign_hosted", "campaign", "hosted", "state")
+
+    create(
+        "candidate",
+        needed("id", ID),
+        needed("key", sa.String(64)),
+        needed("kind", sa.String(20)),
+        needed("text", TEXT),
+        needed("identity", TEXT),
+        optional("inchikey", sa.String(27)),
+        needed("formula", TEXT),
+        needed("charge", sa.Integer()),
+        needed("multiplicity", sa.Integer()),
+        needed("n_atoms", sa.Integer()),
+        needed("payload", JSON),
+        needed("standardiser", sa.String(20)),
+        needed("library", sa.String(60)),
+        needed("created_at", WHEN),
+        optional("scaffold_hash", sa.String(64)),
+        unique=(("key",),),
+    )
+    index("ix_candidate_inchikey", "candidate", "inchikey")
+    index("ix_candidate_scaffold_hash", "candidate", "scaffold_hash", "id")
+
+    create(
+        "level",
+        needed("id", ID),
+        needed("hash", sa.String(64)),
+        needed("label", TEXT),
+        needed("spec", JSON),
+        unique=(("hash",),),
+    )
+
+    create(
+        "licence",
+        needed("name", sa.String(31)),
+        needed("total", sa.Integer()),
+        needed("who", sa.String(200)),
+        needed("at", WHEN),
+        key=("name",),
+    )
+
+    create(
+        "property",
+        needed("id", ID),
+        needed("name", sa.String(100)),
+        needed("unit", sa.String(40)),
+        needed("kind", sa.String(20)),
+        needed("description", TEXT),
+        unique=(("name",),),
+    )
+
+    create("watermark", needed("id", sa.Integer()), needed("value", ID))
+
+    create(
+        "worker",
+        needed("id", ID),
+        needed("name", sa.String(200)),
+        needed("host", sa.String(200)),
+        needed("pid", sa.Integer()),
+        needed("executor", sa.String(20)),
+        needed("queues", JSON),
+        needed("slots", sa.Integer()),
+        optional("memory_mb", sa.Integer()),
+        needed("started_at", WHEN),
+        needed("seen_at", WHEN),
+        needed("until", WHEN),
+        needed("draining", sa.Boolean()),
+        optional("stopped_at", WHEN),
+        optional("cores", sa.Integer()),
+        optional("resources", JSON),
+        unique=(("name",),),
+    )
+    index("ix_worker_until", "worker", "until")
+
+    create(
+        "campaign_amendment",
+        needed("id", ID),
+        needed("campaign_id", ID, refers="campaign"),
+        needed("path", sa.String(200)),
+        optional("old", JSON),
+        optional("new", JSON),
+        needed("who", sa.String(200)),
+        needed("why", TEXT),
+        needed("at", WHEN),
+    )
+    index("ix_campaign_amendment_campaign_id", "campaign_amendment", "campaign_id")
+
+    create(
+        "candidate_alias",
+        needed("id", ID),
+        needed("candidate_id", ID, refers="candidate"),
+        needed("notation", sa.String(20)),
+        needed("text", TEXT),
+        needed("text_hash", sa.String(64)),
+        unique=(("text_hash", "notation"),),
+    )
+    index("ix_candidate_alias_candidate_id", "candidate_alias", "candidate_id")
+
+    create(
+        "event",
+        needed("id", ID),
+        optional("campaign_id", ID, refers="campaign"),
+        needed("kind", sa.String(40)),
+        needed("payload", JSON),
+        needed("at", WHEN),
+    )
+    index("ix_event_campaign_id", "event", "campaign_id")
+
+    create(
+        "law",
+        needed("id", ID),
+        needed("campaign_id", ID, refers="campaign"),
+        needed("version", sa.String(64)),
+        needed("watermark", ID),
+        needed("state", JSON),
+        needed("at", WHEN),
+    )
+    index("ix_law_campaign", "law", "campaign_id", "id")
+
+    create(
+        "rung",
+        needed("id", ID),
+        needed("campaign_id", ID, refers="campaign"),
+        needed("position", sa.Integer()),
+        needed("name", sa.String(64)),
+        needed("verifier", sa.String(100)),
+        needed("verifier_version", sa.String(40)),
+        needed("tier", sa.String(20)),
+        needed("settings", JSON),
+        needed("settings_hash", sa.String(64)),
+        needed("gate", JSON),
+        optional("request", JSON),
+        unique=(("campaign_id", "name"), ("campaign_id", "position")),
+    )
+
+    create(
+        "trajectory",
+        needed("id", ID),
+        needed("campaign_id", ID, refers="campaign"),
+        needed("number", sa.Integer()),
+        needed("proposer", sa.String(100)),
+        needed("settings", JSON),
+        needed("seed", ID),
+        optional("policy_version", sa.String(200)),
+        needed("state", sa.String(20)),
+        needed("started_at", WHEN),
+        optional("ended_at", WHEN),
+        unique=(("campaign_id", "number"),),
+    )
+
+    create(
+        "directive",
+        needed("id", ID),
+        needed("campaign_id", ID, refers="campaign"),
+        optional("candidate_id", ID, refers="candidate"),
+        optional("rung_id", ID, refers="rung"),
+        needed("verb", sa.String(20)),
+        needed("payload", JSON),
+        needed("who", sa.String(200)),
+        needed("why", TEXT),
+        needed("at", WHEN),
+    )
+    index("ix_directive_campaign", "directive", "campaign_id", "id")
+    index("ix_directive_candidate", "directive", "campaign_id", "candidate_id", "id")
+
+    create(
+        "job",
+        needed("id", ID),
+        needed("campaign_id", ID, refers="campaign"),
+        needed("rung_id", ID, refers="rung"),
+        needed("candidate_id", ID, refers="candidate"),
+        needed("replicate", sa.Integer()),
+        needed("evidence_key", sa.String(64)),
+        needed("state", sa.String(20)),
+        needed("priority", sa.Float()),
+        needed("attempts", sa.Integer()),
+        needed("kills", sa.Integer()),
+        needed("fence", sa.Integer()),
+        optional("lease_owner", sa.String(200)),
+        optional("lease_until", WHEN),
+        needed("cancel_requested", sa.Boolean()),
+        optional("outcome", sa.String(20)),
+        needed("created_at", WHEN),
+        needed("updated_at", WHEN),
+        optional("queue", sa.String(60)),
+        optional("external", sa.String(100)),
+        optional("seconds", sa.Float()),
+        optional("memory_mb", sa.Integer()),
+        needed("losses", sa.Integer(), default="0"),
+        optional("needs", sa.String(400)),
+        unique=(("campaign_id", "rung_id", "candidate_id", "replicate"),),
+    )
+    index("ix_job_campaign_state", "job", "campaign_id", "state", "priority")
+    index("ix_job_external", "job", "external", where="external IS NOT NULL")
+    index("ix_job_lease", "job", "state", "lease_until", where="lease_until IS NOT NULL")
+    index("ix_job_needs", "job", "state", "queue", "needs", where="needs IS NOT NULL")
+    index("ix_job_queue", "job", "queue", "state", sa.text("priority DESC"), "id", where="queue IS NOT NULL")
+    index("ix_job_rung_state", "job", "rung_id", "state")
+
+    create(
+        "turn",
+        needed("id", ID),
+        needed("trajectory_id", ID, refers="trajectory"),
+        needed("number", sa.Integer()),
+        optional("cursor", JSON),
+        needed("calls", JSON),
+        needed("observations", JSON),
+        optional("prompt_ids", JSON),
+        optional("output_ids", JSON),
+        optional("logprobs", JSON),
+        optional("sampling", JSON),
+        optional("template_hash", sa.String(64)),
+        optional("policy_version", sa.String(200)),
+        needed("watermark", ID),
+        needed("cost", JSON),
+        needed("at", WHEN),
+        optional("message", JSON),
+        optional("forced", JSON),
+        optional("kept", sa.Integer()),
+        unique=(("trajectory_id", "number"),),
+    )
+
+    create(
+        "attempt",
+        needed("id", ID),
+        optional("campaign_id", ID, refers="campaign"),
+        optional("rung_id", ID, refers="rung"),
+        optional("job_id", ID, refers="job"),
+        needed("fence", sa.Integer()),
+        needed("owner", sa.String(200)),
+        needed("state", sa.String(20)),
+        optional("outcome", sa.String(20)),
+        optional("reason", sa.String(60)),
+        optional("detail", TEXT),
+        needed("n_candidates", sa.Integer()),
+        needed("cost", JSON),
+        optional("wall_seconds", sa.Float()),
+        needed("started_at", WHEN),
+        needed("heartbeat_at", WHEN),
+        optional("ended_at", WHEN),
+        optional("holds", JSON),
+    )
+    index("ix_attempt_campaign_state", "attempt", "campaign_id", "state")
+    index("ix_attempt_holds", "attempt", "owner", where="holds IS NOT NULL AND ended_at IS NULL")
+    index("ix_attempt_job_id", "attempt", "job_id")
+    index("ix_attempt_rung_outcome", "attempt", "rung_id", "outcome")
+
+    create(
+        "proposal",
+        needed("id", ID),
+        needed("campaign_id", ID, refers="campaign"),
+        optional("turn_id", ID, refers="turn"),
+        needed("text", TEXT),
+        optional("candidate_id", ID, refers="candidate"),
+        needed("status", sa.String(20)),
+        optional("reason", sa.String(60)),
+        optional("detail", TEXT),
+        optional("operation", sa.String(100)),
+        optional("rationale", TEXT),
+        optional("predicted", JSON),
+        needed("at", WHEN),
+        optional("novelty", JSON),
+    )
+    index("ix_proposal_campaign_status", "proposal", "campaign_id", "status")
+    index("ix_proposal_candidate_id", "proposal", "candidate_id")
+    index("ix_proposal_turn_id", "proposal", "turn_id")
+
+    create(
+        "reservation",
+        needed("id", ID),
+        needed("campaign_id", ID, refers="campaign"),
+        needed("job_id", ID, refers="job"),
+        needed("resource", sa.String(40)),
+        needed("amount", sa.Float()),
+        needed("at", WHEN),
+        optional("released_at", WHEN),
+    )
+    index("ix_reservation_job_id", "reservation", "job_id")
+    index("ix_reservation_live", "reservation", "campaign_id", where="released_at IS NULL")
+
+    create(
+        "campaign_candidate",
+        needed("campaign_id", ID, refers="campaign"),
+        needed("candidate_id", ID, refers="candidate"),
+        needed("seq", sa.Integer()),
+        needed("standing", sa.String(20)),
+        needed("position", sa.Integer()),
+        needed("depth", sa.Integer()),
+        optional("verdict", sa.String(20)),
+        optional("reason", sa.String(60)),
+        optional("detail", TEXT),
+        optional("score", sa.Float()),
+        optional("utility", sa.Float()),
+        optional("hit_tier", sa.String(20)),
+        needed("is_hit", sa.Boolean()),
+        needed("in_seeds", sa.Boolean()),
+        optional("proposal_id", ID, refers="proposal"),
+        needed("updated_at", WHEN),
+        unique=(("campaign_id", "seq"),),
+        key=("campaign_id", "candidate_id"),
+    )
+    index(
+        "ix_campaign_candidate_best",
+        "campaign_candidate",
+        "campaign_id",
+        sa.text("is_hit DESC"),
+        sa.text("depth DESC"),
+        sa.text("score DESC"),
+        "seq",
+    )
+    index("ix_campaign_candidate_open", "campaign_candidate", "campaign_id", "standing", "position", "seq")
+    index("ix_campaign_candidate_parents", "campaign_candidate", "campaign_id", sa.text("score DESC"), "seq")
+    index(
+        "ix_campaign_candidate_places",
+        "campaign_candidate",
+        "campaign_id",
+        "position",
+        "standing",
+        "verdict",
+        "hit_tier",
+    )
+    index(
+        "ix_campaign_candidate_score",
+        "campaign_candidate",
+        "campaign_id",
+        "standing",
+        "position",
+        sa.text("score DESC"),
+        "seq",
+    )
+
+    create(
+        "candidate_parent",
+        needed("id", ID),
+        needed("candidate_id", ID, refers="candidate"),
+        needed("parent_id", ID, refers="candidate"),
+        needed("proposal_id", ID, refers="proposal"),
+        optional("operation", sa.String(100)),
+    )
+    index("ix_candidate_parent_candidate_id", "candidate_parent", "candidate_id")
+    index("ix_candidate_parent_parent_id", "candidate_parent", "parent_id")
+
+    create(
+        "cost_observation",
+        needed("id", ID),
+        needed("verifier", sa.String(100)),
+        needed("verifier_version", sa.String(40)),
+        needed("settings_hash", sa.String(64)),
+        needed("candidate_id", ID, refers="candidate"),
+        needed("attempt_id", ID, refers="attempt"),
+        needed("resource", sa.String(40)),
+        needed("declared", sa.Float()),
+        needed("amount", sa.Float()),
+        needed("at", WHEN),
+    )
+    index("ix_cost_observation_rung", "cost_observation", "verifier", "verifier_version", "settings_hash", "id")
+
+    create(
+        "evidence",
+        needed("id", ID),
+        needed("key", sa.String(64)),
+        needed("candidate_id", ID, refers="candidate"),
+        optional("proposal_id", ID, refers="proposal"),
+        needed("verifier", sa.String(100)),
+        needed("verifier_version", sa.String(40)),
+        needed("settings_hash", sa.String(64)),
+        needed("inputs_hash", sa.String(64)),
+        needed("replicate", sa.Integer()),
+        needed("revision", sa.Integer()),
+        optional("supersedes_id", ID, refers="evidence"),
+        needed("outcome", sa.String(20)),
+        optional("reason", sa.String(60)),
+        optional("detail", TEXT),
+        needed("reusable", sa.Boolean()),
+        needed("diagnostics", JSON),
+        needed("versions", JSON),
+        needed("source", sa.String(200)),
+        needed("who", sa.String(200)),
+        optional("why", TEXT),
+        optional("attempt_id", ID, refers="attempt"),
+        needed("watermark", ID),
+        needed("at", WHEN),
+        unique=(("key",), ("supersedes_id",), ("watermark",)),
+    )
+    index("ix_evidence_attempt_id", "evidence", "attempt_id")
+    index(
+        "ix_evidence_lookup", "evidence", "candidate_id", "verifier", "verifier_version", "settings_hash", "replicate"
+    )
+
+    create(
+        "spend",
+        needed("id", ID),
+        needed("campaign_id", ID, refers="campaign"),
+        optional("rung_id", ID, refers="rung"),
+        optional("attempt_id", ID, refers="attempt"),
+        needed("resource", sa.String(40)),
+        needed("amount", sa.Float()),
+        needed("at", WHEN),
+    )
+    index("ix_spend_campaign_rung", "spend", "campaign_id", "rung_id", "resource", "amount")
+
+    create(
+        "artifact",
+        needed("id", ID),
+        needed("evidence_id", ID, refers="evidence"),
+        needed("name", sa.String(200)),
+        needed("sha256", sa.String(64)),
+        needed("size", ID),
+        needed("media_type", sa.String(100)),
+    )
+    index("ix_artifact_evidence_id", "artifact", "evidence_id")
+    index("ix_artifact_sha256", "artifact", "sha256")
+
+    create(
+        "decision",
+        needed("id", ID),
+        needed("campaign_id", ID, refers="campaign"),
+        needed("candidate_id", ID, refers="candidate"),
+        optional("rung_id", ID, refers="rung"),
+        needed("action", sa.String(20)),
+        needed("chooser", sa.String(200)),
+        optional("why", TEXT),
+        optional("law_version", sa.String(64)),
+        needed("watermark", ID),
+        optional("price", JSON),
+        optional("index", sa.Float()),
+        needed("propensity", sa.Float()),
+        optional("evidence_id", ID, refers="evidence"),
+        needed("at", WHEN),
+    )
+    index("ix_decision_campaign_action", "decision", "campaign_id", "action")
+    index("ix_decision_campaign_candidate", "decision", "campaign_id", "candidate_id")
+    index("ix_decision_rung_action", "decision", "rung_id", "action")
+
+    create(
+        "quantity",
+        needed("id", ID),
+        needed("evidence_id", ID, refers="evidence"),
+        needed("property_id", ID, refers="property"),
+        needed("level_id", ID, refers="level"),
+        needed("value", sa.Double()),
+        optional("uncertainty", sa.Double()),
+        needed("unit", sa.String(40)),
+        needed("censoring", sa.String(10)),
+        needed("n", sa.Integer()),
+        optional("as_typed", TEXT),
+        unique=(("evidence_id", "property_id", "level_id"),),
+    )
+    index("ix_quantity_property_value", "quantity", "property_id", "level_id", "value")

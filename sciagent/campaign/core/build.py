@@ -11,12 +11,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.screen import Screen
-from sciagent.campaign.core import safety
 from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
 from sciagent.campaign.spec.campaign_spec import CampaignSpec, EvolveSpec, LlmSpec, ScreenSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.campaign.spec.sources import BestRungSpec, HalvingSpec, OneProposerSpec, PricedSpec, ThresholdsSpec
+from sciagent.campaign.spec.sources import OneProposerSpec, PricedSpec
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -28,7 +27,6 @@ from sciagent.domain.states import Standing
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError
 from sciagent.execution.worker.checkpoints import scratch_of
-from sciagent.scheduling.rules import Setup, make_rule
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
@@ -84,9 +82,7 @@ class Built:
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
         leading = next((i for i, r in enumerate(rungs) if not r.is_fast), len(rungs))
         self.fast, self.paid = rungs[:leading], rungs[leading:]
-        self.rule = make_rule(spec.scheduler.kind, _setup(spec))
         self.terminal = spec.terminal_position
-        self.guard = safety.guard(spec)
         self.wide = {r.rules.position: r.limits.threads for r in self.paid if r.limits.threads > 1}
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
 
@@ -140,16 +136,6 @@ class Built:
         return scratch_of(self.ledger.artifacts)
 
 
-def _setup(spec: CampaignSpec) -> Setup:
-    """What the rule is told. Where `best_rung` names no rung, the last paid one before the terminal ranks."""
-    chosen, terminal, rung = spec.scheduler, spec.terminal_position, None
-    if isinstance(chosen, BestRungSpec):
-        below = [i for i, one in enumerate(spec.ladder[:terminal]) if one.tier is not Tier.FAST]
-        rung = spec.position(chosen.rung) if chosen.rung else max(below, default=None)
-    eta = chosen.eta if isinstance(chosen, HalvingSpec) else Setup.eta
-    return Setup(seed=spec.seed, terminal=terminal, rung=rung, eta=eta)
-
-
 def built_rungs(spec: CampaignSpec) -> tuple[BuiltRung, ...]:
     """The ladder of a spec without a ledger (`verify`, `doctor`): ids are 0, cost models know nothing."""
     return _build_rungs(spec, {}, {})
@@ -184,9 +170,6 @@ def create_or_open(
     amended: list[str] = []
     with ledger.begin() as connection:
         row = campaigns.find(connection, spec.campaign)
-        if row is not None:
-            spec = as_begun(row, spec)
-            canonical = spec.canonical()
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
                 campaigns.get(connection, spec.scheduler.law.source)  # it must be there
@@ -227,15 +210,6 @@ def create_or_open(
             row = campaigns.get(connection, spec.campaign)
         ladder = _stored_rungs(connection, row, spec)
     return Built(ledger, row, spec, ladder), amended
-
-
-def as_begun(row: CampaignRow, spec: CampaignSpec) -> CampaignSpec:
-    """A campaign that began before the safety screen keeps its ladder, one that began when `thresholds` was the default
-    keeps that; a file that speaks of the screen, or of a scheduler, is another."""
-    if "scheduler" not in spec.model_fields_set and row.spec["scheduler"]["kind"] == "thresholds":
-        spec = spec.model_copy(update={"scheduler": ThresholdsSpec(kind="thresholds")})
-    began_before = spec.subject == "molecule" and "safety" not in row.spec
-    return spec.before_the_screen() if began_before and "safety" not in spec.model_fields_set else spec
 
 
 def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:
@@ -281,7 +255,6 @@ def open_for_people(ledger: Ledger, name: str) -> Built:
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
         spec = parse_spec(row.source, name=f"{name} (as stored)", base=Path(row.base), candidates=False)
-        spec = as_begun(row, spec)
         return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
 
 

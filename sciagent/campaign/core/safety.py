@@ -8,22 +8,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
-from sciagent.domain.candidates import Candidate
 from sciagent.store.campaign_state import campaigns
-from sciagent.verification.contract import Refusal, Verifier
-from sciagent.verification.registry import verifier_class
 
 BLOCKED, OFF = "safety_blocked", "safety_off"
 MAX_TEXT = 500
-
-
-def guard(spec: CampaignSpec) -> Verifier[Any] | None:
-    """The screen for a campaign that began before there was one: its ladder stays, its new proposals are screened."""
-    return verifier_class(SCREEN)() if spec.is_unscreened and spec.subject == "molecule" else None
-
-
-def refusal(screen: Verifier[Any] | None, candidate: Candidate) -> Refusal | None:
-    return None if screen is None else screen.accepts(candidate)
 
 
 def log_blocked(
@@ -37,8 +25,6 @@ def log_blocked(
 
 def note(spec: CampaignSpec) -> str:
     """What is unusual about the screen of a campaign, in a line; empty where nothing is."""
-    if spec.is_unscreened and spec.subject == "molecule":
-        return "this campaign began before the safety screen: new proposals are screened, earlier ones were not"
     safety = spec.safety
     if not safety.screen:
         return f"the safety screen is off: {safety.reason}"
@@ -47,4 +33,4 @@ def note(spec: CampaignSpec) -> str:
     return f"exempt from the safety screen: {', '.join(allowed)}: {safety.reason}" if allowed else ""
 
 
-__all__ = ["BLOCKED", "OFF", "guard", "log_blocked", "note", "refusal"]
+__all__ = ["BLOCKED", "OFF", "log_blocked", "note"]

@@ -82,8 +82,6 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
         }
     said = [(r, known[r.id]) for r in built.fast]
     against = [f"{f.reason}: {f.detail}" for r, f in said if f is not None and _is_block(r, f.outcome)]
-    if (hazard := safety.refusal(built.guard, candidate)) is not None:  # a campaign from before the safety screen
-        against.append(f"{hazard.reason}: {hazard.detail}")
     missing = [r for r in built.fast if known[r.id] is None]
     if missing:
         prepare(missing)

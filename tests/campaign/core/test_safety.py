@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core import build
-from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
+from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.people.single import verify_one
@@ -179,51 +177,6 @@ def test_an_exemption_lets_its_rule_pass_and_nothing_else(folder: Path, ledger: 
     assert [b["rule"] for b in events(ledger, "safety_blocked")] == ["polynitro", "cwc-3a01-phosgene"]
 
 
-@pytest.fixture
-def older(folder: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> CampaignSpec:
-    """A campaign as it was entered before there was a screen: no such rung, no such key in its stored spec."""
-    spec = spec_of(folder).before_the_screen()
-    assert "safety" not in json.dumps(spec.canonical())
-    create_or_open(ledger, spec, TEXT, "ann")
-    return spec
-
-
-def test_a_campaign_from_before_the_screen_goes_on_and_its_new_proposals_are_screened(
-    folder: Path, ledger: Ledger, older: CampaignSpec
-) -> None:
-    for built in (open_stored(ledger, "screened", "ann"), open_for_people(ledger, "screened")):
-        assert labels(built.spec) == ["checks"]
-        assert built.guard is not None
-    assert built.spec.canonical() | {"proposer": 0} == older.canonical() | {"proposer": 0}
-    built, amended = create_or_open(ledger, spec_of(folder), TEXT, "ann")  # the same file, run again
-    assert amended == []
-    run(built)
-    with ledger.read() as connection:
-        p = t.proposal.c
-        rows = connection.execute(sa.select(p.status, p.reason).order_by(p.id)).all()
-    assert [tuple(row) for row in rows] == [
-        ("new", None),
-        ("refused", "explosive"),
-        ("refused", "chemical_weapon"),
-        ("new", None),
-        ("refused", "chemical_weapon"),
-    ]
-    assert [b["rule"] for b in events(ledger, "safety_blocked")] == [
-        "polynitro",
-        "cwc-3a01-phosgene",
-        "cwc-3b17-triethanolamine",
-    ]
-    assert "began before the safety screen" in events(ledger, "driver_started")[0]["safety"]
-
-
-def test_a_campaign_from_before_the_screen_cannot_be_switched_off_afterwards(
-    folder: Path, ledger: Ledger, older: CampaignSpec
-) -> None:
-    more = f"safety: {{screen: false, reason: {WHY}}}\n"
-    with pytest.raises(UsageError, match="give it a new name"):
-        create_or_open(ledger, spec_of(folder, more), TEXT + more, "ann")
-
-
 def test_a_campaign_does_not_change_its_screen_on_the_way(folder: Path, ledger: Ledger) -> None:
     create_or_open(ledger, spec_of(folder), TEXT, "ann")
     more = f"safety: {{screen: false, reason: {WHY}}}\n"
@@ -241,7 +194,3 @@ def test_one_molecule_is_refused_and_logged_or_verified_with_a_reason(folder: Pa
     found = verify_one(ledger, spec.without_screen(WHY), PHOSGENE, "ann")
     assert [rung["rung"] for rung in found["rungs"]] == ["checks"]
     assert [(b["reason"], b["who"]) for b in events(ledger, "safety_off")] == [(WHY, "ann")]
-
-
-def test_the_builder_knows_no_guard_for_a_screened_campaign(folder: Path, ledger: Ledger) -> None:
-    assert build.create_or_open(ledger, spec_of(folder), TEXT, "ann")[0].guard is None

@@ -61,13 +61,13 @@ def test_only_so_many_are_compared(ledger: Ledger, monkeypatch: pytest.MonkeyPat
     assert note["scaffold"] is False  # but scaffolds are looked up among all
 
 
-def test_a_ledger_of_an_older_sciagent_is_unsure_until_it_knows_its_scaffolds(
+def test_a_scaffold_is_unsure_until_what_a_file_brought_has_its_own(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(newness, "FILLED", 2)
-    older = [parse_molecule(text) for text in ("c1ccoc1", "c1ccsc1", "c1cc[nH]c1")]
+    imported = [parse_molecule(text) for text in ("c1ccoc1", "c1ccsc1", "c1cc[nH]c1")]
     with ledger.begin() as connection:
-        candidates.enter(connection, older)
+        candidates.enter(connection, imported)
     [first] = propose(ledger, "Cc1ccccc1")
     assert first["scaffold"] is None
     with ledger.read() as connection:
