@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign.people.resolving import resolve
 from sciagent.campaign.people.rung_history import evidence_story, rung_stories
 from sciagent.domain.answers.campaign_story import CampaignStory, PersonWord, ProposalStory
 from sciagent.domain.answers.explanation import Children, Explanation, RefusedProposal, RefusedText
@@ -18,7 +19,7 @@ from sciagent.domain.answers.outlook import Outlook
 from sciagent.domain.answers.rung_story import RungStory
 from sciagent.domain.answers.values import CandidateName
 from sciagent.domain.states import CampaignState, Standing
-from sciagent.errors import UnknownNameError
+from sciagent.errors import UnknownNameError, UsageError
 from sciagent.report.answers.best import imported_values
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -31,6 +32,24 @@ WAITS = (Standing.OPEN, Standing.HELD)
 DRIVEN = (CampaignState.RUNNING, CampaignState.PAUSED)
 MAX_TEXT = 4000  # of a proposal, as the workbench keeps it
 AT_MOST = 1000  # candidates ahead that are counted
+
+
+def explain_named(ledger: Ledger, candidate: str, campaign: str | None = None) -> Explanation | RefusedText:
+    """What the ledger knows of a candidate, or why the text was refused.
+
+    candidate: a SMILES, the beginning of a key, or an InChIKey. campaign: that one alone; else all that have it.
+    Raises UsageError where neither is there.
+    """
+    with ledger.read() as connection:
+        row = campaigns.get(connection, campaign) if campaign is not None else None
+        try:
+            named = resolve(connection, row, candidate)
+        except UsageError:
+            answer = refused(connection, candidate, campaign)
+            if answer is None:
+                raise
+            return answer
+        return explain(connection, named.id, campaigns_to_tell(connection, named.id, campaign), ledger)
 
 
 def explain(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sciagent.cli.people.steer import CampaignOption, CandidateArgument
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
-
-if TYPE_CHECKING:
-    from sciagent.domain.answers.explanation import Explanation, RefusedText
-    from sciagent.store.database.ledger import Ledger
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +26,10 @@ def explain(
     For one that waits in a priced campaign: its value, its chance of a hit, its index against the price, and what
     would be bought next. A text that was proposed and refused is found, too, with the reason.
     """
-    answer = _answer(open_ledger(ledger), candidate, campaign)
+    from sciagent.campaign.people.explaining import explain_named
+    from sciagent.domain.answers.explanation import RefusedText
+
+    answer = explain_named(open_ledger(ledger), candidate, campaign)
     if json:
         put_json(answer)
         return
@@ -40,24 +39,5 @@ def explain(
     from sciagent.cli.shared.tables import print_paragraph
 
     console = Console()
-    for line in lines(answer, full) if answer.key is not None else refused_lines(answer):
+    for line in refused_lines(answer) if isinstance(answer, RefusedText) else lines(answer, full):
         print_paragraph(console, line)
-
-
-def _answer(ledger: Ledger, candidate: str, campaign: str | None) -> Explanation | RefusedText:
-    from sciagent.campaign.people import explaining
-    from sciagent.campaign.people.resolving import resolve
-    from sciagent.errors import UsageError
-    from sciagent.store.campaign_state import campaigns
-
-    with ledger.read() as connection:
-        row = campaigns.get(connection, campaign) if campaign is not None else None
-        try:
-            named = resolve(connection, row, candidate)
-        except UsageError:
-            refused = explaining.refused(connection, candidate, campaign)
-            if refused is None:
-                raise
-            return refused
-        rows = explaining.campaigns_to_tell(connection, named.id, campaign)
-        return explaining.explain(connection, named.id, rows, ledger)
