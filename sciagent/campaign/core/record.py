@@ -14,6 +14,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.directives import NOWHERE
 from sciagent.domain.evidence import Finding
 from sciagent.domain.job_rules import DEATHS
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.states import Standing
 from sciagent.execution.worker.completing import DirectResult, Stored
@@ -67,7 +68,7 @@ class Settling(NamedTuple):
     else it is looked for."""
 
     candidate_id: int
-    position: int
+    position: Position
     failed: Finding | None = None
     gave_up: Judgement | None = None
     said: Recorded | None = None
