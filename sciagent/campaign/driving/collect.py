@@ -12,6 +12,7 @@ from sciagent.campaign.core.record import Settling, given_up, settle, settle_aga
 from sciagent.campaign.driving.dispatch import LocalJob
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.worker.checkpoints import home_of, left_in
@@ -108,7 +109,7 @@ def reap(built: Built, lease: DriverLease) -> int:
     return len(reaped)
 
 
-def _lost(job: Reaped, position: int) -> Settling:
+def _lost(job: Reaped, position: Position) -> Settling:
     detail = "its driver died"
     finding = Finding(str(job.candidate_id), Outcome.LOST, reason=Reason.LEASE_EXPIRED, detail=detail)
     gave_up = given_up(Outcome.LOST, Reason.LEASE_EXPIRED, detail, job.kills, job.losses)
