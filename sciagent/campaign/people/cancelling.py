@@ -91,7 +91,7 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
 
 
 def _try_again(
-    connection: Connection, built: Built, one: job_lists.Standing, rung: BuiltRung, who: str, priority: float | None
+    connection: Connection, built: Built, one: job_lists.JobStanding, rung: BuiltRung, who: str, priority: float | None
 ) -> None:
     if directives.word(connection, built.row.id, one.candidate_id).rests:  # because its job was cancelled
         said = f"job {one.id} is tried again"
@@ -110,7 +110,7 @@ def _try_again(
 
 
 def _why_not(
-    connection: Connection, built: Built, one: job_lists.Standing, rung: BuiltRung, room: Mapping[int, int | None]
+    connection: Connection, built: Built, one: job_lists.JobStanding, rung: BuiltRung, room: Mapping[int, int | None]
 ) -> str:
     """What speaks against trying it again; empty for nothing. room: places that are left, by rung position."""
     if one.state not in GAVE_UP:

@@ -18,7 +18,7 @@ from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts.wording import cost, many
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.views import report_proposers as ask
-from sciagent.store.views.report_queries import Step
+from sciagent.store.views.report_queries import ProgressStep
 
 PEOPLE = "people"  # who stands behind proposals without a turn
 DRAWN = 6  # lines of the chart
@@ -112,7 +112,7 @@ def words(one: Finder, row: CampaignRow) -> str:
     return ", ".join(parts)
 
 
-def progress(connection: Connection, row: CampaignRow, among: list[Finder]) -> dict[str, list[Step]]:
+def progress(connection: Connection, row: CampaignRow, among: list[Finder]) -> dict[str, list[ProgressStep]]:
     """The lines of the chart, of at most `DRAWN` of them, in their order; empty where there is nothing to see."""
     terminal = next((r for r in rungs(connection, row.id) if r.name == row.spec.get("terminal")), None)
     if terminal is None:

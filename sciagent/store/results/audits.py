@@ -56,20 +56,20 @@ def read(connection: Connection, campaign_id: int) -> Log:
     return log
 
 
-class Drawn(NamedTuple):
+class AuditDraw(NamedTuple):
     id: int
     candidate_id: int
     rung_id: int
     action: str
 
 
-def decided(connection: Connection, campaign_id: int, after: int = 0) -> list[Drawn]:
+def decided(connection: Connection, campaign_id: int, after: int = 0) -> list[AuditDraw]:
     """Decisions of the audit with a larger id than `after`, oldest first."""
     d = t.decision.c
     query = sa.select(d.id, d.candidate_id, d.rung_id, d.action).where(
         d.campaign_id == campaign_id, d.action.in_(("run", "reuse")), d.chooser == AUDIT, d.id > after
     )
-    return [Drawn(*one) for one in connection.execute(query.order_by(d.id))]
+    return [AuditDraw(*one) for one in connection.execute(query.order_by(d.id))]
 
 
 def keys(connection: Connection, candidate_ids: Sequence[int]) -> dict[int, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.domain.scoring import COVERS_90, crps, read
-from sciagent.report.analysis.prediction_scores import BINS, Record, foretellings
+from sciagent.report.analysis.prediction_scores import BINS, PredictionRecord, foretellings
 from sciagent.store.database.ledger import Ledger
 from tests.report.page.test_build import Parsed, rendered
 from tests.support.reported import Maker
@@ -16,7 +16,7 @@ from tests.support.talked import Talker, talked
 
 
 def test_a_record_is_what_its_numbers_say() -> None:
-    made, rows = Record(), [(4.0, 0.2, 4.1), (3.0, 0.1, 3.15), (5.0, 0.5, 3.0), (4.2, 0.0, 4.2)]
+    made, rows = PredictionRecord(), [(4.0, 0.2, 4.1), (3.0, 0.1, 3.15), (5.0, 0.5, 3.0), (4.2, 0.0, 4.2)]
     for row in rows:
         made.add(*row)
     assert made.crps == pytest.approx(statistics.fmean(crps(*row) for row in rows))
@@ -26,11 +26,11 @@ def test_a_record_is_what_its_numbers_say() -> None:
 
 
 def test_the_spread_of_large_numbers_is_not_lost() -> None:
-    made = Record()
+    made = PredictionRecord()
     for answer in (-40000.1, -40000.2, -40000.4):
         made.add(0.0, 1.0, answer)
     assert made.spread == pytest.approx(statistics.stdev([0.1, 0.2, 0.4]), rel=1e-6)
-    assert Record(1).spread is None
+    assert PredictionRecord(1).spread is None
 
 
 def test_each_proposer_is_scored_at_each_rung(several: Talker) -> None:
