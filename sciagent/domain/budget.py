@@ -204,8 +204,7 @@ class Budget:
         return until, tuple(found)
 
     def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
-        """Of what rates hold back: the rates and the time when the first of it fits, in words; None where it is not
-        rates."""
+        """Which rates hold something back, and when the first of it fits, in words. None where no rate holds it back."""
         found = [wait for one in reservations if (wait := self.waits_until(one)) is not None and wait[1]]
         if not found:
             return None

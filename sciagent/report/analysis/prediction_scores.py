@@ -95,7 +95,7 @@ class PredictionScore:
     bins: list[Bin] = field(default_factory=list)
 
 
-def foretellings(connection: Connection, row: CampaignRow) -> list[PredictionScore]:
+def prediction_scores(connection: Connection, row: CampaignRow) -> list[PredictionScore]:
     """The rung that decides comes first, then the highest; of a rung by property and proposer. Empty where nothing was
     foretold and answered. Only answers of paid rungs count."""
     paid = sorted(

@@ -55,9 +55,9 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     limits = summary.has_limits(row)
     progress = report_queries.progress(connection, row, end.rung) if end and spent.total else []
     unit, factor = cost_unit(spent.total)
-    who = proposers.finders(connection, row)
+    who = proposers.figures_by_proposer(connection, row)
     several = [one for one in who if one.proposals or one.turns]
-    foretold = prediction_scores.foretellings(connection, row)
+    foretold = prediction_scores.prediction_scores(connection, row)
     begun, changed = report_queries.dates(connection, row)
     geometries = {c.one.key[:12]: {"text": c.geometry, "format": c.geometry_format} for c in cards if c.geometry}
     return {
@@ -74,7 +74,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "foretold_charts": _learning(foretold), "told": viewer.selection(connection, row),
         "cards": cards, "table": table, "columns": table.columns,
         "audit": audit.audit(connection, row),
-        "value": rung_value.earning(connection, row),
+        "value": rung_value.value_of_rungs(connection, row),
         "pairs": [*pairs, *ladder.imported(connection, row, steps)], "rejections": fallen, "unread": unread,
         "blocked": blocked, "blocks": blocks, "rungs": provenance.of_rungs(connection, row, steps),
         "reused": provenance.of_reuse(connection, row, steps),
@@ -91,7 +91,7 @@ def _moved(steps: list[report_queries.ProgressStep]) -> bool:
     return bool(steps) and (steps[-1].hits > 0 or steps[-1].utility is not None)
 
 
-def _side_by_side(connection: Connection, row: CampaignRow, who: list[proposers.Finder], limits: bool) -> str:
+def _side_by_side(connection: Connection, row: CampaignRow, who: list[proposers.ProposerFigures], limits: bool) -> str:
     lines = proposers.progress(connection, row, who) if len(who) > 1 else {}
     return charts.by_proposer(lines, limits) if lines else ""
 

@@ -122,7 +122,7 @@ class Told:
 
     @property
     def tokens(self) -> int:
-        """Of the prompts and answers that are shown."""
+        """Tokens of the prompts and answers that are shown."""
         return sum((t.prompt_tokens or 0) + (t.output_tokens or 0) for t in self.turns)
 
     @property

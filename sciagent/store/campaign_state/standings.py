@@ -104,7 +104,7 @@ def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -
 
 
 def of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> list[Stands]:
-    """Of these candidates, at most some hundreds, those that the campaign has."""
+    """The standings of those of these candidates that the campaign has. It takes some hundreds at most."""
     query = sa.select(*_STANDS).where(
         _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids)
     )

@@ -77,7 +77,7 @@ def running(connection: Connection, campaign_id: int) -> list[TrajectoryRow]:
 
 
 def last_number(connection: Connection, campaign_id: int) -> int:
-    """Of the campaign's trajectories; -1 without any."""
+    """The highest number of a trajectory of the campaign; -1 without any."""
     found = connection.execute(sa.select(sa.func.max(_J.number)).where(_J.campaign_id == campaign_id)).scalar()
     return -1 if found is None else int(found)
 

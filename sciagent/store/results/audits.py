@@ -23,9 +23,9 @@ _CC = t.campaign_candidate.c
 
 @dataclass
 class Log:
-    """Of those passed over, in order: `ids`; `p` and `cost`, chance of a hit and cost of finishing as believed then;
-    `lot` and `pi`, drawn once lot < pi. chosen: chance of a hit of those picked for the terminal rung, when first
-    picked."""
+    """Candidates that were passed over, in order: `ids`; `p` and `cost`, chance of a hit and cost of finishing as
+    believed then; `lot` and `pi`, drawn once lot < pi. chosen: chance of a hit of the candidates picked for the
+    terminal rung, when first picked."""
 
     ids: list[int] = field(default_factory=list)
     p: list[float] = field(default_factory=list)

@@ -217,7 +217,7 @@ def origin(connection: Connection, one: Ranked) -> Origin:
 
 
 def _forebears(connection: Connection, one: Ranked) -> tuple[tuple[tuple[str, str, str], ...], ...]:
-    """Of the proposal that entered it into this campaign; further back, of any."""
+    """The generations before it: parents by the proposal that entered it into this campaign, further back by any."""
     cp, c = t.candidate_parent.c, t.candidate.c
     generations, ids, seen = [], [one.id], {one.id}
     for step in range(GENERATIONS):

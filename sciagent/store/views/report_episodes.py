@@ -96,7 +96,7 @@ def behind_the_best(connection: Connection, row: CampaignRow, n: int, looked_at:
 
 
 def outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, EpisodeOutcome]:
-    """Of these trajectories."""
+    """What became of the candidates of these trajectories."""
     turns = sa.select(_U.trajectory_id, sa.func.count()).where(_U.trajectory_id.in_(ids)).group_by(_U.trajectory_id)
     here = sa.and_(_CC.campaign_id == row.id, _CC.candidate_id == _P.candidate_id, _CC.proposal_id == _P.id)
     made = (
@@ -130,7 +130,7 @@ def turns(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
 
 
 def proposals(connection: Connection, turn_ids: Sequence[int], n: int) -> list[Proposed]:
-    """Of these turns, at most n, in the order they came."""
+    """At most n proposals of these turns, in the order they came."""
     query = (
         sa.select(
             _P.turn_id,

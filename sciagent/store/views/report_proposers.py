@@ -34,8 +34,8 @@ class Handed(NamedTuple):
 
 
 class Brought(NamedTuple):
-    """Of the candidates that it was the first to propose. paid: with an answer of a paid rung. hits counts seeds too;
-    utility: the best of those settled."""
+    """What became of the candidates that a proposer was the first to propose. paid: how many have an answer of a paid
+    rung. hits: seeds among them. utility: the best of those settled."""
 
     proposer: str | None
     n: int
@@ -233,7 +233,7 @@ def _number(condition: Any) -> Any:
 
 
 def _amount(resource: str) -> Any:
-    """Of a turn's own cost; NULL where it has none of the resource."""
+    """The amount of a resource in a turn's own cost; NULL where it has none."""
     return sa.type_coerce(_U.cost, sa.JSON())[resource].as_float()
 
 
