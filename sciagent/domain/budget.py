@@ -204,7 +204,7 @@ class Budget:
         return until, tuple(found)
 
     def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
-        """Which rates hold something back, and when the first of it fits, in words. None where no rate holds it back."""
+        """Which rates hold something back, and when the first of it fits, in words. None where no rate does."""
         found = [wait for one in reservations if (wait := self.waits_until(one)) is not None and wait[1]]
         if not found:
             return None
