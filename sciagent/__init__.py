@@ -1,3 +1,29 @@
-"""sciagent: scientific-discovery campaigns on a priced ladder of verifiers."""
+"""sciagent: scientific-discovery campaigns on a priced ladder of verifiers.
+
+    from sciagent import Campaign, Ledger
+
+Nothing heavy is imported before one of these names is used; what they are stands in `__init__.pyi`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+_PLACES = {
+    "Campaign": ("sciagent.api.campaign", "Campaign"),
+    "Ledger": ("sciagent.api.ledger", "LedgerView"),
+    "verifier": ("sciagent.verification.functions", "verifier"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'sciagent' has no attribute {name!r}")
+    module, attribute = _PLACES[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PLACES])

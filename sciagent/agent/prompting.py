@@ -1,4 +1,4 @@
-"""What an episode begins with, and how its answers are asked for."""
+"""The opening of an episode, and the form of the answers that it asks for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STRUCTURED = """Answer with one JSON object and nothing else: {"name": TOOL, "ar
 def opening(
     goal: str, learned: str, left: str, tools: Sequence[tuple[str, str]], structured: bool
 ) -> tuple[Message, ...]:
-    """System and user message. tools: name and first line of each, told where the answer is held to a schema."""
+    """System and user message. tools: name and first sentence of each, listed if answers are structured."""
     system = SYSTEM
     if structured:
         listed = "\n".join(f"- {name}: {what}" for name, what in tools)

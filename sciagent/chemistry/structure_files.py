@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import csv
-import gzip
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from sciagent.errors import InputFileError, did_you_mean
+from sciagent.input_files import open_input
 
 MAX_LINE = 1_000_000
 
 
 @dataclass(frozen=True)
 class Record:
-    """number: counts from 0. text: SMILES as it stands there, or empty with `fault` saying why there is none."""
+    """One structure of a file, as it stands there."""
 
     number: int
+    """Counts from 0."""
     text: str
+    """SMILES as it stands in the file; empty where there is none."""
     name: str = ""
     fault: str = ""
+    """Why there is no text."""
 
 
 def read_structures(path: Path, column: str = "smiles", skip: int = 0) -> Iterator[Record]:
@@ -43,12 +46,8 @@ def read_structures(path: Path, column: str = "smiles", skip: int = 0) -> Iterat
             yield record
 
 
-def _open(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else path.open("rb")
-
-
 def _lines(path: Path) -> Iterator[str]:
-    with _open(path) as file:
+    with open_input(path) as file:
         for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE), b""), start=1):
             try:
                 text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -59,7 +58,10 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _csv(path: Path, column: str) -> Iterator[Record]:
     reader = csv.DictReader(_lines(path))
-    header = reader.fieldnames or []
+    try:
+        header = reader.fieldnames or []
+    except csv.Error as error:
+        raise csv_fault(path, 0, error) from error
     if column not in header:
         if len(header) == 1 and ";" in header[0]:
             raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
@@ -76,7 +78,16 @@ def _rows(reader: csv.DictReader[str], path: Path) -> Iterator[dict[str, Any]]:
     try:
         yield from reader
     except csv.Error as error:
-        raise InputFileError(f"{path}:{reader.line_num}:1: {error}") from error
+        raise csv_fault(path, reader.line_num, error) from error
+
+
+def csv_fault(path: Path, lines_read: int, error: csv.Error) -> InputFileError:
+    """What Python's reader of CSV says of the line after those that it has read."""
+    line = lines_read + 1
+    if "new-line character" in str(error):
+        why = "a carriage return without a line feed; save the file with line feeds, or put the cell in quotes"
+        return InputFileError(f"{path}:{line}:1: {why}")
+    return InputFileError(f"{path}:{line}:1: {error}")
 
 
 def _smi(path: Path) -> Iterator[Record]:
@@ -95,7 +106,7 @@ def _sdf(path: Path) -> Iterator[Record]:
 
     from sciagent.chemistry.messages import rdkit_messages
 
-    with _open(path) as file, rdkit_messages():
+    with open_input(path) as file, rdkit_messages():
         supplier: Any = Chem.ForwardSDMolSupplier(file, sanitize=True, removeHs=True)
         for number, mol in enumerate(supplier):
             if mol is None:

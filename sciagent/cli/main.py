@@ -13,7 +13,7 @@ from sciagent.cli.cluster import dispatcher, jobs, licences, metrics, slurm, top
 from sciagent.cli.models import mcp, models, serve_model, trace
 from sciagent.cli.people import add, amend, control, importer, steer
 from sciagent.cli.shared.common import Exit, put, say
-from sciagent.errors import SciagentError, UsageError
+from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
 app = typer.Typer(
     name="sciagent",
@@ -82,6 +82,10 @@ def main() -> None:
     except UsageError as error:
         say(f"{error}")
         sys.exit(Exit.USAGE)
+    except LedgerAwayError as error:
+        reason = str(error).strip().splitlines()[0]
+        say(f"sciagent: the ledger does not answer: {reason}; `sciagent doctor --ledger URL` says more")
+        sys.exit(Exit.FAILED)
     except SciagentError as error:
         say(f"sciagent: {error}")
         sys.exit(Exit.FAILED)

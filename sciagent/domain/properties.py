@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cache
 
 from sciagent.domain.units import Conversion, factor_between
-from sciagent.errors import UnitError, UnknownNameError
+from sciagent.errors import UnitError, UnknownNameError, UsageError
 
 GROUP = "sciagent.properties"
 _log = logging.getLogger("sciagent")
@@ -238,6 +238,7 @@ class PropertyRegistry(Mapping[str, Property]):
     def __init__(self, offered: Iterable[tuple[Property, str]], broken: Mapping[str, str] | None = None) -> None:
         self._by_name: dict[str, Property] = {}
         self._from: dict[str, str] = {}
+        self._own: set[str] = set()  # names that this process has defined
         self.broken = dict(broken or {})
         clashes = []
         for one, package in offered:
@@ -260,6 +261,20 @@ class PropertyRegistry(Mapping[str, Property]):
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+    def add(self, defined: Property, package: str) -> None:
+        """Register a property that this process defines, in the place of one that it defined before under the name.
+
+        package: `NAME VERSION`. Raises UsageError where an installed package defines it differently.
+        """
+        stands = self._by_name.get(defined.name)
+        if stands is not None and stands != defined and defined.name not in self._own:
+            clash = Clash(defined, package, stands, self._from[defined.name])
+            raise UsageError(f'property "{defined.name}": {clash}; give yours another name')
+        if stands is None:
+            self._own.add(defined.name)
+        if defined.name in self._own:
+            self._by_name[defined.name], self._from[defined.name] = defined, package
 
     def provider(self, name: str) -> str:
         """`package version` of whoever defined the property that stands."""

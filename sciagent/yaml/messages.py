@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from sciagent.errors import did_you_mean
 from sciagent.yaml.faults import FAULT
-from sciagent.yaml.positions import Document, Fault, Loc, kind_of
+from sciagent.yaml.positions import MAX_FAULTS, Document, Fault, Loc, kind_of
 
 Below = Callable[[Any, int | str, Any], Any]  # the shape of a part: (shape around it, its key or place, data around it)
 
@@ -92,12 +92,14 @@ def show(loc: Loc) -> str:
 
 
 def report(name: str, faults: Sequence[Fault]) -> str:
-    """One line a mistake, in the order of the file: `name:line:column: path: message`."""
+    """One line a mistake, in the order of the file: `name:line:column: path: message`. At most MAX_FAULTS of them."""
     lines: dict[str, None] = {}
-    for fault in sorted(faults, key=lambda one: (one.line, one.column)):
+    for fault in sorted(faults, key=lambda one: (one.line, one.column))[:MAX_FAULTS]:
         where = f"{show(fault.loc)}: " if fault.loc else ""
         text = f"{name}:{fault.line}:{fault.column}: {where}{fault.message}"
         lines[f"{text}\n  {fault.hint}" if fault.hint else text] = None
+    if len(faults) >= MAX_FAULTS:
+        lines[f"{name}: these are the first {MAX_FAULTS} mistakes; there may be more"] = None
     return "\n".join(lines)
 
 

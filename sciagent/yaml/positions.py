@@ -1,6 +1,6 @@
 """YAML text to plain data, with the line and column of every key and value.
 
-The nodes of ruamel's round-trip loader are read directly and never constructed, so no tag can make an object, no alias
+The nodes of ruamel's loader are read directly and never constructed, so no tag can make an object, no alias
 can grow, and a fault in one value does not hide the next. YAML 1.2: `no` is text, `1e-3` a number, `1:30` text.
 """
 
@@ -20,6 +20,10 @@ from sciagent.yaml.complaints import plain
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
+MAX_ENTRIES = 20_000
+"""Lines, list entries and keys of one file. The parser takes a fifth of a millisecond for each."""
+MAX_FAULTS = 200
+"""Mistakes of one file that are reported. Each takes a millisecond to explain, and nobody reads more."""
 MAX_INT = 2**63 - 1
 
 Loc = tuple[int | str, ...]
@@ -50,6 +54,10 @@ class Document:
     keys: dict[Loc, Mark] = field(default_factory=dict)
     values: dict[Loc, Mark] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+
+    def add(self, fault: Fault) -> None:
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append(fault)
 
     def locate(self, loc: Sequence[int | str], on_key: bool = False) -> Mark:
         """Where `loc` stands, or the nearest thing around it that exists. on_key: the key, not its value."""
@@ -83,11 +91,11 @@ def read(text: str, kind: str = "a campaign", opens: str = "campaign: name") -> 
     """
     document = Document()
     if len(text.encode("utf-8", errors="replace")) > MAX_BYTES:
-        document.faults.append(Fault(1, 1, f"the text is too long; it may have {MAX_BYTES} bytes"))
+        document.add(Fault(1, 1, f"the text is too long; it may have {MAX_BYTES} bytes"))
         return document
     if bad := _NOT_TEXT.search(text):
         mark = _mark_after(text[: bad.start()])
-        document.faults.append(Fault(*mark, f"the character U+{ord(bad[0]):04X} does not belong in a text file"))
+        document.add(Fault(*mark, f"the character U+{ord(bad[0]):04X} does not belong in a text file"))
         return document
     node = _compose(text, document)
     if node is not None:
@@ -95,7 +103,7 @@ def read(text: str, kind: str = "a campaign", opens: str = "campaign: name") -> 
     if not document.faults and not isinstance(document.data, dict):
         what = "the file is empty" if document.data is None else f"the file holds {kind_of(document.data)}"
         mark = document.values.get((), (1, 1))
-        document.faults.append(Fault(*mark, f"{what}; {kind} is a mapping that opens with `{opens}`"))
+        document.add(Fault(*mark, f"{what}; {kind} is a mapping that opens with `{opens}`"))
     return document
 
 
@@ -114,9 +122,12 @@ def kind_of(value: Any) -> str:
 
 def _compose(text: str, document: Document) -> Node | None:
     if mark := too_deep(text):  # the scanner's time grows with the square of the depth
-        document.faults.append(Fault(*mark, f"brackets more than {MAX_DEPTH} levels deep"))
+        document.add(Fault(*mark, f"brackets more than {MAX_DEPTH} levels deep"))
         return None
-    yaml = YAML(typ="rt")
+    if (entries := _entries(text)) > MAX_ENTRIES:
+        document.add(Fault(1, 1, f"the file has about {entries} entries; it may have {MAX_ENTRIES}"))
+        return None
+    yaml = YAML(typ="safe", pure=True)  # the round-trip loader takes 35 s for a megabyte of comments
     constructor, _ = yaml.get_constructor_parser(text)
     try:
         node = constructor.composer.get_single_node()
@@ -126,16 +137,14 @@ def _compose(text: str, document: Document) -> Node | None:
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
         opened = None if began is None else (began.line + 1, began.column + 1)
         told = plain(text, line, column, message, opened)
-        document.faults.append(Fault(told.line, told.column, told.message, hint=told.hint))
+        document.add(Fault(told.line, told.column, told.message, hint=told.hint))
         return None
     except RecursionError:
-        document.faults.append(Fault(1, 1, f"nested more than {MAX_DEPTH} levels deep"))
+        document.add(Fault(1, 1, f"nested more than {MAX_DEPTH} levels deep"))
         return None
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError, AssertionError, OverflowError) as error:
         # ruamel's scanner lets some of these out, as for the escape "\UFFFFFFFF"
-        document.faults.append(
-            Fault(yaml.reader.line + 1, yaml.reader.column + 1, f"not YAML: {' '.join(str(error).split())}")
-        )
+        document.add(Fault(yaml.reader.line + 1, yaml.reader.column + 1, f"not YAML: {' '.join(str(error).split())}"))
         return None
     return node if isinstance(node, Node) else None
 
@@ -148,7 +157,7 @@ def _plain(node: Node, loc: Loc, document: Document) -> Any:
     document.values[loc] = document.keys.get(loc, mark) if is_block else mark
 
     def refuse(message: str, hint: str = "") -> None:
-        document.faults.append(Fault(*mark, message, loc, hint))
+        document.add(Fault(*mark, message, loc, hint))
 
     if node.anchor is not None:
         return refuse("anchors and aliases (& and *) are not read here; write the value out")
@@ -157,7 +166,7 @@ def _plain(node: Node, loc: Loc, document: Document) -> Any:
     if str(node.tag) not in _PLAIN:
         return refuse(f"the tag {node.tag} is not read here; write plain YAML")
     if len(loc) > MAX_DEPTH:
-        document.faults.append(Fault(*mark, f"nested more than {MAX_DEPTH} levels deep", loc[:1]))
+        document.add(Fault(*mark, f"nested more than {MAX_DEPTH} levels deep", loc[:1]))
         return None
     if isinstance(node, MappingNode):
         return _mapping(node, loc, document)
@@ -176,13 +185,13 @@ def _mapping(node: MappingNode, loc: Loc, document: Document) -> dict[str, Any]:
     for key_node, value_node in node.value:
         mark = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
         if not isinstance(key_node, ScalarNode) or _bad_text(key_node.value):
-            document.faults.append(Fault(*mark, "a key must be plain text", loc))
+            document.add(Fault(*mark, "a key must be plain text", loc))
             continue
         key = key_node.value
         if key in found:
             first = document.keys[(*loc, key)]
             message = f'"{key}" stands here twice; the first is in line {first[0]}'
-            document.faults.append(Fault(*mark, message, (*loc, key)))
+            document.add(Fault(*mark, message, (*loc, key)))
             continue
         document.keys[(*loc, key)] = mark
         found[key] = None
@@ -236,6 +245,12 @@ def too_deep(text: str) -> Mark | None:
             if depth > MAX_DEPTH:
                 return line, bracket.start() + 1
     return None
+
+
+def _entries(text: str) -> int:
+    """About how many entries a text has, comments left out: its lines, commas and colons."""
+    lines = (line for line in text.splitlines() if line and not line.lstrip().startswith("#"))
+    return sum(1 + line.count(",") + line.count(":") for line in lines)
 
 
 def _mark_after(before: str) -> Mark:

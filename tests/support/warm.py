@@ -27,7 +27,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 IMPORTED = (
     "sciagent.cli.main",
-    "sciagent.cli.shared.progress",
+    "sciagent.api.campaign",
+    "sciagent.api.progress",
     "sciagent.campaign.core.build",
     "sciagent.campaign.driving.driver",
     "sciagent.campaign.spec.load",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sciagent.domain.directives import Word
+from sciagent.domain.directives import SteeringState
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
@@ -135,13 +135,16 @@ class Place:
 
 
 def place(
-    rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer], word: Word | None = None
+    rules: Sequence[RungRules],
+    objectives: Sequence[Objective],
+    answers: Sequence[Answer],
+    word: SteeringState | None = None,
 ) -> Place:
     """A pure function of the answers so far, in ladder order, and of what people said: run again, it says the same.
 
     word: a promotion waives what rungs below its own have said; a hold or a veto comes on top of it all.
     """
-    word = word or Word()
+    word = word or SteeringState()
     standing, position, last = Standing.OPEN, 0, Judgement(Verdict.PASS)
     terminal_passed = False
     for answer in answers:
@@ -183,7 +186,7 @@ def place(
     return under(found, word)
 
 
-def under(where: Place, word: Word) -> Place:
+def under(where: Place, word: SteeringState) -> Place:
     """Where a candidate stands once people's word is heard. A vetoed one is no hit and no parent, whatever was
     measured; a held one waits; both keep their evidence, and a release brings back what that says."""
     if word.vetoed:
@@ -201,7 +204,7 @@ def under(where: Place, word: Word) -> Place:
     return where
 
 
-def _said(word: Word) -> str:
+def _said(word: SteeringState) -> str:
     return f"by {word.who}: {word.why}"
 
 

@@ -110,7 +110,7 @@ class Settling(NamedTuple):
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
     """Work out again where the candidates stand, and write it."""
-    words = directives.words(connection, built.row.id, [one.candidate_id for one in settlings])
+    words = directives.steering_of_many(connection, built.row.id, [one.candidate_id for one in settlings])
     said = _answers_up_to(connection, built, settlings)
     places = {}
     for one in settlings:
@@ -155,7 +155,7 @@ def settle_again(
     below = int(stands["position"]) + (stands["verdict"] is not None)
     if answered is not None:
         below = max(below, answered + 1)
-    word = directives.word(connection, built.row.id, candidate_id)
+    word = directives.steering_of(connection, built.row.id, candidate_id)
     found = answers_so_far(connection, built, candidate_id, word.promoted_to)
     where = place(built.rules, built.objectives, [a for a in found if a.position < below], word)
     if before is not None and where.standing in (Standing.OPEN, Standing.HELD):

@@ -289,7 +289,7 @@ def _ready(connection: Connection, built: Built, purse: Purse, preferred_only: b
     for job_id, candidate_id, rung_id, _, priority in queued:
         if preferred_only and priority < jobs.PREFERRED:
             break
-        if directives.word(connection, built.row.id, candidate_id).rests:
+        if directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
             jobs.cancel_queued(connection, job_id)
             settle_again(connection, built, candidate_id)
             purse.refresh(built, connection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,11 +16,13 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.spec.sources import file_hash
 from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.chemistry.structure_files import csv_fault
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
+from sciagent.input_files import open_input
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, evidence
@@ -114,7 +117,7 @@ def _check_columns(columns: Sequence[Column]) -> None:
 def _read(path: Path, structure: str, columns: Sequence[Column]) -> Any:
     reader = None
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(line.replace("\0", "\N{SYMBOL FOR NULL}") for line in file)
             header = reader.fieldnames or []
             for name in (structure, *(c.name for c in columns)):
@@ -136,12 +139,12 @@ def _read(path: Path, structure: str, columns: Sequence[Column]) -> Any:
     except UnicodeDecodeError as error:
         raise InputFileError(f"{path}:{_not_utf8(path)}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
     except csv.Error as error:
-        raise InputFileError(f"{path}:{reader.line_num if reader else 1}:1: {error}") from error
+        raise csv_fault(path, reader.line_num if reader else 0, error) from error
 
 
 def _not_utf8(path: Path) -> str:
     """`line:cell` of the first byte that is no UTF-8; a decoder knows only its place in the block it read."""
-    with path.open("rb") as file:
+    with open_input(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 line.decode()

@@ -30,7 +30,7 @@ def best(
         return
     from rich.console import Console
 
-    from sciagent.cli.shared.progress import best_table, imported_lines
+    from sciagent.api.progress import best_table, imported_lines
 
     console = Console()
     console.print(best_table(candidates, [objective["property"] for objective in row.spec["objectives"]]))

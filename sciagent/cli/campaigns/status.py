@@ -35,7 +35,7 @@ def status(
 def _print(stands: Status) -> None:
     from rich.console import Console
 
-    from sciagent.cli.shared.progress import budget_line, table
+    from sciagent.api.progress import budget_line, table
 
     console = Console()
     console.print(table(stands))

@@ -29,11 +29,11 @@ def verify(
 
     Exit codes: 0 it is a hit (it passes every gate and objective), 1 it fails, 4 that could not be decided.
     """
+    from sciagent.api.progress import show_value
     from sciagent.campaign.core.safety import note
     from sciagent.campaign.people.single import verify_one
     from sciagent.campaign.spec.load import load_spec
     from sciagent.campaign.spec.safety import is_reason
-    from sciagent.cli.shared.progress import show_value
     from sciagent.domain.answers.values import ShownValue
     from sciagent.errors import UsageError
 

@@ -37,26 +37,26 @@ def submit(
 
     The same file again, or the name, goes on with a campaign that was stopped or amended.
     """
-    from sciagent.campaign.core.build import create_or_open, open_stored
-    from sciagent.campaign.spec.load import load_spec
+    from sciagent.api.campaign import Campaign
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import workers
 
     person, path = as_who or who(), Path(campaign)
     opened = open_ledger(ledger, create=True)
     if path.suffix in (".yaml", ".yml") or path.exists():
-        spec = load_spec(path)
-        built, amended = create_or_open(opened, spec, path.read_text(encoding="utf-8"), person)
-        for line in amended:
-            say(f"amended: {line}")
+        found = Campaign.from_yaml(path, opened, enter=False)
     else:
-        built = open_stored(opened, campaign, person)
+        found = Campaign.open(campaign, opened)
+    found.enter(person)
+    for line in found.amended:
+        say(f"amended: {line}")
     with opened.begin() as connection:
-        campaigns.host(connection, built.row.id, True)
-        campaigns.log_event(connection, built.row.id, "submitted", {"who": person})
-        driver = campaigns.driver_of(connection, built.row.id)
+        row = campaigns.get(connection, found.name)
+        campaigns.host(connection, row.id, True)
+        campaigns.log_event(connection, row.id, "submitted", {"who": person})
+        driver = campaigns.driver_of(connection, row.id)
         served = [one for one in workers.alive(connection) if one.executor == "dispatcher"]
-    name = built.row.name
+    name = found.name
     if json and not wait:
         put_json({"campaign": name, "dispatchers": len(served), "driven": bool(driver and driver.alive)})
         return
@@ -69,7 +69,7 @@ def submit(
     if wait:
         from sciagent.cli.cluster.following import follow
 
-        follow(built, json)
+        follow(found, json)
 
 
 def dispatcher(

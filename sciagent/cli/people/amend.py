@@ -53,9 +53,9 @@ def amend(
     What changes is shown and logged. Anything else would be another campaign, and is refused.
     """
     from sciagent.campaign.people import amending
-    from sciagent.errors import SpecError, UsageError
+    from sciagent.errors import UsageError
     from sciagent.store.campaign_state import campaigns, directives
-    from sciagent.yaml.positions import decode
+    from sciagent.yaml.files import text_of
 
     if file is not None and (budget or goal_count or workers):
         raise UsageError("give either --file, or --budget, --goal-count and --workers")
@@ -67,9 +67,7 @@ def amend(
         row = pick_campaign(connection, name)
         driver = campaigns.driver_of(connection, row.id)
     if file is not None:
-        source, bad = decode(file.read_bytes())
-        if bad is not None:
-            raise SpecError(f"{file}:{bad.line}:{bad.column}: {bad.message}")
+        source = text_of(file)
         base, shown = file.resolve().parent, str(file)
     else:
         source = amending.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)

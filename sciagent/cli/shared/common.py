@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import sys
 from enum import IntEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-
-from sciagent.settings import load
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -47,25 +43,19 @@ def open_ledger(url: str | None, create: bool = False, idle_seconds: float | Non
     create: whether a SQLite file that does not exist is made. Raises UsageError if it is not. idle_seconds: how long a
     transaction may be silent on PostgreSQL.
     """
-    from sciagent.errors import UsageError
-    from sciagent.store.database.engine import ledger_url
-    from sciagent.store.database.ledger import Ledger
+    from sciagent.api.ledger import open_ledger as opened
 
-    settings = load(url)
-    found = ledger_url(settings.ledger)
-    if not create and found.get_backend_name() == "sqlite" and not Path(str(found.database)).exists():
-        raise UsageError(f"no ledger at {found.database}; name one with --ledger, or start with: sciagent run FILE")
-    ledger = Ledger(settings.ledger, settings.artifacts, idle_seconds)
+    ledger = opened(url, create, idle_seconds)
     if ledger.copy_taken:
         say(f"the ledger was upgraded; a copy from before is at {ledger.copy_taken}")
     return ledger
 
 
 def who() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"
+    """The user of this machine."""
+    from sciagent.settings import user
+
+    return user()
 
 
 def put(text: str) -> None:
@@ -88,12 +78,6 @@ def say(text: str) -> None:
 
 def pick_campaign(connection: Connection, name: str | None) -> CampaignRow:
     """The campaign of that name, or the only one there is."""
-    from sciagent.errors import UsageError
-    from sciagent.store.campaign_state import campaigns
+    from sciagent.api.ledger import pick_campaign as pick
 
-    if name is not None:
-        return campaigns.get(connection, name)
-    names = campaigns.names(connection)
-    if len(names) != 1:
-        raise UsageError(f"name a campaign; this ledger has: {', '.join(names) or 'none'}")
-    return campaigns.get(connection, names[0])
+    return pick(connection, name)

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
+from sciagent.api import interrupts
 from sciagent.cli.shared.common import Exit
 
 
-@contextmanager
-def each_signal(*steps: Callable[[], None]) -> Iterator[None]:
-    """The first signal takes the first step, the next one the next; who finds none left ends the process at once."""
-    left = list(steps)
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        left.pop(0)() if left else end_at_once()
-
-    before = {one: signal.signal(one, on_signal) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def each_signal(*steps: Callable[[], None]) -> AbstractContextManager[None]:
+    """The first signal takes the first step, the next one the next; one that finds none left ends the process."""
+    return interrupts.each_signal(*steps, last=end_at_once)
 
 
 def end_at_once() -> None:

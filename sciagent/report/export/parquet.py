@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,40 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 GROUP = 5000  # rows of a row group, and the most that is in memory
 
 
+@dataclass(frozen=True)
+class ArrowRows:
+    """Rows with their schema, which are read as they are written."""
+
+    schema: Any
+    """`pyarrow.Schema`; units and levels are in the metadata of its fields."""
+    rows: Iterable[Mapping[str, Any]]
+    """Cells by column; absent ones are null."""
+
+    def batches(self) -> Iterator[Any]:
+        """`pyarrow.RecordBatch`es of at most GROUP rows."""
+        import pyarrow as pa
+
+        rows = iter(self.rows)
+        while group := list(islice(rows, GROUP)):
+            yield pa.RecordBatch.from_pylist(group, schema=self.schema)
+
+    def write(self, path: Path) -> int:
+        """Write a Parquet file, a row group a batch; returns the number of rows."""
+        import pyarrow.parquet as pq
+
+        n = 0
+        with pq.ParquetWriter(path, self.schema, compression="zstd") as writer:
+            for batch in self.batches():
+                writer.write_batch(batch)
+                n += batch.num_rows
+        return n
+
+
 def write_candidates(connection: Connection, row: CampaignRow, path: Path) -> int:
+    return candidate_rows(connection, row).write(path)
+
+
+def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
     """A row a candidate. Each value has three columns: `rung.property`, its uncertainty (same unit), censoring."""
     import pyarrow as pa
 
@@ -49,7 +84,7 @@ def write_candidates(connection: Connection, row: CampaignRow, path: Path) -> in
         return made
 
     schema = pa.schema(fields, metadata=_about(row, "candidates"))
-    return _write(path, schema, (line(entry) for entry in entries(connection, row, wanted)))
+    return ArrowRows(schema, (line(entry) for entry in entries(connection, row, wanted)))
 
 
 EVIDENCE = (
@@ -74,7 +109,7 @@ def write_evidence(connection: Connection, row: CampaignRow, path: Path) -> int:
     import pyarrow as pa
 
     fields = [pa.field(name, getattr(pa, kind)(), metadata={"description": text}) for name, kind, text in EVIDENCE]
-    return _write(path, pa.schema(fields, metadata=_about(row, "evidence")), _evidence(connection, row))
+    return ArrowRows(pa.schema(fields, metadata=_about(row, "evidence")), _evidence(connection, row)).write(path)
 
 
 def _evidence(connection: Connection, row: CampaignRow) -> Iterator[dict[str, Any]]:
@@ -113,7 +148,7 @@ def write_proposals(connection: Connection, row: CampaignRow, path: Path) -> int
         [pa.field(name, pa.int64() if name in ("id", "turn") else pa.string()) for name in PROPOSAL_FIELDS],
         metadata=_about(row, "proposals"),
     )
-    return _write(path, schema, proposals(connection, row))
+    return ArrowRows(schema, proposals(connection, row)).write(path)
 
 
 def _about(row: CampaignRow, what: str) -> dict[str, str]:
@@ -125,19 +160,3 @@ def _about(row: CampaignRow, what: str) -> dict[str, str]:
         "objectives": json.dumps(row.spec.get("objectives", [])),
         "terminal": str(row.spec.get("terminal", "")),
     }
-
-
-def _write(path: Path, schema: Any, rows: Iterable[Mapping[str, Any]]) -> int:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    n, group = 0, []
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for one in rows:
-            group.append(one)
-            if len(group) == GROUP:
-                writer.write_table(pa.Table.from_pylist(group, schema=schema))
-                n, group = n + len(group), []
-        if group or not n:
-            writer.write_table(pa.Table.from_pylist(group, schema=schema))
-    return n + len(group)

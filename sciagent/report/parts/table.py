@@ -77,9 +77,11 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
     return found
 
 
-def entries(connection: Connection, row: CampaignRow, wanted: Sequence[MeasuredColumn]) -> Iterator[Entry]:
-    """Every candidate in order of arrival."""
-    labels, last = {r.position: r.name for r in rungs(connection, row.id)}, -1
+def entries(
+    connection: Connection, row: CampaignRow, wanted: Sequence[MeasuredColumn], last: int = -1
+) -> Iterator[Entry]:
+    """Every candidate in order of arrival. last: the sequence number of the candidate after which to begin."""
+    labels = {r.position: r.name for r in rungs(connection, row.id)}
     names = {(c.rung, c.property, c.level): c.name for c in wanted}
     while page := ask.arrived(connection, row, last, PAGE):
         answers = ask.answers(connection, row, [one.id for one in page])

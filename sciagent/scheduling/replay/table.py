@@ -7,7 +7,7 @@ truth is never a hit. Identifiers say how alike structures are, and are shown to
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.errors import InputFileError, UsageError, did_you_mean
+from sciagent.input_files import open_input
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.replay.case import Case
 from sciagent.scheduling.replay.simulate import Truth
@@ -108,9 +109,7 @@ def parse_rungs(text: str) -> tuple[Rung, ...]:
 def read_sheet(path: Path) -> Sheet:
     line = 1
     try:
-        with (gzip.open if path.suffix.lower() == ".gz" else open)(
-            path, "rt", encoding="utf-8-sig", newline=""
-        ) as file:
+        with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
             header = [name.strip() for name in next(reader, [])]
             rows, lines = [], []
@@ -122,8 +121,8 @@ def read_sheet(path: Path) -> Sheet:
                     raise InputFileError(f"{path}:{line}:1: {len(row)} cells, but the header has {len(header)}")
                 rows.append(row)
                 lines.append(line)
-    except (OSError, EOFError) as error:  # gzip: not its format, or cut off
-        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputFileError(f"{path}:{line}:1: not UTF-8 text after here ({error.reason}); save it so") from error
     except csv.Error as error:

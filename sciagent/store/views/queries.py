@@ -70,6 +70,11 @@ def hits(connection: Connection, campaign_id: int) -> int:
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
 
 
+def members(connection: Connection, campaign_id: int) -> int:
+    """How many candidates the campaign has."""
+    return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id)
+
+
 def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     """What `sciagent status` says that can be counted in a few queries."""
     places = _places(connection, row)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.domain.text import clean
+from sciagent.verification import registry
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
 from sciagent.verification.sandbox.processes import MARKER, is_stopped, kill_marked
 from sciagent.verification.sandbox.wire import dumps
@@ -53,6 +54,7 @@ class Link:
         self._buffer = b""
         self._spoke = False
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
+        registry.send(folder)
         environment = os.environ | dict.fromkeys(THREAD_VARIABLES, "1")
         environment = blas_hint() | environment
         environment |= {MARKER: self._token, "TMPDIR": str(folder / "tmp")}

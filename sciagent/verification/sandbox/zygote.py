@@ -24,7 +24,7 @@ from typing import Any
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification.contract import Verifier
-from sciagent.verification.registry import provider, verifier_class
+from sciagent.verification.registry import provider, receive, verifier_class
 from sciagent.verification.sandbox import processes
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
 from sciagent.verification.sandbox.job import Job
@@ -190,6 +190,7 @@ def main(folder: Path, driver: int, warm: list[str]) -> None:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     processes.become_subreaper()
     signal.signal(signal.SIGTERM, _terminated)
+    receive(folder)
     try:
         with _looking(control):
             for name in warm:

@@ -154,13 +154,13 @@ def test_what_is_wrong_with_a_table_is_said_with_its_place(
 
 
 def test_what_is_no_table_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"none.csv: No such file"):
+    with pytest.raises(UsageError, match=r"none.csv:1:1: cannot be read: No such file"):
         read(tmp_path / "none.csv")
     (tmp_path / "t.csv.gz").write_text(TEXT)
-    with pytest.raises(UsageError, match=r"t.csv.gz: Not a gzipped file"):
+    with pytest.raises(UsageError, match=r"t.csv.gz:1:1: cannot be unpacked"):
         read(tmp_path / "t.csv.gz")
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TEXT.encode())[:-20])
-    with pytest.raises(UsageError, match=r"t.csv.gz: "):
+    with pytest.raises(UsageError, match=r"t.csv.gz:1:1: cannot be unpacked"):
         read(tmp_path / "t.csv.gz")
     (tmp_path / "t.csv").write_bytes("cheap,gap\nä,2\n".encode("latin-1"))
     with pytest.raises(UsageError, match=r"t.csv:1:1: not UTF-8"):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
@@ -14,11 +13,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from sciagent.campaign.core.build import Built
-    from sciagent.domain.answers.best import BestCandidate
-    from sciagent.domain.answers.status import CampaignCounts
-    from sciagent.domain.answers.values import ShownValue
+from sciagent.api.interrupts import raise_interrupt
+from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.answers.status import CampaignCounts
+from sciagent.domain.answers.values import ShownValue
+from sciagent.domain.quantities import show
+from sciagent.store.database.ledger import Ledger
 
 _TIERS = {"high_fidelity": "high", "simulation": "sim"}  # as the table has room for
 REFRESH_SECONDS = 1.0
@@ -26,10 +26,21 @@ LINE_SECONDS = 20.0
 
 
 class Progress:
-    """Reads the ledger about once a second; the driver knows nothing of it. foot: what Ctrl-C does."""
+    """Shows a campaign in a terminal; it reads the ledger about once a second, beside the driver.
 
-    def __init__(self, built: Built, quiet: bool, foot: str = "Ctrl-C stops cleanly") -> None:
-        self._built, self._quiet, self._foot = built, quiet, foot
+    foot: the line below the table, which says what Ctrl-C does. leave: called when it was typed for the third time.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        name: str,
+        quiet: bool = False,
+        foot: str = "Ctrl-C stops cleanly",
+        leave: Callable[[], None] = raise_interrupt,
+    ) -> None:
+        self.leave = leave
+        self._ledger, self._name, self._quiet, self._foot = ledger, name, quiet, foot
         self._console = Console(stderr=True)
         self._live: Live | None = None
         self._last = -1e9
@@ -49,6 +60,9 @@ class Progress:
         self._note = text
         if not self._quiet:  # above the live table, where a small terminal shows it too
             self._console.print(text, highlight=False)
+
+    def warn(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def step(self) -> None:
         now = time.monotonic()
@@ -72,12 +86,13 @@ class Progress:
 
         self._console.print(table(status))
         self._console.print(budget_line(status))
-        with self._built.ledger.read() as connection:
-            candidates = best(connection, campaigns.get(connection, status.campaign), 5)
+        with self._ledger.read() as connection:
+            row = campaigns.get(connection, self._name)
+            candidates = best(connection, row, 5)
         hits = [candidate for candidate in candidates if candidate.hit]
         if hits:
-            self._console.print(best_table(hits, [objective.property for objective in self._built.objectives]))
-        elif self._built.spec.goal.kind == "hits" and status.state != "interrupted":
+            self._console.print(best_table(hits, [objective["property"] for objective in row.spec["objectives"]]))
+        elif row.spec["goal"]["kind"] == "hits" and status.state != "interrupted":
             self._console.print("no hit: see the report for why the others fell", highlight=False)
         if status.state != "interrupted":
             self._console.print(f"{status.state}: {status.stop_reason}", highlight=False, soft_wrap=True)
@@ -88,8 +103,8 @@ class Progress:
         from sciagent.store.campaign_state import campaigns
         from sciagent.store.views import queries
 
-        with self._built.ledger.read() as connection:
-            return queries.counts(connection, campaigns.get(connection, self._built.row.name))
+        with self._ledger.read() as connection:
+            return queries.counts(connection, campaigns.get(connection, self._name))
 
 
 def table(status: CampaignCounts) -> Table:
@@ -160,8 +175,6 @@ def best_table(candidates: Sequence[BestCandidate], properties: Sequence[str]) -
 
 def imported_lines(candidates: Sequence[BestCandidate]) -> list[str]:
     """Values from files, one line each: they stand beside the table, since no rung measured them."""
-    from sciagent.domain.quantities import show
-
     signs = {"below": "< ", "above": "> "}
     return [
         f"{candidate.smiles}: {value.property} = {signs.get(value.censoring, '')}"
@@ -174,6 +187,4 @@ def imported_lines(candidates: Sequence[BestCandidate]) -> list[str]:
 def show_value(value: ShownValue | None) -> str:
     if value is None:
         return "–"
-    from sciagent.domain.quantities import show
-
     return show(value.value, value.uncertainty, value.unit)

@@ -1,0 +1,7 @@
+from sciagent.api.campaign import Campaign as Campaign
+from sciagent.api.ledger import LedgerView as Ledger
+from sciagent.verification.functions import verifier as verifier
+
+__all__ = ["Campaign", "Ledger", "__version__", "verifier"]
+
+__version__: str

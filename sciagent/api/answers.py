@@ -1,0 +1,373 @@
+"""What a campaign answers, and how a notebook and a terminal show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sciagent.api import html
+from sciagent.api.progress import budget_line, table
+from sciagent.api.tables import Layout
+from sciagent.api.values import CandidateRow, MeasuredValue, RungAnswer
+from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.answers.status import CampaignCounts, Status
+from sciagent.domain.answers.values import ShownValue
+from sciagent.domain.quantities import show
+from sciagent.domain.states import CampaignState
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.ledger import Ledger
+
+NOTHING = '<span class="soft">–</span>'
+
+
+class CampaignStatus(Status):
+    """How a campaign stands, as a notebook and a terminal show it."""
+
+    def __repr__(self) -> str:
+        return shown_text(table(self), budget_line(self), *_remarks(self))
+
+    def _repr_html_(self) -> str:
+        return status_html(self)
+
+
+def shown_text(*parts: Any) -> str:
+    """What rich would print, as plain text."""
+    console = Console(highlight=False, force_jupyter=False, color_system=None)
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part, markup=False)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
+
+
+def status_html(status: CampaignCounts) -> str:
+    """One line a rung, the budget, and why it ended."""
+    names = ("running", "done", "passed", "failed", "undecided", "errors", "CPU s")
+    heads = [("rung", False), ("tier", False), *((name, True) for name in names)]
+    rows = []
+    for rung in status.rungs:
+        counts = (rung.running, rung.done, rung.passed, rung.failed, rung.inconclusive, rung.errors)
+        tier = str(rung.tier).replace("_", " ")
+        rows.append(
+            [
+                f"<b>{escape(rung.rung)}</b>",
+                f'<span class="soft">{tier}</span>',
+                *(str(count) if count else NOTHING for count in counts),
+                f"{rung.core_seconds:.1f}",
+            ]
+        )
+    return html.box(
+        html.heading(f"{status.campaign}: {str(status.state).replace('_', ' ')}"),
+        html.rows_html(heads, rows),
+        html.paragraph(budget_line(status).plain),
+        *(html.paragraph(line, soft=True) for line in _remarks(status)),
+    )
+
+
+def _remarks(status: CampaignCounts) -> Iterator[str]:
+    if status.trouble:
+        yield status.trouble
+    if status.stop_reason:
+        yield status.stop_reason
+    if status.state in (CampaignState.CREATED, CampaignState.INTERRUPTED):
+        yield "run() goes on with it"
+
+
+def best_layout(names: Sequence[str]) -> Layout[BestCandidate]:
+    """names: the properties of the objectives."""
+
+    def record(one: BestCandidate) -> dict[str, object]:
+        fixed = ("smiles", "hit", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
+        made = {name: getattr(one, name) for name in fixed}
+        for name, value in one.values.items():
+            made |= {
+                name: value.value,
+                f"{name} uncertainty": value.uncertainty,
+                f"{name} unit": value.unit,
+                f"{name} level": value.level,
+            }
+        return made
+
+    def brief(one: BestCandidate) -> dict[str, object]:
+        values = [one.values.get(name) for name in names]
+        return {
+            "SMILES": one.smiles,
+            **{n: None if v is None else _text(v) for n, v in zip(names, values, strict=True)},
+            "level": next((v.level.split("//")[0] for v in values if v), None),
+            "utility": one.utility,
+            "": "hit" if one.hit else one.reason,
+        }
+
+    return Layout(record, brief, lambda rows: _best_html(rows, names))
+
+
+def _best_html(rows: Sequence[BestCandidate], names: Sequence[str]) -> str:
+    if not rows:
+        return html.box(html.paragraph("no candidate yet", soft=True))
+    heads = [
+        ("", False),
+        ("candidate", False),
+        *((name.replace("_", " "), True) for name in names),
+        ("utility", True),
+        ("", False),
+    ]
+    cells = []
+    for one in rows:
+        values = [_value_cell(one.values.get(name)) for name in names]
+        utility = NOTHING if one.utility is None else f"{one.utility:.3f}"
+        cells.append([html.structure(one.smiles), f"<code>{escape(one.smiles)}</code>", *values, utility, _mark(one)])
+    return html.box(html.rows_html(heads, cells))
+
+
+def _mark(one: BestCandidate) -> str:
+    parts = []
+    if one.hit:
+        parts.append('<span class="hit">hit</span>')
+    elif one.reason:
+        parts.append(f'<span title="{escape(one.detail or "")}">{escape(one.reason.replace("_", " "))}</span>')
+    elif not one.verified:
+        parts.append('<span class="soft">not verified yet</span>')
+    if one.in_seeds:
+        parts.append('<span class="soft">a seed</span>')
+    return "<br>".join(parts)
+
+
+def _text(value: ShownValue) -> str:
+    return show(value.value, value.uncertainty, value.unit)
+
+
+def _value_cell(value: ShownValue | None) -> str:
+    if value is None:
+        return NOTHING
+    level = value.level.split("//")[0]
+    return f'{escape(_text(value))}<br><span class="soft" title="{escape(value.level)}">{escape(level)}</span>'
+
+
+def _candidates_html(rows: Sequence[CandidateRow]) -> str:
+    if not rows:
+        return html.box(html.paragraph("no candidate yet", soft=True))
+    heads = [("", False), ("candidate", False), ("stands", False), ("values", False)]
+    cells = []
+    for one in rows:
+        stands = '<span class="hit">hit</span>' if one.hit else escape(one.standing)
+        if one.reason:
+            why = escape(one.reason.replace("_", " "))
+            stands += (
+                f'<br><span class="soft" title="{escape(one.detail or "")}">{why} at {escape(one.rung or "")}</span>'
+            )
+        elif one.rung and not one.hit:
+            stands += f'<br><span class="soft">at {escape(one.rung)}</span>'
+        values = "<br>".join(
+            f'<span class="soft">{escape(v.rung)}</span> {escape(v.property.replace("_", " "))} {escape(str(v))}'
+            for v in one.values
+        )
+        cells.append([html.structure(one.smiles), f"<code>{escape(one.smiles)}</code>", stands, values])
+    return html.box(html.rows_html(heads, cells))
+
+
+def _candidate_record(one: CandidateRow) -> dict[str, object]:
+    made = {name: cell for name, cell in vars(one).items() if name != "values"}
+    for value in one.values:
+        made[f"{value.rung}.{value.property}"] = value.value
+        made[f"{value.rung}.{value.property}.uncertainty"] = value.uncertainty
+    return made
+
+
+def _candidate_brief(one: CandidateRow) -> dict[str, object]:
+    return {
+        "SMILES": one.smiles,
+        "stands": "hit" if one.hit else one.standing,
+        "rung": one.rung,
+        "reason": one.reason,
+        "utility": one.utility,
+    }
+
+
+CANDIDATES = Layout[CandidateRow](_candidate_record, _candidate_brief, _candidates_html)
+
+
+@dataclass(frozen=True)
+class AddedCandidate:
+    """What became of one structure that a person handed in."""
+
+    text: str
+    """As it was given."""
+    status: str
+    """`new`, `duplicate` or `refused`."""
+    key: str | None
+    """Its identity in every ledger; None if it was refused."""
+    standing: str | None
+    """In the campaign; None if it was refused."""
+    reason: str | None
+    """Why it was refused, or dropped."""
+    detail: str
+    """The reason in words."""
+
+
+def _added_html(rows: Sequence[AddedCandidate]) -> str:
+    return html.table([vars(row) for row in rows])
+
+
+ADDED = Layout[AddedCandidate](vars, vars, _added_html)
+
+
+@dataclass(frozen=True)
+class LadderResult:
+    """What the ladder says of one molecule that was verified by itself."""
+
+    smiles: str
+    """Canonical, or as it was given where it could not be read."""
+    key: str | None
+    """Its identity in every ledger; None where it could not be read."""
+    verdict: str
+    """`pass`: it is a hit; `fail`; `inconclusive` or `error`: that could not be decided."""
+    reason: str | None
+    """Why it is no hit."""
+    detail: str
+    """The reason in words."""
+    rungs: tuple[RungAnswer, ...]
+    """One answer a rung, up to the one that failed it."""
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any], given: str) -> LadderResult:
+        """found: as `sciagent verify --json` has it. given: the text."""
+        rungs = tuple(
+            RungAnswer(
+                r["rung"],
+                r["tier"],
+                r["verdict"],
+                r["reason"],
+                r["detail"] or "",
+                r["reused"],
+                r["core_seconds"],
+                tuple(
+                    MeasuredValue(p, v["value"], v["uncertainty"], v["unit"], v["level"], r["rung"])
+                    for p, v in r["values"].items()
+                ),
+            )
+            for r in found["rungs"]
+        )
+        return cls(
+            found["smiles"] or given, found["key"], found["verdict"], found["reason"], found["detail"] or "", rungs
+        )
+
+    @property
+    def values(self) -> dict[str, MeasuredValue]:
+        """By property, from the highest rung that measured it."""
+        return {value.property: value for rung in self.rungs for value in rung.values}
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """As `sciagent verify` prints it."""
+        yield f"{self.smiles}: {self.verdict}" + (f" ({self.reason})" if self.reason else "")
+        if not self.rungs:
+            yield f"  {self.detail}"
+        for rung in self.rungs:
+            why = f" ({rung.reason}: {rung.detail})" if rung.reason else ""
+            yield f"  {rung.rung}: {rung.verdict}{why}" + (", known" if rung.reused else "")
+            for value in rung.values:
+                yield f"    {value.property} = {value}  [{value.level}]"
+
+    def _repr_html_(self) -> str:
+        kind = ' class="hit"' if self.verdict == "pass" else ""
+        why = f": {escape(self.reason.replace('_', ' '))}" if self.reason else ""
+        head = f"<p><code>{escape(self.smiles)}</code> <span{kind}>{escape(self.verdict)}</span>{why}</p>"
+        heads = [("rung", False), ("verdict", False), ("values", False), ("CPU s", True)]
+        rows = [
+            [
+                f"<b>{escape(rung.rung)}</b>",
+                escape(rung.verdict) + (f'<br><span class="soft">{escape(rung.detail)}</span>' if rung.detail else ""),
+                "<br>".join(
+                    f"{escape(v.property.replace('_', ' '))} = {escape(str(v))} "
+                    f'<span class="soft" title="{escape(v.level)}">{escape(v.level.split("//")[0])}</span>'
+                    for v in rung.values
+                ),
+                '<span class="soft">known</span>' if rung.reused else f"{rung.core_seconds:.2f}",
+            ]
+            for rung in self.rungs
+        ]
+        below = html.rows_html(heads, rows) if rows else html.paragraph(self.detail)
+        return html.box(html.structure(self.smiles), head, below)
+
+
+class ExplainedCandidate:
+    """All that is known of one candidate, and why it stands where it stands."""
+
+    def __init__(self, found: Mapping[str, Any]) -> None:
+        self.data = found
+        """As `sciagent explain --json` has it."""
+        self.smiles: str = found.get("smiles") or found.get("text", "")
+        self.key: str | None = found["key"]
+
+    def __repr__(self) -> str:
+        return "\n".join(text for text, _ in self._lines())
+
+    def _repr_html_(self) -> str:
+        tags = {0: html.heading, 1: html.paragraph}
+        parts = [
+            tags[depth](text) if depth in tags else f"<ul><li>{escape(text)}</li></ul>" for text, depth in self._lines()
+        ]
+        return html.box(html.structure(self.smiles), *parts).replace("</ul><ul>", "")
+
+    def _lines(self) -> Iterator[tuple[str, int]]:
+        """(text, depth): 0 a heading, 1 a paragraph, 2 an item."""
+        yield self.smiles, 0
+        for refused in self.data.get("refused", ()):
+            yield f"It was proposed and refused: {refused['reason']}: {refused['detail']}", 1
+        for one in self.data.get("campaigns", ()):
+            yield f"In campaign {one['campaign']}: {'a hit' if one['hit'] else one['standing']}. {one['why']}", 1
+            for rung in one["rungs"]:
+                verdict = rung["verdict"] or "not run"
+                why = f" ({rung['reason']}: {rung['detail']})" if rung["reason"] else ""
+                yield f"{rung['rung']}: {verdict}{why}", 2
+                for v in rung["evidence"]["values"] if rung["evidence"] else ():
+                    yield f"{rung['rung']}: {v['property']} = {_shown(v)}  [{v['level']}]", 2
+        for v in self.data.get("imported", ()):
+            yield f"from a file: {v['property']} = {_shown(v)}  [{v['level']}]", 2
+
+
+def _shown(v: Mapping[str, Any]) -> str:
+    sign = {"below": "< ", "above": "> "}.get(str(v["censoring"]), "")
+    return sign + show(v["value"], v["uncertainty"], v["unit"])
+
+
+def explained(ledger: Ledger, row: CampaignRow, candidate: str) -> ExplainedCandidate:
+    """What the ledger knows of a candidate of the campaign. Raises UsageError where there is none."""
+    from sciagent.campaign.people import explaining
+    from sciagent.campaign.people.resolving import resolve
+
+    with ledger.read() as connection:
+        try:
+            named = resolve(connection, row, candidate)
+        except UsageError:
+            if not (refused := explaining.refused(connection, candidate, row.name)):
+                raise
+            return ExplainedCandidate({"key": None, "text": candidate, "refused": refused})
+        rows = [campaigns.get(connection, row.name)]
+        return ExplainedCandidate(explaining.explain(connection, named.id, rows, ledger))
+
+
+@dataclass(frozen=True)
+class WrittenReport:
+    """A report that was written, as a link."""
+
+    path: Path
+    """The HTML file."""
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _repr_html_(self) -> str:
+        name = escape(str(self.path))
+        return html.box(f'<p>report: <a href="{escape(self.path.as_posix())}" target="_blank">{name}</a></p>')

@@ -1,0 +1,375 @@
+"""A campaign as one object: for notebooks, for scripts, and for the command line, which is built on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from pydantic import BaseModel
+
+from sciagent import settings
+from sciagent.api import answers, candidates, html, telling, written
+from sciagent.api.ledger import LedgerLike, LedgerView, ledger_of, pick_campaign
+from sciagent.api.running import Drive, RunView
+from sciagent.api.showing import view_of
+from sciagent.api.tables import ResultQuery, ResultTable
+from sciagent.api.values import CandidateRow
+from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.spec.load import load_spec
+from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.states import CampaignState
+from sciagent.errors import UsageError
+from sciagent.execution.executors import executor_of
+from sciagent.report.answers.best import best
+from sciagent.report.answers.status import status
+from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.views import queries
+from sciagent.store.views.values import EvidenceValue
+
+PartSpec = Mapping[str, Any] | BaseModel
+"""A part of a campaign as the YAML file has it, or as its model."""
+
+WHY_ADDED = "added from Python"
+ENDED = (CampaignState.INTERRUPTED, CampaignState.FINISHED, CampaignState.BUDGET_SPENT, CampaignState.FAILED)
+CLOSED = "its notebook or script let go of it"
+
+
+class Campaign:
+    """One goal, one ladder and one budget, with a ledger that keeps what comes of them.
+
+        campaign = Campaign.from_yaml("campaigns/quickstart.yaml")
+        campaign.run()
+        campaign.best(10)
+
+    The keyword arguments are the keys of the YAML file: plain dictionaries and lists, or the models of
+    `sciagent.campaign.spec`; `name` is its key `campaign`. A rung may name a function as its verifier, see
+    `sciagent.verifier`. base: the folder that relative paths start from, by default the working directory.
+    ledger: a file, a URL or a `Ledger`; by default what SCIAGENT_LEDGER names, then ./sciagent.db.
+
+    The campaign is entered in the ledger at once; the same arguments again take up the same campaign. Only its budget,
+    hits wanted, limits, resources and workers may differ then, and that is kept as an amendment.
+
+    Raises SpecError with every mistake, and UsageError where another campaign of that name is in the ledger.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        objectives: Sequence[PartSpec] = (),
+        ladder: Sequence[PartSpec] = (),
+        goal: PartSpec | None = None,
+        budget: PartSpec | None = None,
+        proposer: PartSpec | None = None,
+        subject: str = "molecule",
+        base: str | Path | None = None,
+        ledger: LedgerLike = None,
+        **more: Any,
+    ) -> None:
+        keys: dict[str, object] = {"campaign": name, "subject": subject, "objectives": objectives, "ladder": ladder}
+        keys |= {"goal": goal, "budget": budget, "proposer": proposer, **more}
+        spec, source = written.spec_of({k: v for k, v in keys.items() if v is not None}, base)
+        self._begin(ledger_of(ledger, create=True), spec.campaign, spec, source)
+        self.enter()
+
+    @classmethod
+    def from_yaml(cls, path: str | Path, ledger: LedgerLike = None, *, enter: bool = True) -> Campaign:
+        """The campaign of a file. enter: whether it is entered in the ledger now; else when it is first run.
+
+        Raises SpecError with every mistake in the file, and UsageError where another one of that name is there.
+        """
+        file = Path(path)
+        spec = load_spec(file)
+        made = cls.__new__(cls)
+        made._begin(ledger_of(ledger, create=True), spec.campaign, spec, file.read_text(encoding="utf-8"))
+        if enter:
+            made.enter()
+        return made
+
+    @classmethod
+    def open(cls, name: str | None = None, ledger: LedgerLike = None) -> Campaign:
+        """A campaign that is in the ledger; the name may be left out if there is only one. Raises UnknownNameError."""
+        store = ledger_of(ledger)
+        made = cls.__new__(cls)
+        with store.read() as connection:
+            made._begin(store, pick_campaign(connection, name).name)
+        return made
+
+    def _begin(self, store: Ledger, name: str, spec: CampaignSpec | None = None, source: str = "") -> None:
+        """spec, source: of a campaign that may not be in the ledger yet."""
+        self.name = name
+        self.amended: list[str] = []
+        """What this object changed in a campaign that was there before, as `path: old -> new`."""
+        self._store, self._entered = store, spec is None
+        self._spec, self._source = spec, source
+        self._built: Built | None = None
+        self._driver: Driver | None = None  # of `step`
+        self._drive: Drive | None = None  # of `run`, which another thread may stop
+
+    @property
+    def ledger(self) -> LedgerView:
+        """The ledger that the campaign is in."""
+        made = LedgerView.__new__(LedgerView)
+        made.store = self._store
+        return made
+
+    def enter(self, who: str | None = None) -> None:
+        """Enter the campaign in the ledger, or take it up as the ledger has it. who: by default the user.
+
+        Raises UsageError where another campaign of that name is there.
+        """
+        person = who or settings.user()
+        if self._spec is not None and not self._entered:
+            self._built, self.amended = create_or_open(self._store, self._spec, self._source, person)
+        else:  # amendments that others made since are kept
+            self._built = open_stored(self._store, self.name, person)
+        self._spec, self._entered = self._built.spec, True
+
+    def try_executor(self, executor: str, site: str | Path | None = None) -> None:
+        """Raises UsageError where the executor is unknown, or something that it needs is missing."""
+        opened = executor_of(executor, self._store, None if site is None else Path(site))
+        if opened is not None:
+            opened.close()
+
+    # ----------------------------------------------------------------- running
+
+    def run(
+        self,
+        *,
+        workers: int | None = None,
+        executor: str = "local",
+        site: str | Path | None = None,
+        report: str | Path | None = None,
+        progress: bool | RunView = True,
+    ) -> answers.CampaignStatus:
+        """Run until the goal is reached, the budget is spent or nothing is left; say what came of it.
+
+        Ctrl-C, or the interrupt of a notebook's kernel, lets what runs finish; a second one kills it, and it is run
+        again later. The campaign is then `interrupted`, nothing is lost, and `run` goes on with it.
+
+        workers: jobs at once, this time only. executor: `local`, or `ledger`, `celery`, `slurm` for workers elsewhere;
+        site: of Slurm. report: an HTML file that is written again while it runs. progress: False shows nothing.
+        """
+        self._close_driver(now=False)
+        self.try_executor(executor, site)
+        built = self._for_driving()
+        written.check_executor(built.spec, executor)
+        view = view_of(self._store, self.name, progress)
+        opened = partial(executor_of, executor, self._store, None if site is None else Path(site))
+        self._drive = Drive(built, view, opened, settings.user(), workers)
+        try:
+            fault = self._drive.run(None if report is None else Path(report))
+        finally:
+            self._drive = None
+        if fault:
+            view.warn(f"the report could not be written: {fault}")
+        return self.status()
+
+    def step(self, wait: float = 0.25) -> str:
+        """Take one step: collect what has finished, propose, start jobs. Returns the state of the campaign.
+
+        The first step makes this process the campaign's driver; `stop`, `close` or the end of the campaign let go of
+        it, and so does leaving the campaign as a context manager. wait: seconds to wait for a job at most.
+        """
+        if self._driver is None:
+            self._driver = Driver(self._for_driving()).__enter__()
+        ended: CampaignState | None = None
+        try:
+            ended = self._driver.step(wait)
+        except BaseException as error:
+            self._leave_driver(error)
+            raise
+        if ended is None:
+            return str(self._row().state)
+        self._leave_driver(None)
+        return str(ended)
+
+    def stop(self, now: bool = False, reason: str = "") -> str:
+        """Stop the campaign, whoever runs it: what runs may finish. Returns its state.
+
+        A campaign that another process runs is told to stop, and goes on for a moment. now: kill what runs, which is
+        run again later. Raises UsageError where nobody runs it.
+        """
+        if self._drive is not None:
+            self._drive.stop(now)
+        elif self._driver is not None:
+            self._close_driver(now)
+        else:
+            telling.stop(self._store, self.name, settings.user(), reason, now)
+        return str(self._row().state)
+
+    def wake(self) -> str | None:
+        """Tell a driver that was paused to go on; where it is, or None if no driver is paused."""
+        return telling.wake(self._store, self.name, settings.user())
+
+    def is_hosted(self) -> bool:
+        """Whether a dispatcher drives it, or will."""
+        with self._store.read() as connection:
+            return campaigns.is_hosted(connection, self._row(connection).id)
+
+    def close(self, now: bool = False) -> None:
+        """Let go of a campaign that `step` has begun: what runs may finish first. Nothing happens without one."""
+        self._close_driver(now)
+
+    def __enter__(self) -> Campaign:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._close_driver(now=error is not None)
+
+    # ----------------------------------------------------------------- answers
+
+    def status(self) -> answers.CampaignStatus:
+        """How the campaign stands: rungs, hits, cost and budget."""
+        with self._store.read() as connection:
+            return answers.CampaignStatus(**dict(status(connection, self._row(connection))))
+
+    def best(self, n: int = 10) -> ResultTable[BestCandidate]:
+        """The n best candidates: hits first, then by the highest rung reached and the score there."""
+        with self._store.read() as connection:
+            row = self._row(connection)
+            rows = best(connection, row, n)
+        names = [o["property"] for o in row.spec["objectives"]]
+        return ResultTable(rows, f"The best of {self.name}", answers.best_layout(names))
+
+    def candidates(self) -> ResultQuery[CandidateRow]:
+        """Every candidate in order of arrival, with its values; read in pages."""
+        return candidates.query(self._store, self.name)
+
+    def evidence(self, property: str | None = None) -> ResultQuery[EvidenceValue]:
+        """Every value of its candidates, with unit, uncertainty, level and origin; read in pages."""
+        return self.ledger.evidence(property, campaign=self.name)
+
+    def explain(self, candidate: str) -> answers.ExplainedCandidate:
+        """All that is known of one candidate, and why it stands where it stands.
+
+        candidate: SMILES, at least 6 digits of its key, or its InChIKey; a text that was refused is found, too.
+        Raises UsageError where there is none.
+        """
+        return answers.explained(self._store, self._row(), candidate)
+
+    def verify(self, smiles: str, *, no_safety: str | None = None) -> answers.LadderResult:
+        """Take one molecule up the ladder until a rung fails it. What is known is reused; what is new is kept.
+
+        The molecule does not enter the campaign, see `add`. no_safety: a reason to leave the safety screen out.
+        """
+        from sciagent.campaign.people.single import verify_one
+        from sciagent.campaign.spec.safety import is_reason
+
+        spec = self.spec
+        if no_safety is not None:
+            if not is_reason(no_safety):
+                raise UsageError("--no-safety: give a reason that a colleague can judge, of three words at least")
+            spec = spec.without_screen(no_safety)
+        return answers.LadderResult.of(verify_one(self._store, spec, smiles, settings.user()), smiles)
+
+    def report(self, path: str | Path | None = None, top: int | None = None) -> answers.WrittenReport:
+        """Write the report as one HTML file, NAME.report.html by default. top: how many of the best get a card."""
+        from sciagent.report.page.writer import checked, write_report
+
+        target = checked(Path(path) if path is not None else Path(f"{self.name}.report.html"))
+        write_report(self._store, self.name, target, top)
+        return answers.WrittenReport(target)
+
+    # ----------------------------------------------------------------- a person's own candidates
+
+    def add(self, smiles: str | Iterable[str], reason: str = WHY_ADDED) -> ResultTable[answers.AddedCandidate]:
+        """Bring molecules of your own into the campaign; they are parsed, screened and gated as any other proposal.
+
+        They are run by the driver that is at work, or by the next `run`. reason: kept with your name.
+        """
+        texts = [smiles] if isinstance(smiles, str) else smiles
+        return ResultTable(list(self.entering(texts, reason)), f"Added to {self.name}", answers.ADDED)
+
+    def entering(self, texts: Iterable[str], reason: str, who: str | None = None) -> Iterator[answers.AddedCandidate]:
+        """The same, one after the other, for more than memory holds. who: by default the user of this machine."""
+        from sciagent.campaign.people.screening import add
+        from sciagent.domain.ports import ProposalIn
+
+        why = directives.reason(reason)
+        given = (ProposalIn(text, operation="person", rationale=why) for text in texts)
+        for one in add(self._for_people(), given, who or settings.user(), why):
+            yield answers.AddedCandidate(
+                one.given.text,
+                one.answer.status,
+                one.answer.key,
+                one.standing,
+                None if one.reason is None else str(one.reason),
+                one.detail,
+            )
+
+    # ----------------------------------------------------------------- how it shows itself
+
+    @property
+    def spec(self) -> CampaignSpec:
+        """Goal, ladder and budget, as they were read."""
+        if self._spec is None:
+            self._spec = self._for_people().spec
+        return self._spec
+
+    @property
+    def state(self) -> str:
+        """`created`, `running`, `paused`, `interrupted`, `finished`, `budget_spent` or `failed`."""
+        return str(self._row().state)
+
+    @property
+    def wants_hits(self) -> bool:
+        """Whether its goal is a number of hits."""
+        return bool(self._row().spec["goal"]["kind"] == "hits")
+
+    def __repr__(self) -> str:
+        with self._store.read() as connection:
+            row = campaigns.find(connection, self.name)
+            if row is None:
+                return f"Campaign({self.name!r}), not in a ledger yet"
+            n, hits = queries.members(connection, row.id), queries.hits(connection, row.id)
+        return f"Campaign({self.name!r}): {row.state}, {n} candidates, {hits} hit{'' if hits == 1 else 's'}"
+
+    def _repr_html_(self) -> str:
+        with self._store.read() as connection:
+            if campaigns.find(connection, self.name) is None:
+                return html.box(html.heading(self.name), html.paragraph("not in a ledger yet", soft=True))
+        amended = [html.paragraph(f"amended: {line}") for line in self.amended]
+        return self.status()._repr_html_() + (html.box(*amended) if amended else "")
+
+    # ----------------------------------------------------------------- parts
+
+    def _row(self, connection: Any = None) -> CampaignRow:
+        if connection is not None:
+            return campaigns.get(connection, self.name)
+        with self._store.read() as opened:
+            return campaigns.get(opened, self.name)
+
+    def _for_driving(self) -> Built:
+        """All parts, as the ledger has them now; once each, since a second run learns what the first one cost."""
+        if self._built is None or self._built.row.spec_hash != self._row().spec_hash:
+            self.enter()
+        built, self._built = self._built, None
+        assert built is not None, "it was entered"
+        return built
+
+    def _for_people(self) -> Built:
+        return self._built or open_for_people(self._store, self.name)
+
+    def _close_driver(self, now: bool) -> None:
+        """End the driver of `step`, if there is one, when what runs has finished or was killed."""
+        if self._driver is None:
+            return
+        if now:
+            self._driver.abort()
+        else:
+            self._driver.request_stop(CLOSED)
+        while self.step() not in ENDED:
+            pass
+
+    def _leave_driver(self, error: BaseException | None) -> None:
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.__exit__(None if error is None else type(error), error, None)

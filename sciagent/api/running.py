@@ -1,0 +1,133 @@
+"""Drives a campaign in this process to its end: signals, what is shown, the report, and a ledger that goes away."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from sciagent.api.interrupts import each_signal, raise_interrupt
+from sciagent.campaign.core.build import Built, open_stored
+from sciagent.campaign.driving.driver import Driver
+from sciagent.domain.states import CampaignState
+from sciagent.errors import LedgerAwayError
+from sciagent.execution.executors import Executor
+from sciagent.execution.worker.runner import patiently
+from sciagent.report.page.writer import GrowingReport
+
+log = logging.getLogger(__name__)
+
+
+class RunView(Protocol):
+    """What a person sees of a campaign while it runs; used by one thread, entered once for each driver."""
+
+    def __enter__(self) -> RunView: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
+
+    def step(self) -> None:
+        """Called at each step of the driver, many times a second; returns at once where nothing is to be shown."""
+
+    def note(self, text: str) -> None:
+        """Show a line, before, while or after the view is entered."""
+
+    def warn(self, text: str) -> None:
+        """The same for what has to be known even where little is shown."""
+
+    def leave(self) -> None:
+        """End the process or raise: the person has asked for it for the third time, or before a driver stood."""
+
+
+class Silence:
+    """Shows nothing."""
+
+    def __enter__(self) -> Silence:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        return None
+
+    def step(self) -> None:
+        return None
+
+    def note(self, text: str) -> None:
+        return None
+
+    def warn(self, text: str) -> None:
+        log.warning("%s", text)
+
+    def leave(self) -> None:
+        raise_interrupt()
+
+
+class Drive:
+    """One run of a campaign in this process. `stop` may be called from any thread."""
+
+    def __init__(
+        self, built: Built, view: RunView, executor: Callable[[], Executor | None], who: str, workers: int | None = None
+    ) -> None:
+        self._built, self._view, self._executor, self._who, self._workers = built, view, executor, who, workers
+        self._driver: Driver | None = None
+        self._stopped = threading.Event()
+
+    def run(self, report: Path | None = None) -> str | None:
+        """Step until the campaign ends or is stopped. report: a file that is written again while it runs.
+
+        Returns why the report could not be written, or None. Raises CampaignError, LedgerError.
+        """
+        built = self._built
+        growing = None if report is None else GrowingReport(built.ledger, built.row.name, report)
+        with each_signal(self._first, self._second, last=self._view.leave):
+            while True:
+                self._driver = Driver(built, self._workers, self._executor())
+                try:
+                    self._run_driver(self._driver, growing)
+                    break
+                except LedgerAwayError as error:
+                    if built.ledger.engine.dialect.name == "sqlite" or self._stopped.is_set():
+                        raise
+                    reason = str(error).splitlines()[0][:200]
+                    self._view.warn(f"the ledger is away; the campaign goes on when it is back: {reason}")
+                    patiently(self._driver.release, self._stopped)
+                    again = partial(open_stored, built.ledger, built.row.name, self._who)
+                    built = patiently(again, self._stopped)
+            if growing is not None:
+                growing.finish()  # a signal that comes now leaves no half a report
+        return None if growing is None else growing.fault
+
+    def stop(self, now: bool = False) -> None:
+        """Start nothing more; what runs may finish, or is killed and tried again later."""
+        self._stopped.set()
+        if self._driver is not None:
+            if now:
+                self._driver.abort()
+            else:
+                self._driver.request_stop()
+
+    def _run_driver(self, driver: Driver, growing: GrowingReport | None) -> CampaignState:
+        with driver, self._view:
+            if driver.reaped:
+                self._view.note(f"took back {driver.reaped} jobs of a driver that died")
+
+            def on_step() -> None:
+                self._view.step()
+                if growing is not None:
+                    growing.step()
+
+            return driver.run(on_step)
+
+    def _first(self) -> None:
+        if self._driver is None:
+            self._stopped.set()
+            self._view.leave()
+        self.stop()
+        self._view.note("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
+
+    def _second(self) -> None:
+        self.stop(now=True)

@@ -1,0 +1,71 @@
+"""Opens the files that people name: regular files alone, and gzip unpacked within limits."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import zlib
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from sciagent.errors import InputFileError
+
+MAX_RATIO = 250
+"""Unpacked bytes for each packed one. Tables of molecules have 5 to 20, a file of nothing but zeros 1,000."""
+RATIO_FREE = 32 << 20
+"""Unpacked bytes up to which no ratio is too large."""
+MAX_UNPACKED = 64 << 30
+"""Bytes that one packed file may hold."""
+
+
+def open_input(path: Path) -> BinaryIO:
+    """A file to be read as bytes; one that ends in .gz is unpacked on the way.
+
+    Raises InputFileError for what cannot be opened and for what is not a regular file, also behind a link: a device or
+    a pipe may never end. Reading raises InputFileError for a .gz file that is damaged or unpacks to too much.
+    """
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise InputFileError(f"{path}:1:1: cannot be read: {error.strerror or error}") from None
+    except ValueError:  # a null character in the name
+        raise InputFileError(f"{str(path)!a} is no name of a file") from None
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(number)
+        raise InputFileError(f"{path}:1:1: not a regular file")
+    file = os.fdopen(number, "rb")
+    if path.suffix.lower() != ".gz":
+        return file
+    return cast(BinaryIO, io.BufferedReader(_Unpacked(file, path, status.st_size), 1 << 17))
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a gzip file, counted."""
+
+    def __init__(self, file: BinaryIO, path: Path, packed: int) -> None:
+        self._file, self._content, self._path = file, gzip.GzipFile(fileobj=file), path
+        self._limit = min(MAX_UNPACKED, max(RATIO_FREE, MAX_RATIO * packed))
+        self._total = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        try:
+            piece = self._content.read(len(view))
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputFileError(f"{self._path}:1:1: cannot be unpacked: {error}") from error
+        self._total += len(piece)
+        if self._total > self._limit:
+            raise InputFileError(f"{self._path}:1:1: unpacks to more than {self._limit} bytes")
+        view[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        super().close()
+        self._content.close()
+        self._file.close()

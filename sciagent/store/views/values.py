@@ -1,0 +1,146 @@
+"""Every value in the ledger, with what makes it evidence, read in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.errors import UnknownNameError
+from sciagent.store.database import tables as t
+
+PAGE = 1000
+
+
+@dataclass(frozen=True)
+class ValueFilter:
+    """Which values are wanted; None does not restrict."""
+
+    property: str | None = None
+    """Name of a property."""
+    campaign: str | None = None
+    """Name of a campaign: the values of its candidates, whoever paid for them."""
+    verifier: str | None = None
+    """Name of a verifier, `import` for values from files."""
+    key: str | None = None
+    """Key of a candidate."""
+
+
+@dataclass(frozen=True)
+class EvidenceValue:
+    """One value of the ledger, of the current revision of its evidence."""
+
+    key: str
+    """Key of the candidate."""
+    text: str
+    """SMILES of a molecule, name of a crystal."""
+    property: str
+    """Name of the property."""
+    value: float
+    """In `unit`."""
+    uncertainty: float | None
+    """Standard uncertainty, k = 1, in `unit`; None where nobody knows it."""
+    unit: str
+    """Canonical unit of the property."""
+    censoring: str
+    """`none`, or on which side of `value` the true value lies: `below`, `above`."""
+    level: str
+    """How it was obtained: method, basis, phase and geometry."""
+    verifier: str
+    """What measured or computed it; `import` for a value from a file."""
+    version: str
+    """Version of the verifier."""
+    replicate: int
+    """Number of the repetition, from 0."""
+    campaign: str | None
+    """The campaign that paid; None for `verify` and for files."""
+    source: str
+    """`computed`, or the name of a file."""
+    who: str
+    """Who brought it in."""
+    at: datetime
+    """When it was written, UTC."""
+
+
+def check(connection: Connection, wanted: ValueFilter) -> None:
+    """Raises UnknownNameError for a property or a campaign that the ledger does not have."""
+    for what, table, name in (("property", t.property_, wanted.property), ("campaign", t.campaign, wanted.campaign)):
+        if name is not None:
+            known = set(connection.execute(sa.select(table.c.name)).scalars())
+            if name not in known:
+                raise UnknownNameError(what, name, known)
+
+
+def count(connection: Connection, wanted: ValueFilter) -> int:
+    query = _joined(sa.select(sa.func.count()), wanted)
+    return int(connection.execute(query).scalar_one())
+
+
+def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = PAGE) -> tuple[list[EvidenceValue], int]:
+    """The next n values in the order they were written, and the cursor to go on after; an empty list at the end.
+
+    after: the cursor of the page before, 0 for the first.
+    """
+    q, c, p, lv, e = t.quantity.c, t.candidate.c, t.property_.c, t.level.c, t.current_evidence.c
+    query = sa.select(
+        q.id,
+        c.key,
+        c.text,
+        p.name,
+        q.value,
+        q.uncertainty,
+        q.unit,
+        q.censoring,
+        lv.label,
+        e.verifier,
+        e.verifier_version,
+        e.replicate,
+        t.campaign.c.name,
+        e.source,
+        e.who,
+        e.at,
+    )
+    query = _joined(query, wanted).where(q.id > after).order_by(q.id).limit(n)
+    rows: list[Any] = list(connection.execute(query))
+    return [EvidenceValue(*row[1:]) for row in rows], int(rows[-1][0]) if rows else after
+
+
+def all_pages(connection: Connection, wanted: ValueFilter) -> Iterator[list[EvidenceValue]]:
+    after = 0
+    while True:
+        rows, after = page(connection, wanted, after)
+        if not rows:
+            return
+        yield rows
+
+
+def _joined(query: sa.Select[Any], wanted: ValueFilter) -> sa.Select[Any]:
+    q, e, a = t.quantity.c, t.current_evidence.c, t.attempt.c
+    query = (
+        query.select_from(t.quantity)
+        .join(t.current_evidence, e.id == q.evidence_id)
+        .join(t.candidate, t.candidate.c.id == e.candidate_id)
+        .join(t.property_, t.property_.c.id == q.property_id)
+        .join(t.level, t.level.c.id == q.level_id)
+        .outerjoin(t.attempt, a.id == e.attempt_id)
+        .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
+    )
+    if wanted.property is not None:
+        query = query.where(t.property_.c.name == wanted.property)
+    if wanted.verifier is not None:
+        query = query.where(e.verifier == wanted.verifier)
+    if wanted.key is not None:
+        query = query.where(t.candidate.c.key == wanted.key)
+    if wanted.campaign is not None:
+        entered, named = t.campaign_candidate.c, t.campaign.alias("named")
+        members = (
+            sa.select(entered.candidate_id)
+            .join(named, named.c.id == entered.campaign_id)
+            .where(named.c.name == wanted.campaign)
+        )
+        query = query.where(e.candidate_id.in_(members))
+    return query

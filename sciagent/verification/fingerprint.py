@@ -1,0 +1,103 @@
+"""The fingerprint of a function: what it does, whatever its comments, its layout and the names of its file."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from sciagent.domain.evidence import text_hash
+from sciagent.errors import UsageError
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+def code_of(function: Callable[..., Any], where: str) -> str:
+    """SHA-256 over the source of the function, of the functions of its module that it calls, and over the constants
+    and arrays of numbers that it uses. Of any other object, such as a trained model, only the type is known.
+
+    Raises UsageError for a name that stands nowhere. where: names the verifier in that message.
+    """
+    seen: dict[str, str] = {}
+    _visit(function, where, seen)
+    return text_hash("\n".join(f"{name}\n{text}" for name, text in sorted(seen.items())))
+
+
+def _visit(function: Any, where: str, seen: dict[str, str]) -> None:
+    if not isinstance(function, FunctionType):
+        seen[getattr(function, "__qualname__", type(function).__name__)] = _described(function)
+        return
+    if function.__qualname__ in seen:
+        return
+    seen[function.__qualname__] = _source(function)
+    for name, value in _used(function, where):
+        if isinstance(value, FunctionType) and value.__module__ == function.__module__:
+            _visit(value, where, seen)
+        elif value is not function:
+            seen[f"{function.__qualname__}: {name}"] = _described(value)
+
+
+def _used(function: FunctionType, where: str) -> Iterator[tuple[str, Any]]:
+    """(name, value) of what it takes from its module and from the functions around it."""
+    for name in sorted(set(_global_names(function.__code__))):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+        elif not hasattr(builtins, name) and name != function.__name__:
+            raise UsageError(f"{where}: it uses {name!r}, which is not there yet; define it above the function")
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # a function that calls itself
+            continue
+
+
+def _global_names(code: CodeType) -> Iterator[str]:
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield str(step.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _global_names(constant)
+
+
+def _source(function: FunctionType) -> str:
+    """Without comments, layout, decorators and docstring; the bytecode where there is no source."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):  # made by exec, or a lambda within an expression
+        return _bytecode(function.__code__) + repr(function.__defaults__)
+    defined = tree.body[0]
+    if isinstance(defined, ast.FunctionDef | ast.AsyncFunctionDef):
+        defined.decorator_list = []
+        if ast.get_docstring(defined) is not None:
+            defined.body = defined.body[1:] or [ast.Pass()]
+    return ast.unparse(defined)
+
+
+def _bytecode(code: CodeType) -> str:
+    inner = [_bytecode(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    return f"{code.co_code.hex()} {inner} {code.co_names}"
+
+
+def _described(value: Any) -> str:
+    """The value where that says all, else its type."""
+    if isinstance(value, PLAIN):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"{type(value).__name__}({', '.join(map(_described, value))})"
+    if isinstance(value, dict):
+        return f"dict({sorted((_described(key), _described(one)) for key, one in value.items())})"
+    if isinstance(value, set | frozenset):
+        return f"set({sorted(map(_described, value))})"
+    if isinstance(value, ModuleType):
+        return f"module {value.__name__}"
+    if hasattr(value, "tobytes") and hasattr(value, "dtype"):  # an array of NumPy
+        return f"array {value.dtype} {value.shape} {text_hash(value.tobytes().hex())}"
+    if isinstance(value, type | FunctionType):
+        return f"{value.__module__}.{value.__qualname__}"
+    return f"a {type(value).__module__}.{type(value).__qualname__}"
