@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sciagent.domain.directives import SteeringState
 from sciagent.domain.evidence import Measured, at_highest_rung
+from sciagent.domain.ladder import Position
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import properties
@@ -22,7 +23,7 @@ class RungRules:
     """What a campaign asks of one rung. accept: limits of the objectives, at the terminal rung only. forgives: a
     candidate on which it fails goes on without it."""
 
-    position: int
+    position: Position
     tier: str
     gate: Mapping[str, Window]
     accept: Mapping[str, Window]
@@ -63,7 +64,7 @@ def ladder_rules(
         is_terminal = position == terminal
         rules.append(
             RungRules(
-                position,
+                Position(position),
                 rung.tier,
                 rung.gate,
                 limits if is_terminal else {},
@@ -84,7 +85,7 @@ class Judgement(NamedTuple):
 class Answer(NamedTuple):
     """What one rung said of a candidate, judged. `measured` is empty unless the outcome is ok."""
 
-    position: int
+    position: Position
     judgement: Judgement
     measured: tuple[Measured, ...] = ()
 
@@ -123,7 +124,7 @@ class Place:
     """Where a candidate stands after its answers; the columns of campaign_candidate."""
 
     standing: Standing
-    position: int
+    position: Position
     verdict: Verdict | None
     reason: str | None
     detail: str
@@ -173,7 +174,7 @@ def place(
     at_end = standing is not Standing.OPEN
     found = Place(
         standing,
-        position,
+        Position(position),
         last.verdict if at_end else None,
         str(last.reason) if at_end and last.reason else None,
         last.detail if at_end else "",

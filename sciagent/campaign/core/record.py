@@ -12,6 +12,7 @@ from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place,
 from sciagent.domain.cost import Cost
 from sciagent.domain.directives import NOWHERE
 from sciagent.domain.evidence import EvidenceKey, Finding
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import directives, standings
@@ -102,7 +103,7 @@ class Settling(NamedTuple):
     else it is looked for."""
 
     candidate_id: int
-    position: int
+    position: Position
     failed: Finding | None = None
     gave_up: Judgement | None = None
     said: RecordedEvidence | None = None

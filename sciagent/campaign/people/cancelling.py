@@ -15,6 +15,7 @@ from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import settle_again
 from sciagent.domain.directives import Verb
+from sciagent.domain.ladder import Position
 from sciagent.domain.states import JobState, Standing
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.job_queue import job_lists, jobs, offers
@@ -114,7 +115,11 @@ def _try_again(
 
 
 def _why_not(
-    connection: Connection, built: Built, job: job_lists.JobStanding, rung: BuiltRung, room: Mapping[int, int | None]
+    connection: Connection,
+    built: Built,
+    job: job_lists.JobStanding,
+    rung: BuiltRung,
+    room: Mapping[Position, int | None],
 ) -> str:
     """Why the job cannot be retried; empty if it can. room: remaining jobs by rung position, None without a limit."""
     if job.state not in GAVE_UP:
@@ -124,7 +129,7 @@ def _why_not(
         which = "vetoed" if steering.vetoed else "held"
         return f"its candidate is {which} by {steering.who}: {steering.why}; release it first: sciagent release"
     stands = standings.get(connection, built.row.id, job.candidate_id)
-    standing, position = Standing(stands["standing"]), int(stands["position"])
+    standing, position = Standing(stands["standing"]), Position(int(stands["position"]))
     if standing in (Standing.PENDING, Standing.SETTLED) or position != rung.rules.position:
         there = built.rungs[min(position, len(built.rungs) - 1)].spec.rung
         return f"its candidate has gone elsewhere since: {standing} at {there}"

@@ -18,6 +18,7 @@ from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.people.screening import complete_fast
 from sciagent.domain.directives import SteeringState, Verb
+from sciagent.domain.ladder import Position
 from sciagent.domain.states import JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import directives, standings
@@ -120,7 +121,7 @@ def promote(built: Built, named: Named, who: str, why: str, to: str | None = Non
             which = "vetoed" if steering.vetoed else "held"
             raise UsageError(f"{named} is {which} by {steering.who}: {steering.why}; release it first")
         stands = standings.get(connection, built.row.id, named.id)
-        rung = _target(built, named, to, standing, int(stands["position"]))
+        rung = _target(built, named, to, standing, Position(int(stands["position"])))
         if running := _running(connection, built, named):
             raise UsageError(f"{named} runs at {', '.join(running)} now; promote it when that has answered")
         directives.write(connection, built.row.id, Verb.PROMOTE, who, why, candidate_id=named.id, rung_id=rung.id)
@@ -128,7 +129,7 @@ def promote(built: Built, named: Named, who: str, why: str, to: str | None = Non
         return _result(connection, built, named, Verb.PROMOTE, rung=rung.spec.rung, detail=detail)
 
 
-def _target(built: Built, named: Named, to: str | None, standing: Standing, position: int) -> BuiltRung:
+def _target(built: Built, named: Named, to: str | None, standing: Standing, position: Position) -> BuiltRung:
     if not built.paid:
         raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
     labels = [r.spec.rung for r in built.paid if r.rules.position <= built.terminal]
@@ -139,7 +140,8 @@ def _target(built: Built, named: Named, to: str | None, standing: Standing, posi
             raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(labels)}')
         return built.rungs[[r.spec.rung for r in built.rungs].index(to)]
     wanted = position + 1 if standing is Standing.DROPPED else position
-    return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]
+    lowest: int = built.paid[0].rules.position
+    return built.rungs[min(max(wanted, lowest), int(built.terminal))]
 
 
 def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltRung, who: str, why: str) -> str:

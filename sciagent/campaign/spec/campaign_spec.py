@@ -30,6 +30,7 @@ from sciagent.campaign.spec.sources import (
     file_hash,
 )
 from sciagent.domain.evidence import content_hash
+from sciagent.domain.ladder import Position
 from sciagent.domain.needs import text_of
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
@@ -151,12 +152,12 @@ class CampaignSpec(Part):
         ladder = tuple(rung for rung in self.ladder if rung.verifier != SCREEN)
         return self.model_copy(update={"ladder": ladder, "safety": SafetySpec(screen=False, reason=reason)})
 
-    def position(self, label: str) -> int:
+    def position(self, label: str) -> Position:
         """Position of a rung on the ladder. Raises ValueError for an unknown label."""
-        return [rung.label for rung in self.ladder].index(label)
+        return Position([rung.label for rung in self.ladder].index(label))
 
     @property
-    def terminal_position(self) -> int:
+    def terminal_position(self) -> Position:
         return self.position(self.terminal)
 
     def domain_objectives(self) -> tuple[Objective, ...]:

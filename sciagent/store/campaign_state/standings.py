@@ -96,9 +96,11 @@ class Stands(NamedTuple):
     """Position of the rung where it stands."""
     depth: int
     """Position of the highest rung that has answered; -1 for none."""
+    score: float | None
+    """How good it looks so far, in (0, 1]; None where nothing is known."""
 
 
-_STANDS = (_CC.candidate_id, _CC.seq, _CC.standing, _CC.position, _CC.depth)
+_STANDS = (_CC.candidate_id, _CC.seq, _CC.standing, _CC.position, _CC.depth, _CC.score)
 
 
 def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -> list[Stands]:
@@ -123,8 +125,8 @@ def climbed(connection: Connection, campaign_id: int, limit: int) -> list[int]:
 
 
 def _stands(row: Any) -> Stands:
-    candidate_id, seq, standing, position, depth = row
-    return Stands(int(candidate_id), int(seq), Standing(standing), int(position), int(depth))
+    candidate_id, seq, standing, position, depth, score = row
+    return Stands(int(candidate_id), int(seq), Standing(standing), int(position), int(depth), score)
 
 
 def waiting(
