@@ -10,7 +10,7 @@ import pytest
 from sciagent.domain.scoring import COVERS_90, crps, read
 from sciagent.report.analysis.prediction_scores import BINS, PredictionRecord, prediction_scores
 from sciagent.store.database.ledger import Ledger
-from tests.report.page.test_build import Parsed, rendered
+from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker
 from tests.support.talked import Talker, talked
 

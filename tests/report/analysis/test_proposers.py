@@ -10,7 +10,8 @@ from sciagent.report.analysis import proposers
 from sciagent.report.answers.status import status
 from sciagent.report.page.build import page
 from sciagent.store.database.ledger import Ledger
-from tests.report.page.test_build import Parsed, hostile_elements, rendered
+from tests.report.page.test_build import hostile_elements
+from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker
 from tests.support.talked import Talker, talked
 
