@@ -21,7 +21,7 @@ from sciagent.execution.worker.completing import DirectResult, Stored
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.job_queue import jobs
 from sciagent.store.results import evidence
-from sciagent.store.results.evidence import Recorded
+from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import HostResult
 
 
@@ -38,7 +38,7 @@ def direct_result(
     return DirectResult(rung.verifier, candidate_id, key, result, artifacts, declared)
 
 
-def answer_of(rung: BuiltRung, found: Recorded) -> Answer:
+def answer_of(rung: BuiltRung, found: RecordedEvidence) -> Answer:
     judgement = judge(rung.rules, found.outcome, found.reason, found.detail, found.measured)
     return Answer(rung.rules.position, judgement, found.measured if found.outcome is Outcome.OK else ())
 
@@ -71,7 +71,7 @@ class Settling(NamedTuple):
     position: Position
     failed: Finding | None = None
     gave_up: Judgement | None = None
-    said: Recorded | None = None
+    said: RecordedEvidence | None = None
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:

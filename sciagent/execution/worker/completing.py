@@ -26,7 +26,7 @@ from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, HeldJob, JobEnd, LiveAttempt
 from sciagent.store.job_queue.spend import Bill, CostSeen
 from sciagent.store.results import evidence
-from sciagent.store.results.evidence import NewEvidence, Recorded
+from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import unmeasured
 from sciagent.verification.sandbox.host import HostResult
@@ -82,7 +82,7 @@ class JobEnding:
     after: AfterAttempt
     kills: int
     """Kills of the job, this attempt included."""
-    recorded: Recorded | None = None
+    recorded: RecordedEvidence | None = None
     """The evidence as `find_reusable` would read it; None where there is none, or another result stood already."""
 
 
@@ -133,7 +133,7 @@ class DirectResult:
 
 def complete_direct(
     connection: Connection, owner: str, results: Sequence[DirectResult], *, campaign_id: int | None, rung_id: int | None
-) -> list[Recorded | None]:
+) -> list[RecordedEvidence | None]:
     """One attempt for results of one rung, with its bill and their evidence; returns, in order, what was recorded."""
     if not results:
         return []
@@ -291,7 +291,9 @@ def _as_direct(result: JobResult) -> DirectResult:
     return DirectResult(job.task.verifier, job.candidate_id, job.key, result.result, result.artifacts, job.declared)
 
 
-def _record(connection: Connection, good: Sequence[DirectResult], attempt_ids: Sequence[int]) -> list[Recorded | None]:
+def _record(
+    connection: Connection, good: Sequence[DirectResult], attempt_ids: Sequence[int]
+) -> list[RecordedEvidence | None]:
     """Evidence, and what it cost against what was declared. A second result under one key (another campaign was faster)
     is dropped: the first stands, and was computed under the same settings."""
     new, seen = [], []
@@ -314,7 +316,9 @@ def _record(connection: Connection, good: Sequence[DirectResult], attempt_ids: S
     recorded = evidence.record_once(connection, new)
     spend.observe_costs(connection, seen)
     return [
-        one if isinstance(one, Recorded) and made.finding.outcome.rule.reusable and not made.key.replicate else None
+        one
+        if isinstance(one, RecordedEvidence) and made.finding.outcome.rule.reusable and not made.key.replicate
+        else None
         for made, one in zip(new, recorded, strict=True)
     ]
 
