@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.pricing.auditing import Audit, Auditing
+from sciagent.campaign.pricing.batch_order import side_by_side
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign
 from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.domain.ports import Choice
@@ -35,7 +36,6 @@ FIRST = 1e5  # index of what is bought unasked; below what a person promotes
 THOUGHT = 0.05  # of the time may go into looking at the candidates again while workers have something to do,
 WAITING = 0.1  # and while they wait for it
 DECIDING = 1e-3  # seconds that a decision takes at least, whatever it buys
-TOGETHER = 10.0  # seconds of all workers within which it does not matter who is first
 TIMES = ("core_seconds", "gpu_seconds")
 SELECTIVE = 10  # without a limit on proposals so many times more are expected than could all be verified
 WORTH = 1e-4  # payoff that no candidate promises: there is nothing left to find
@@ -85,7 +85,7 @@ class Pricing:
         places: Container[Position],
         put_off: Collection[int] = (),
     ) -> list[Choice]:
-        """At most `slots` choices, most urgent first, but see `TOGETHER`. first_only: nothing that costs more than
+        """At most `slots` choices, most urgent first, but see `batch_order`. first_only: nothing that costs more than
         next to nothing. places: positions of rungs whose jobs somebody may take; what is for others waits, and so does
         what comes after it for the same candidate: who has seen a rung is not sent to one below. put_off: candidates
         that are passed over, for the budget does not hold what they would reserve."""
@@ -393,20 +393,6 @@ class Pricing:
             "value": self._brings,
             "priced": self.priced.state(),
         }
-
-
-def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
-    """The purchases of a batch that go out within the same few seconds in the order of the candidates' rows, and the
-    rest most urgent first. One transaction then writes on few pages of the ledger; in the order of urgency it would
-    write on nearly all.
-
-    seconds: (k,) how long a job of each rung keeps all workers busy; infinite where nobody knows, and such a job keeps
-    its place.
-    """
-    rung, of = np.array([(one.rung, one.of) for one in batch], dtype=np.intp).reshape(-1, 2).T
-    lasts = np.where(np.isfinite(seconds), seconds, TOGETHER)
-    spans = np.floor(lasts[rung].cumsum() / TOGETHER)
-    return [batch[place] for place in np.lexsort((of, spans)).tolist()]
 
 
 def _digits(value: float) -> float:
