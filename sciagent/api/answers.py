@@ -33,6 +33,8 @@ class CampaignStatus(Status):
     def __repr__(self) -> str:
         return shown_text(table(self), budget_line(self), *_remarks(self))
 
+    __str__ = __repr__
+
     def _repr_html_(self) -> str:
         return status_html(self)
 
