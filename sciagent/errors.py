@@ -1,21 +1,20 @@
-"""Every error that sciagent raises on purpose.
+"""All errors that sciagent raises on purpose.
 
 SciagentError
-├── UsageError              the caller asked for something that cannot be (exit code 2)
-│   ├── SpecError           a campaign or site file is wrong: file, line, column, and what would be right
+├── UsageError              the request cannot be carried out (exit code 2)
+│   ├── SpecError           mistakes in a campaign or site file: file, line, column, and what would be right
 │   ├── UnitError           a unit that the property does not take
-│   ├── InputFileError      a seed or import file is wrong: file, line, column
-│   └── UnknownNameError    a name that does not exist, with the nearest that does
+│   ├── InputFileError      a mistake in a seed or import file: file, line, column
+│   └── UnknownNameError    a name that does not exist, with the nearest one that does
 ├── InvalidCandidateError   a structure that cannot become a candidate, with a named reason
-├── SimulatorError          an engine did not give a trustworthy result, with outcome and reason
+├── SimulatorError          an engine gave no reliable result, with outcome and reason
 ├── LedgerError             the ledger refused
-│   ├── LedgerAwayError     the database is gone, refused, locked or restarting; trying again helps
-│   ├── SchemaVersionError  the database is at another migration than the code
-│   ├── StaleLeaseError     a write by one who no longer holds the lease
-│   └── EvidenceConflictError  another result stands under the same evidence key
-├── SlurmError              Slurm refused, or does not answer; with its own words
-│   └── NoPartitionError    no partition of the site holds a job (a UsageError too)
-└── CampaignError           a campaign cannot go on
+│   ├── SchemaVersionError  the database has another schema version than the code
+│   ├── StaleLeaseError     a write by a process that no longer holds the lease
+│   └── EvidenceConflictError  there is another result under the same evidence key
+├── SlurmError              Slurm refused or does not answer, with its message
+│   └── NoPartitionError    no partition of the site can hold a job (also a UsageError)
+└── CampaignError           a campaign cannot continue
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ class SciagentError(Exception):
 
 
 class UsageError(SciagentError):
-    """The caller asked for something that cannot be; the command line exits with 2."""
+    """The request cannot be carried out; the command line exits with 2."""
 
 
 class SpecError(UsageError):
-    """One or more mistakes in a campaign file or a site profile; each line of the message reads `file:line:col: …`."""
+    """Mistakes in a campaign file or a site profile; each line of the message is `file:line:col: …`."""
 
 
 class InputFileError(UsageError):
-    """A mistake in a seed or import file; the message opens with `file:line:col`."""
+    """A mistake in a seed or import file; the message begins with `file:line:col`."""
 
 
 class UnitError(UsageError):
-    """A unit outside the property's allow-list."""
+    """A unit that the property does not take."""
 
 
 class UnknownNameError(UsageError):
@@ -63,7 +62,7 @@ class InvalidCandidateError(SciagentError):
 
 
 class SimulatorError(SciagentError):
-    """An engine gave no trustworthy result. `outcome` and `reason` are values of `domain.outcomes`."""
+    """An engine gave no reliable result. `outcome` and `reason` are values of `domain.outcomes`."""
 
     def __init__(self, outcome: str, reason: str, detail: str) -> None:
         super().__init__(f"{outcome} ({reason}): {detail}")
@@ -81,31 +80,34 @@ class LedgerAwayError(LedgerError):
 
 
 class SchemaVersionError(LedgerError, UsageError):
-    """The database is at another migration than the code."""
+    """The database has another schema version than the code."""
 
 
 class StaleLeaseError(LedgerError):
-    """A write by one who no longer holds the lease."""
+    """A write by a process that no longer holds the lease."""
 
 
 class EvidenceConflictError(LedgerError):
-    """Another result stands under the same evidence key; supersede it with a revision instead."""
+    """There is another result under the same evidence key; supersede it with a revision instead."""
 
 
 class SlurmError(SciagentError):
-    """Slurm refused, or does not answer; the message holds its own words."""
+    """Slurm refused or does not answer; the message holds Slurm's own."""
 
 
 class NoPartitionError(SlurmError, UsageError):
-    """A job asks for more than any partition of the site holds; nothing was submitted."""
+    """A job needs more than any partition of the site can hold; nothing was submitted."""
 
 
 class CampaignError(SciagentError):
-    """A campaign cannot go on."""
+    """A campaign cannot continue."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean "x"?` or an empty string. What differs only by case or blanks comes first: `ev` is `eV`."""
+    """`; did you mean "x"?` or an empty string. A name that differs only in case or spaces comes first: `ev` for
+    `eV`."""
     names, plain = list(known), "".join(name.split()).casefold()
-    near = [one for one in names if one.casefold() == plain] or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    near = [candidate for candidate in names if candidate.casefold() == plain] or difflib.get_close_matches(
+        name, names, n=1, cutoff=0.6
+    )
     return f'; did you mean "{near[0]}"?' if near else ""

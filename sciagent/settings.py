@@ -1,4 +1,4 @@
-"""Settings of the installation, from the environment (`SCIAGENT_*`). Campaign settings live in the YAML."""
+"""Settings of the installation, from environment variables (`SCIAGENT_*`). A campaign's are in its YAML file."""
 
 from __future__ import annotations
 
@@ -14,22 +14,26 @@ DEFAULT_LEDGER = "sciagent.db"
 MAX_SECRET_BYTES = 4096
 
 
-class Settings(BaseModel):
-    """`ledger`: SQLAlchemy URL or a file path. `artifacts`: folder of files under their SHA-256. `broker`: URL of Redis
-    or RabbitMQ. URLs may hold passwords: they are in no representation."""
+class InstallationSettings(BaseModel):
+    """Where the ledger, the artifacts and the broker are. URLs may hold passwords, so they are not in the
+    representation."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     ledger: str = Field(DEFAULT_LEDGER, repr=False)
+    """SQLAlchemy URL or path of a file."""
     artifacts: Path | None = None
+    """Folder of files named by their SHA-256."""
     broker: str | None = Field(None, repr=False)
+    """URL of Redis or RabbitMQ."""
 
 
-def load(ledger: str | None = None, broker: str | None = None) -> Settings:
-    """`--ledger` goes before SCIAGENT_LEDGER, and that before ./sciagent.db; `--broker` before SCIAGENT_BROKER. For
-    both the variable may name a file instead: SCIAGENT_LEDGER_FILE, SCIAGENT_BROKER_FILE. Raises UsageError."""
+def load(ledger: str | None = None, broker: str | None = None) -> InstallationSettings:
+    """Read the settings. The options `ledger` and `broker` take precedence over SCIAGENT_LEDGER and SCIAGENT_BROKER;
+    the default ledger is ./sciagent.db. SCIAGENT_LEDGER_FILE and SCIAGENT_BROKER_FILE may name a file instead.
+    Raises UsageError."""
     artifacts = os.environ.get("SCIAGENT_ARTIFACTS")
-    return Settings(
+    return InstallationSettings(
         ledger=ledger or secret("SCIAGENT_LEDGER") or DEFAULT_LEDGER,
         artifacts=Path(artifacts) if artifacts else None,
         broker=broker or secret("SCIAGENT_BROKER"),
@@ -37,8 +41,8 @@ def load(ledger: str | None = None, broker: str | None = None) -> Settings:
 
 
 def lease_seconds() -> float:
-    """How long a worker or a driver may be silent before its work is given to others: SCIAGENT_LEASE_SECONDS, else 60.
-    The same for all who share a ledger. Raises UsageError."""
+    """Seconds after which the work of a silent worker or driver is given to others: SCIAGENT_LEASE_SECONDS, default
+    60. It must be the same for all users of a ledger. Raises UsageError."""
     given = os.environ.get("SCIAGENT_LEASE_SECONDS") or "60"
     try:
         seconds = float(given)
@@ -50,14 +54,16 @@ def lease_seconds() -> float:
 
 
 def slurm_site() -> Path | None:
-    """The profile of the cluster: SCIAGENT_SLURM_SITE, if it is set."""
+    """The profile of the cluster: SCIAGENT_SLURM_SITE, if set."""
     given = os.environ.get("SCIAGENT_SLURM_SITE")
     return Path(given).expanduser() if given else None
 
 
 def secret(name: str) -> str | None:
-    """What the variable says, or the one line of the file that NAME_FILE names; None without either. Raises UsageError:
-    both are set, or the file cannot be read, is empty or holds more than a line."""
+    """The value of a variable, or the only line of the file that NAME_FILE names; None if neither is set.
+
+    Raises UsageError if both are set, or if the file cannot be read, is empty or has more than one line.
+    """
     value, path = os.environ.get(name), os.environ.get(f"{name}_FILE")
     if not path:
         return value or None
@@ -75,14 +81,14 @@ def secret(name: str) -> str | None:
 
 
 def cache_folder() -> Path:
-    """Where what can be built again is kept between campaigns: SCIAGENT_CACHE, else `sciagent` in the user's cache."""
+    """Folder for files that can be built again: SCIAGENT_CACHE, default `sciagent` in the user's cache."""
     if given := os.environ.get("SCIAGENT_CACHE"):
         return Path(given).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sciagent"
 
 
 def models_folder() -> Path:
-    """Where models for this machine are: SCIAGENT_MODELS, else `models` in the cache."""
+    """Folder of the models on this machine: SCIAGENT_MODELS, default `models` in the cache."""
     if given := os.environ.get("SCIAGENT_MODELS"):
         return Path(given).expanduser()
     return cache_folder() / "models"

@@ -145,8 +145,8 @@ def _cpu() -> dict[str, float]:
     """CPU seconds so far: of this process, of the zygotes, and of the jobs they have forked."""
     me = psutil.Process()
     own, zygotes, jobs = me.cpu_times(), 0.0, 0.0
-    for child in me.children():
-        times = child.cpu_times()
+    for zygote in (below for nursery in me.children() for below in nursery.children()):
+        times = zygote.cpu_times()
         zygotes += times.user + times.system
         jobs += times.children_user + times.children_system
     return {"driver": own.user + own.system, "zygotes": zygotes, "jobs": jobs}

@@ -148,16 +148,16 @@ class Monkey:
         return f"stalled {one.name} for {self.lease * 1.6:.1f} s"
 
     def _slot(self) -> str:
-        """The process that forks the jobs of a slot. A job that has been under one before is spared: two are a kill too
-        many, and it would be quarantined, as it should be."""
+        """The process that forks the jobs of a slot, or the nursery that forks those processes. A job that has been
+        under one before is spared: two are a kill too many, and it would be quarantined, as it should be."""
         if (one := self._pick()) is None or one.process is None or self._killed_before():
             return ""
         try:
             below = psutil.Process(one.process.pid).children(recursive=True)
-            zygotes = [p for p in below if "sciagent.verification.sandbox.zygote" in " ".join(p.cmdline())]
-            if not zygotes:
+            forks = [p for p in below if "sciagent.verification.sandbox.nursery" in " ".join(p.cmdline())]
+            if not forks:
                 return ""
-            self.chance.choice(zygotes).kill()
+            self.chance.choice(forks).kill()
         except psutil.NoSuchProcess:
             return ""
         self.did["slots killed"] += 1

@@ -31,8 +31,8 @@ FAMILIES = ("informative", "worthless-middle", "weak", "flat", "heavy-tails", "h
 
 def cases() -> dict[str, Any]:
     """By name, a case for each seed."""
-    from sciagent.scheduling.replay.case import OfFamily, OfTable
-    from sciagent.scheduling.replay.table import parse_rungs, read_case
+    from sciagent.bench.case import OfFamily, OfTable
+    from sciagent.bench.table import parse_rungs, read_case
 
     found: dict[str, Any] = {}
     for goal in ("min", "max"):
@@ -54,13 +54,13 @@ class Watched:
         self.buyer = buyer
         self.foretold: dict[int, tuple[float, float]] = {}
 
-    def choose(self, board: Any, left: float) -> Any:
+    def choose(self, pool: Any, left: float) -> Any:
         import numpy as np
 
         from sciagent.scheduling.law.interval import foretell
 
-        found = self.buyer.choose(board, left)
-        last = board.costs.shape[1] - 1
+        found = self.buyer.choose(pool, left)
+        last = pool.costs.shape[1] - 1
         of = np.array([one.of for one in found if one.rung == last and np.isfinite(one.index)], dtype=np.intp)
         if len(of):
             told = foretell(self.buyer.laws, 0, of)
@@ -96,9 +96,9 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     over budget."""
     import numpy as np
 
+    from sciagent.bench.simulate import simulate
     from sciagent.scheduling.aims import Aims
     from sciagent.scheduling.law.interval import foretell
-    from sciagent.scheduling.replay.simulate import simulate
     from sciagent.scheduling.rules.priced import Priced
 
     case = source(seed)

@@ -85,11 +85,11 @@ def case(path: Path = TABLE) -> Any:
     """A `Case` of the replay."""
     import numpy as np
 
+    from sciagent.bench.case import Case
+    from sciagent.bench.simulate import Truth
+    from sciagent.bench.structure import of_identifiers
     from sciagent.scheduling.aims import Aim, Aims
     from sciagent.scheduling.law.hints import Hint
-    from sciagent.scheduling.replay.case import Case
-    from sciagent.scheduling.replay.simulate import Truth
-    from sciagent.scheduling.replay.structure import of_identifiers
 
     with gzip.open(path, "rt") as file:
         rows = list(csv.DictReader(file))
@@ -138,7 +138,7 @@ class Drawn:
 def replay(seeds: int, workers: int) -> None:
     from rich.progress import track
 
-    from sciagent.scheduling.replay.trial import run_all, trials
+    from sciagent.bench.trial import run_all, trials
 
     whole = case()
     n = len(whole.truth.hit)

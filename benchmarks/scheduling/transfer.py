@@ -22,24 +22,24 @@ BUDGETS = (0.02, 0.03, 0.05, 0.1)
 
 
 class Taught:
-    """Buys for the second campaign on a board that has the rows of the first below it. told: their (m, k) answers."""
+    """Buys for the second campaign on a pool that has the rows of the first below it. told: their (m, k) answers."""
 
     def __init__(self, buyer: Any, told: Any) -> None:
         self.buyer, self.told = buyer, told
 
-    def choose(self, board: Any, left: float) -> Any:
+    def choose(self, pool: Any, left: float) -> Any:
         import numpy as np
 
-        from sciagent.scheduling.candidate_pool import Board, Purchase
+        from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
         m, k = self.told.shape
-        both = Board(
-            np.vstack([self.told, board.scores]),
-            np.vstack([np.zeros((m, k), bool), board.closed]),
-            np.vstack([np.zeros((m, k)), board.costs]),
+        both = CandidatePool(
+            np.vstack([self.told, pool.scores]),
+            np.vstack([np.zeros((m, k), bool), pool.closed]),
+            np.vstack([np.zeros((m, k)), pool.costs]),
         )
-        both.out[:] = np.concatenate([np.ones(m, dtype=bool), board.out])
-        both.tried, both.failed = board.tried, board.failed
+        both.out[:] = np.concatenate([np.ones(m, dtype=bool), pool.out])
+        both.tried, both.failed = pool.tried, pool.failed
         return [Purchase(one.of - m, one.rung, one.index) for one in self.buyer.choose(both, left)]
 
 
@@ -47,11 +47,11 @@ def pair(goals: tuple[str, str], seed: int) -> dict[str, dict[str, float]]:
     """Recall of the second campaign by budget, cold and taught."""
     import numpy as np
 
+    from sciagent.bench.case import Case
+    from sciagent.bench.score import recall
+    from sciagent.bench.simulate import Truth, simulate
+    from sciagent.bench.table import parse_rungs, read_case
     from sciagent.scheduling.aims import Aims
-    from sciagent.scheduling.replay.case import Case
-    from sciagent.scheduling.replay.score import recall
-    from sciagent.scheduling.replay.simulate import Truth, simulate
-    from sciagent.scheduling.replay.table import parse_rungs, read_case
     from sciagent.scheduling.rules.priced import Priced
 
     table = HERE / "qm9_s4000_xtb.csv.gz"
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     seeds = parser.parse_args().seeds
-    from sciagent.scheduling.replay.score import summarised
+    from sciagent.bench.score import summarised
 
     result: dict[str, Any] = {"command": f"python -m benchmarks.scheduling.transfer --seeds {seeds}", "pairs": {}}
     for goals in (("max", "min"), ("min", "max")):

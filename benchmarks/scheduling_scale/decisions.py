@@ -44,7 +44,7 @@ from sciagent.campaign.core.build import Built  # noqa: E402
 from sciagent.campaign.driving import driver as driving  # noqa: E402
 from sciagent.campaign.driving.driver import Driver  # noqa: E402
 from sciagent.campaign.pricing.auditing import Auditing  # noqa: E402
-from sciagent.campaign.pricing.ledger_pool import Market  # noqa: E402
+from sciagent.campaign.pricing.ledger_pool import LedgerPool  # noqa: E402
 from sciagent.campaign.pricing.pricing import Pricing  # noqa: E402
 from sciagent.store.database.ledger import Ledger  # noqa: E402
 
@@ -96,7 +96,7 @@ class Stopwatch:
 # what of the loop is which step; the first steps are those of deciding
 STEPS: tuple[tuple[str, Any, str], ...] = (
     ("law", Pricing, "_look"),
-    ("market", Market, "refresh"),
+    ("pool", LedgerPool, "refresh"),
     ("choose", Pricing, "choose"),
     ("choose", driving, "choose"),
     ("audit", Auditing, "look"),
@@ -108,7 +108,7 @@ STEPS: tuple[tuple[str, Any, str], ...] = (
     ("collect", driving, "collect"),
     ("answers", Answering, "submit"),
 )
-DECIDING = ("law", "market", "choose", "audit", "wants", "promote", "transactions")
+DECIDING = ("law", "pool", "choose", "audit", "wants", "promote", "transactions")
 
 
 def measure(built: Built, decisions: int, profile: Path | None = None) -> dict[str, Any]:
@@ -123,12 +123,12 @@ def measure(built: Built, decisions: int, profile: Path | None = None) -> dict[s
         driver = stack.enter_context(Driver(built))
         arrival = {"wall": time.perf_counter() - began[0], "cpu": time.process_time() - began[1]}
         pool: Any = driver._pool
-        pricing = driver._pricing
+        pricing: Any = driver._purchasing
 
         def on_step() -> None:
             nonlocal cycles
             cycles += 1
-            phase = "law" if pricing is not None and pricing.priced.is_learnt else "features"
+            phase = "law" if pricing.priced.is_learnt else "features"
             if not stamps or stamps[-1][0] != phase:
                 stamps.append((phase, pool.submitted, watch.so_far()))
             if pool.submitted >= decisions:

@@ -67,16 +67,16 @@ def measure(n: int, rounds: int, seed: int = 0, structure: bool = False) -> dict
     _, arrival = timed(lambda: arrived(costs))
     features = _features(n, seed)
     state = campaign(n, seed, structure)
-    priced, board = state.priced, state.board
+    priced, pool = state.priced, state.pool
     times: list[dict[str, float]] = []
     refits: list[dict[str, float]] = []
     with peak() as of_refit:
-        batch, taken = timed(lambda: priced.choose(board, state.left))
+        batch, taken = timed(lambda: priced.choose(pool, state.left))
     refits.append(taken)
     state.buy(batch)
     while len(times) < rounds:
         fits = priced.fits
-        batch, taken = timed(lambda: priced.choose(board, state.left))
+        batch, taken = timed(lambda: priced.choose(pool, state.left))
         (times if priced.fits == fits else refits).append(taken)
         state.buy(batch)
     law, search = _search(state)
@@ -85,14 +85,14 @@ def measure(n: int, rounds: int, seed: int = 0, structure: bool = False) -> dict
         fits = priced.fits
         gc.collect()
         with peak() as of_round:
-            priced.choose(board, state.left)
-    resident = held(board, priced)
+            priced.choose(pool, state.left)
+    resident = held(pool, priced)
     return {
         "candidates": n,
         "structure": structure,
-        "open": len(board.open),
+        "open": len(pool.open),
         "batch": len(batch),
-        "answers": [int(board.answered(j).sum()) for j in range(len(MEDIANS))],
+        "answers": [int(pool.answered(j).sum()) for j in range(len(MEDIANS))],
         "round": median(times),
         "rounds": times,
         "law": law,
@@ -127,7 +127,7 @@ def _features(n: int, seed: int) -> dict[str, float]:
     def buy_all() -> int:
         bought = 0
         while bought < n:
-            batch = state.priced.choose(state.board, state.left)
+            batch = state.priced.choose(state.pool, state.left)
             state.buy(batch)
             bought += len(batch)
         return bought
@@ -137,7 +137,7 @@ def _features(n: int, seed: int) -> dict[str, float]:
 
 def _search(state: Any) -> tuple[dict[str, float], dict[str, float]]:
     """Seconds that the law takes to be fitted, and of those that the search for hyper-parameters adds."""
-    aims, truths, scores = state.priced.aims, state.priced.aims.truths(state.board.scores), state.board.scores
+    aims, truths, scores = state.priced.aims, state.priced.aims.truths(state.pool.scores), state.pool.scores
     questions = [Question(scores[:, a.columns], t) for a, t in zip(aims.aims, truths, strict=True)]
     stack = Stack(state.similarity, np.random.default_rng(0))
     _, first = timed(lambda: stack.fit(questions, 1000))

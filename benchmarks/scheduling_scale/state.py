@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.scheduling.aims import Aims
-from sciagent.scheduling.candidate_pool import Board, Purchase
+from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.similarity import Overlap, Similarity
 from sciagent.scheduling.rules.priced import Priced
 
@@ -33,22 +33,22 @@ ELEMENTS = 8  # of compositions
 class Campaign:
     """answers: (n, 5) what the rungs would say."""
 
-    board: Board
+    pool: CandidatePool
     answers: Array
     priced: Priced
     left: float
     similarity: Similarity | None = None
 
     def buy(self, batch: list[Purchase]) -> None:
-        board = self.board
+        pool = self.pool
         for one in batch:
-            if board.closed[one.of, one.rung]:
+            if pool.closed[one.of, one.rung]:
                 continue
-            board.closed[one.of, one.rung] = True
-            board.scores[one.of, one.rung] = self.answers[one.of, one.rung]
-            board.tried[one.rung] += 1
-            board.out[one.of] |= one.rung == len(MEDIANS) - 1
-            self.left -= float(board.costs[one.of, one.rung])
+            pool.closed[one.of, one.rung] = True
+            pool.scores[one.of, one.rung] = self.answers[one.of, one.rung]
+            pool.tried[one.rung] += 1
+            pool.out[one.of] |= one.rung == len(MEDIANS) - 1
+            self.left -= float(pool.costs[one.of, one.rung])
 
 
 def draw(n: int, seed: int = 0) -> tuple[Array, Array]:
@@ -59,13 +59,13 @@ def draw(n: int, seed: int = 0) -> tuple[Array, Array]:
     return np.hstack([below, truth]), MEDIANS * np.exp(SPREAD * rng.standard_normal((n, len(MEDIANS))))
 
 
-def arrived(costs: Array, at_once: int = 1000) -> Board:
+def arrived(costs: Array, at_once: int = 1000) -> CandidatePool:
     """Candidates come so many at a time."""
     k = costs.shape[1]
-    board = Board(np.empty((0, k)), np.empty((0, k), dtype=bool), np.empty((0, k)))
+    pool = CandidatePool(np.empty((0, k)), np.empty((0, k), dtype=bool), np.empty((0, k)))
     for start in range(0, len(costs), at_once):
-        board.add(costs[start : start + at_once])
-    return board
+        pool.add(costs[start : start + at_once])
+    return pool
 
 
 def fresh(n: int, seed: int = 0, structure: bool = False) -> Campaign:
@@ -81,20 +81,20 @@ def fresh(n: int, seed: int = 0, structure: bool = False) -> Campaign:
 def campaign(n: int, seed: int = 0, structure: bool = False) -> Campaign:
     """Its middle."""
     state = fresh(n, seed, structure)
-    answers, board = state.answers, state.board
+    answers, pool = state.answers, state.pool
     rng = np.random.default_rng(seed)
-    board.scores[:, 0], board.closed[:, 0] = answers[:, 0], True
+    pool.scores[:, 0], pool.closed[:, 0] = answers[:, 0], True
     best = np.arange(n)
     for j, most in enumerate(np.minimum(SEEN, (SHARE * n).astype(int)), start=1):
         best = best[np.argsort(-answers[best, j - 1], kind="stable")[:most]]
-        _answer(board, answers, best, j)
+        _answer(pool, answers, best, j)
     whole = rng.permutation(n)[: min(WHOLE, n // 20)]
     for j in range(1, len(MEDIANS)):
-        _answer(board, answers, whole[~board.closed[whole, j]], j)
+        _answer(pool, answers, whole[~pool.closed[whole, j]], j)
     return state
 
 
-def _answer(board: Board, answers: Array, of: NDArray[np.intp], j: int) -> None:
-    board.scores[of, j], board.closed[of, j] = answers[of, j], True
-    board.tried[j] += len(of)
-    board.out[of] |= j == len(MEDIANS) - 1
+def _answer(pool: CandidatePool, answers: Array, of: NDArray[np.intp], j: int) -> None:
+    pool.scores[of, j], pool.closed[of, j] = answers[of, j], True
+    pool.tried[j] += len(of)
+    pool.out[of] |= j == len(MEDIANS) - 1

@@ -22,16 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sciagent.bench.case import Case, OfTable, Reordered
+from sciagent.bench.schedulers import SCHEDULERS, Facts
+from sciagent.bench.score import MARKS, Curve
+from sciagent.bench.simulate import Replay, Truth, simulate
+from sciagent.bench.table import parse_rungs, read_case
 from sciagent.report.parts.drawing import COLOURS, SETTINGS
 from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.law.chain import Chain, Similarity
 from sciagent.scheduling.law.hints import UNTIL, Hint, made_up
 from sciagent.scheduling.law.transforms import TruthTransform, between
-from sciagent.scheduling.replay.case import Case, OfTable, Reordered
-from sciagent.scheduling.replay.schedulers import SCHEDULERS, Facts
-from sciagent.scheduling.replay.score import MARKS, Curve
-from sciagent.scheduling.replay.simulate import Run, Truth, simulate
-from sciagent.scheduling.replay.table import parse_rungs, read_case
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.scheduling.value import PRICES, STOP, TERMINAL, Programme, U, solve
 
@@ -98,7 +98,7 @@ class Windowed:
         scores, costs, similarity = case.truth.scores, case.truth.costs, case.similarity
         hit = (scores[:, 1] >= WINDOW[0]) & (scores[:, 1] <= WINDOW[1])
         off = [wanted - gate for wanted, gate in zip(WINDOW, GATE, strict=True)]
-        hint = Hint(0, 1, 1.0, float(np.mean(off)), max(abs(off[1] - off[0]) / 3, SCALE))  # as `campaign.columns`
+        hint = Hint(0, 1, 1.0, float(np.mean(off)), max(abs(off[1] - off[0]) / 3, SCALE))  # as `campaign.observations`
         aims = Aims((Aim((0, 1), *WINDOW, hint=hint if hinted else None),))
         through = np.ones(len(hit), dtype=bool)
         if gated:
@@ -109,7 +109,7 @@ class Windowed:
         truth = Truth(scores[places], costs[places], hit[places])
         return cls(truth, aims, similarity, int(hit.sum() - truth.hit.sum()))
 
-    def run(self) -> Run:
+    def run(self) -> Replay:
         """What `priced` buys."""
         budget = BUDGET / len(self.truth.hit)
         return simulate(self.truth, Priced(self.aims, self.similarity, 0, budget * self.truth.exhaustive), budget)

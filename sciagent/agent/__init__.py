@@ -1,1 +1,1 @@
-"""The agent: what proposes candidates, through the workbench and nothing else."""
+"""Proposers of candidates, which act only through the workbench: models in episodes, and scripts."""

@@ -1,4 +1,4 @@
-"""Several episodes at once: each asks its model in a thread of its own, and is answered when it is."""
+"""Asks a model for several episodes at once, each in a thread of its own."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ FIRST_PAUSE = 1.0  # seconds before the second; each is twice the last
 LONGEST_PAUSE = 60.0
 
 
-class Answered(NamedTuple):
-    """sampled, or what went wrong. fetched: what others answered to its calls, by their place."""
+class ModelAnswer(NamedTuple):
+    """The answer to one question."""
 
     episode: Episode
     sampled: Sampled | None
+    """None if the model failed."""
     fault: str
+    """Why the model failed."""
     fetched: Mapping[int, Observation] = MappingProxyType({})
+    """Results of the answer's calls of MCP servers, by position of the call."""
 
 
 class Asking:
-    """at_once: questions that may be out. bell: set whenever an answer comes. fetch: calls other people's servers for
-    an answer, in the same thread, for they may be slow and nobody else shall wait for them."""
+    """Asks questions in threads. at_once: most questions at a time. bell: set whenever an answer arrives. fetch:
+    calls the MCP servers that an answer names, in the same thread, so that slow servers delay no other episode."""
 
     def __init__(
         self,
@@ -40,13 +43,13 @@ class Asking:
     ) -> None:
         self.policy, self._fetch, self._bell = policy, fetch, bell or threading.Event()
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="episode")
-        self._answers: queue.SimpleQueue[Answered] = queue.SimpleQueue()
-        self._waiting: Answered | None = None
+        self._answers: queue.SimpleQueue[ModelAnswer] = queue.SimpleQueue()
+        self._waiting: ModelAnswer | None = None
         self._stop = threading.Event()
         self.out = 0
 
     def ask(self, episode: Episode, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> None:
-        """The episode's next message; it comes back by `next`."""
+        """Ask for the episode's next message; `next` returns it."""
         self.out += 1
         self._threads.submit(self._ask, episode, episode.messages, tools, sampling)
 
@@ -54,11 +57,11 @@ class Asking:
         try:
             sampled = self._sampled(messages, tools, sampling)
             fetched = self._fetch(sampled.message) if self._fetch and not episode.wants_summary else {}
-            self._answers.put(Answered(episode, sampled, "", fetched))
+            self._answers.put(ModelAnswer(episode, sampled, "", fetched))
         except PolicyError as error:
-            self._answers.put(Answered(episode, None, str(error)[:1000]))
+            self._answers.put(ModelAnswer(episode, None, str(error)[:1000]))
         except BaseException as error:  # noqa: BLE001  an answer must come, or the driver would wait for ever
-            self._answers.put(Answered(episode, None, f"{type(error).__name__}: {error}"[:1000]))
+            self._answers.put(ModelAnswer(episode, None, f"{type(error).__name__}: {error}"[:1000]))
         self._bell.set()
 
     def _sampled(self, messages: Any, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
@@ -73,19 +76,19 @@ class Asking:
         raise PolicyError("stopped while it waited to ask again")
 
     def is_ready(self) -> bool:
-        """Whether an answer has come."""
+        """Whether an answer has arrived."""
         if self._waiting is None and not self._answers.empty():
             self._waiting = self._answers.get()
         return self._waiting is not None
 
-    def next(self) -> Answered:
-        """The first that has come; waits for it."""
-        found, self._waiting = self._waiting or self._answers.get(), None
+    def next(self) -> ModelAnswer:
+        """Wait for the next answer."""
+        answered, self._waiting = self._waiting or self._answers.get(), None
         self.out -= 1
-        return found
+        return answered
 
     def close(self) -> None:
-        """Questions that are out are given up; what they would have said is asked again by who resumes."""
+        """Give up the open questions; a resumed campaign asks them again."""
         self._stop.set()
         self.policy.close()
         self._threads.shutdown(wait=True, cancel_futures=True)

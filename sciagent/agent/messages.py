@@ -1,4 +1,4 @@
-"""What passes between an episode and a model: messages, tool calls, and what was sampled, token by token."""
+"""Messages, tool calls, and sampled tokens, as they pass between an episode and a model."""
 
 from __future__ import annotations
 
@@ -8,99 +8,111 @@ from typing import Any, Literal, Protocol
 
 Role = Literal["system", "user", "assistant", "tool"]
 LogprobMode = Literal["raw", "masked", "processed", "unknown"]
-"""Of which distribution log-probabilities are. raw: the model's own; masked: the model's own among the tokens that a
-grammar allowed; processed: after temperature, top-p, top-k and grammar; unknown: the server has not said."""
+"""The distribution of log-probabilities. raw: the model's own; masked: the model's own, restricted to the tokens
+that a grammar allowed; processed: after temperature, top-p, top-k and grammar; unknown: the server does not say."""
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """As the model sent it. arguments: its text, JSON if all is well. id: the provider's, or ours."""
+    """A tool call as the model sent it."""
 
     id: str
+    """From the provider, or made by sciagent."""
     name: str
     arguments: str
+    """As written; JSON if the call is well-formed."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a conversation. thinking: what an assistant wrote before its answer. thought_in: the field of the
-    provider that it came in, empty where it stood in the text. call_id, name: of the call that a tool's message
-    answers."""
+    """One message of a conversation."""
 
     role: Role
     content: str
     thinking: str = ""
+    """What an assistant wrote before its answer."""
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
+    """Id of the call that a tool's message answers."""
     name: str = ""
+    """Tool of the call that a tool's message answers."""
     thought_in: str = ""
+    """The provider's field that held the thinking; empty if it was part of the text."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. top_k: 0 for all. schema: a JSON schema that the whole answer must meet, or None; tokens
-    that it left no choice for are marked as forced. call: the answer must call a tool. Temperature 1, top_p 1 and
-    top_k 0 record the policy itself, which is what can be trained."""
+    """How tokens are drawn. Temperature 1, top_p 1 and top_k 0 sample the policy itself, which is what can be
+    trained."""
 
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
+    """0 for all tokens."""
     max_tokens: int = 256
     seed: int | None = None
     schema: Mapping[str, Any] | None = None
+    """JSON schema of the whole answer. Tokens for which it leaves no choice are marked as forced."""
     call: bool = False
+    """Whether the answer must call a tool."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether the tokens are drawn from the model's own distribution."""
+        """Whether tokens are drawn from the model's own distribution."""
         return self.temperature == 1 and self.top_p == 1 and self.top_k == 0
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """What was sampled, as the model saw it. prompt_ids: (p,) the whole prompt; output_ids, logprobs, forced: (n,).
-    logprobs: natural, of the distribution that `mode` names. forced: the grammar left no choice, so it is never
-    trained. template_hash: of the chat template that made the prompt."""
+    """The tokens of one answer, as the model saw them."""
 
     prompt_ids: tuple[int, ...]
+    """(p,) the whole prompt."""
     output_ids: tuple[int, ...]
+    """(n,)"""
     logprobs: tuple[float, ...]
+    """(n,) natural logarithms, of the distribution `mode`."""
     forced: tuple[bool, ...]
+    """(n,) whether the grammar left no choice; such tokens are never trained."""
     mode: LogprobMode
     template_hash: str
+    """Hash of the chat template that made the prompt."""
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """One answer of a model. message: parsed. finish: `stop`, `length` or `calls`. tokens: None where the provider
-    returns none; then the turn cannot be trained by policy gradient. policy: name and version of what answered.
-    seconds: by the clock. grammar: a schema held the answer, or calls in it."""
+    """One answer of a model."""
 
     message: Message
     finish: str
+    """`stop`, `length` or `calls`."""
     tokens: Tokens | None
+    """None if the provider returns none; the turn then cannot be trained by policy gradient."""
     policy: str
+    """Name and version of the model that answered."""
     prompt_tokens: int
     output_tokens: int
     seconds: float
+    """Elapsed time."""
     core_seconds: float = 0.0
     grammar: bool = False
+    """Whether a schema restricted the answer, or calls in it."""
     raw: Mapping[str, Any] = field(default_factory=dict)
 
 
 def to_json(message: Message) -> dict[str, Any]:
-    """What is empty is left out."""
-    found: dict[str, Any] = {"role": message.role, "content": message.content}
-    found |= {
+    """The message as JSON, without empty fields."""
+    fields: dict[str, Any] = {"role": message.role, "content": message.content}
+    fields |= {
         name: value for name in ("thinking", "thought_in", "call_id", "name") if (value := getattr(message, name))
     }
-    return found | ({"calls": [vars(call) for call in message.calls]} if message.calls else {})
+    return fields | ({"calls": [vars(call) for call in message.calls]} if message.calls else {})
 
 
-def from_json(found: Mapping[str, Any]) -> Message:
-    """What `to_json` made."""
-    calls = tuple(ToolCall(**call) for call in found.get("calls", ()))
-    return Message(**{**found, "calls": calls})
+def from_json(fields: Mapping[str, Any]) -> Message:
+    """The inverse of `to_json`."""
+    calls = tuple(ToolCall(**call) for call in fields.get("calls", ()))
+    return Message(**{**fields, "calls": calls})
 
 
 class PolicyError(Exception):
@@ -112,12 +124,12 @@ class PolicyError(Exception):
 
 
 class PolicyClient(Protocol):
-    """A model, wherever it runs. `name` is what the ledger calls it."""
+    """A local or remote model. `name` is its name in the ledger."""
 
     name: str
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
-        """The next message of the assistant. tools: JSON schemas as in `ToolSpec.schema`. May be called from several
-        threads at once. Raises PolicyError."""
+        """The next message of the assistant. tools: JSON schemas as in `ToolSpec.schema`. Several threads may call
+        this at the same time. Raises PolicyError."""
 
     def close(self) -> None: ...

@@ -1,6 +1,6 @@
-"""Models on this machine: a folder for each below SCIAGENT_MODELS, with a `model.json` that says what it is.
+"""The models on this machine: one folder each below SCIAGENT_MODELS, with a `model.json` that describes it.
 
-A model that was converted lies in its folder; one that was there already is only pointed to, by `path`.
+A converted model lies in its folder; a model that was on the machine before is only referred to, by `path`.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ Tell = Callable[[str], None]
 
 
 class ModelError(SciagentError):
-    """A model cannot be had, converted or read."""
+    """A model cannot be downloaded, converted or read."""
 
 
 class File(BaseModel):
-    """A file of weights as it was when the model was added. size: bytes. modified: nanoseconds since 1970."""
+    """A file of weights at the time when the model was added."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     sha256: str
     size: int
+    """In bytes."""
     modified: int
+    """Nanoseconds since 1970."""
 
 
 class Model(BaseModel):
-    """One `model.json`. path: the folder with the weights where it is not this one. template: `sciagent` where ours
-    replaced the model's own."""
+    """The content of a `model.json`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -50,8 +51,10 @@ class Model(BaseModel):
     source: str
     licence: str
     path: Path | None = None
+    """Folder of the weights, if it is not the model's own."""
     weights: Mapping[str, File]
     template: str
+    """`sciagent` if sciagent's chat template replaced the model's own, else `own`."""
     template_sha256: str
     gguf_sha256: str | None = None
     versions: Mapping[str, str] = {}
@@ -59,12 +62,12 @@ class Model(BaseModel):
 
     @property
     def folder(self) -> Path:
-        """Where the weights are."""
+        """Folder of the weights."""
         return self.path or models_folder() / self.name
 
     @property
     def sha256(self) -> str:
-        """Of the weights; of one file its own, of several that of their names and sums."""
+        """Hash of the weights: of a single file its own, of several that of their names and hashes."""
         if len(self.weights) == 1:
             return next(iter(self.weights.values())).sha256
         lines = "".join(f"{name} {file.sha256}\n" for name, file in sorted(self.weights.items()))
@@ -72,7 +75,7 @@ class Model(BaseModel):
 
     @property
     def policy(self) -> str:
-        """What the ledger calls it: name and version of the weights."""
+        """Name and version of the weights, as in the ledger."""
         return f"{self.name}@{self.sha256[:12]}"
 
     @property
@@ -80,24 +83,24 @@ class Model(BaseModel):
         return sum(file.size for file in self.weights.values())
 
     def fault(self) -> str:
-        """Why it cannot be used as it was added, or an empty string. Compares sizes and times, not sums."""
+        """Why the model cannot be used as it was added, or an empty string. Compares sizes and times, not hashes."""
         for name, file in self.weights.items():
             try:
-                found = (self.folder / name).stat()
+                stat = (self.folder / name).stat()
             except OSError:
                 return f"{self.folder / name} is gone"
-            if (found.st_size, found.st_mtime_ns) != (file.size, file.modified):
+            if (stat.st_size, stat.st_mtime_ns) != (file.size, file.modified):
                 return f"{self.folder / name} has changed since it was added"
         return ""
 
 
 def installed() -> list[Model]:
-    """All of them, by name. A folder whose card cannot be read raises ModelError."""
+    """All models, by name. Raises ModelError if a card cannot be read."""
     return [_read(card) for card in sorted(models_folder().glob(f"*/{CARD}"))]
 
 
 def find(name: str) -> Model:
-    """Raises UnknownNameError, or ModelError if its files are not those that were added."""
+    """The model of this name. Raises UnknownNameError, or ModelError if its files have changed since it was added."""
     card = models_folder() / checked(name) / CARD
     if not card.is_file():
         raise UnknownNameError("model", name, [path.parent.name for path in models_folder().glob(f"*/{CARD}")])
@@ -108,7 +111,7 @@ def find(name: str) -> Model:
 
 
 def remove(name: str) -> Path:
-    """Takes the model's folder below SCIAGENT_MODELS away, and nothing else: what a card points to stays."""
+    """Remove the model's folder below SCIAGENT_MODELS; files that its card refers to elsewhere stay."""
     folder = models_folder() / checked(name)
     if not (folder / CARD).is_file():
         raise UnknownNameError("model", name, [path.parent.name for path in models_folder().glob(f"*/{CARD}")])
@@ -120,7 +123,7 @@ def remove(name: str) -> Path:
 
 
 def checked(name: str) -> str:
-    """The name, if it is one and no path."""
+    """The name, if it is valid and not a path. Raises UsageError."""
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name for a model: letters, digits, dot, dash and underscore, 64 at most")
     return name
@@ -128,7 +131,8 @@ def checked(name: str) -> str:
 
 @contextmanager
 def making(name: str) -> Iterator[Path]:
-    """A folder to fill, which becomes the model's if nothing fails. Raises UsageError if the name is taken."""
+    """A folder to fill, which becomes the model's folder unless an error occurs. Raises UsageError if the name is
+    taken."""
     target = models_folder() / checked(name)
     free(name)
     models_folder().mkdir(parents=True, exist_ok=True)
@@ -143,7 +147,7 @@ def making(name: str) -> Iterator[Path]:
 
 
 def free(name: str) -> None:
-    """Raises UsageError if the name is taken or is none."""
+    """Raises UsageError if the name is taken or invalid."""
     if (models_folder() / checked(name)).exists():
         raise UsageError(
             f"there is a model {name} in {models_folder()}; choose another with --name, "
@@ -152,9 +156,9 @@ def free(name: str) -> None:
 
 
 def same_as(name: str, is_same: Callable[[Model], bool], tell: Tell) -> Model | None:
-    """The model of that name if it holds the same content already; None if the name is free.
+    """The model of that name if it has the same content already; None if the name is free.
 
-    Raises UsageError if the name belongs to another model, or to one whose files have changed since.
+    Raises UsageError if the name belongs to another model, or to one whose files have changed.
     """
     card = models_folder() / checked(name) / CARD
     if card.is_file():
@@ -167,7 +171,7 @@ def same_as(name: str, is_same: Callable[[Model], bool], tell: Tell) -> Model | 
 
 
 def add_folder(path: Path, name: str, tell: Tell) -> Model:
-    """A Hugging Face folder that is on this machine already: it is pointed to, not copied."""
+    """Add a Hugging Face folder on this machine; it is referred to, not copied."""
     folder = path.resolve()
     weights = sorted(folder.glob("*.safetensors"))
     for what, there in (
@@ -198,27 +202,27 @@ def add_folder(path: Path, name: str, tell: Tell) -> Model:
 
 
 def own_template(folder: Path) -> str:
-    """The chat template that comes with a model. Raises UsageError if there is none."""
+    """The chat template that comes with the model. Raises UsageError if there is none."""
     file = folder / "chat_template.jinja"
     if file.is_file():
         return file.read_text(encoding="utf-8")
     config = folder / "tokenizer_config.json"
-    found = json.loads(config.read_text(encoding="utf-8")).get("chat_template") if config.is_file() else None
-    if not isinstance(found, str):
+    template = json.loads(config.read_text(encoding="utf-8")).get("chat_template") if config.is_file() else None
+    if not isinstance(template, str):
         raise UsageError(
             f"{folder} has no chat template (chat_template.jinja): a base model cannot hold a conversation"
         )
-    return found
+    return template
 
 
 def fingerprints(files: list[Path]) -> dict[str, File]:
-    found = {}
+    by_name = {}
     for path in files:
         with path.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         stat = path.stat()
-        found[path.name] = File(sha256=digest, size=stat.st_size, modified=stat.st_mtime_ns)
-    return found
+        by_name[path.name] = File(sha256=digest, size=stat.st_size, modified=stat.st_mtime_ns)
+    return by_name
 
 
 def write(folder: Path, model: Model) -> None:

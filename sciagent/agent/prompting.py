@@ -1,4 +1,4 @@
-"""What an episode begins with, and how its answers are asked for."""
+"""The opening of an episode, and the form of the answers that it asks for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CALL_ONE = "Nothing was called. Call one of the tools: {names}."
 def opening(
     goal: str, learned: str, left: str, tools: Sequence[tuple[str, str]], structured: bool
 ) -> tuple[Message, ...]:
-    """System and user message. tools: name and first line of each, told where the answer is held to a schema."""
+    """System and user message. tools: name and first sentence of each, listed if answers are structured."""
     system = SYSTEM
     if structured:
         listed = "\n".join(f"- {name}: {what}" for name, what in tools)

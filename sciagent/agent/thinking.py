@@ -1,4 +1,4 @@
-"""What a model thinks before it answers, apart from the answer. Calls inside it are thoughts, and call nothing."""
+"""Separates a model's thinking from its answer. Calls within the thinking are not carried out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ OPEN, CLOSE = "<think>", "</think>"
 
 
 def split_thinking(text: str) -> tuple[str, str]:
-    """(answer, thinking). Some templates open the thinking in the prompt, so that only its end is seen; thinking that
-    never ends has no answer after it."""
+    """(answer, thinking). Some templates open the thinking in the prompt, so that the text holds only its end.
+    Thinking without an end has no answer after it."""
     before, opened, rest = text.partition(OPEN)
     if not opened:
         thought, closed, answer = text.rpartition(CLOSE)

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
+from sciagent.domain.ladder import Position
+
 WEEK = 7 * 86400.0  # seconds
 GRAIN = 60.0  # seconds; what is booked so close together leaves the window together, with the last of it
 SLACK = 1 + 1e-9  # sums of floats
@@ -39,7 +41,7 @@ class Limits:
 
     stocks: Mapping[str, float] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
-    jobs: Mapping[int, int] = field(default_factory=dict)
+    jobs: Mapping[Position, int] = field(default_factory=dict)
     wall_seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -101,7 +103,7 @@ class Budget:
         *,
         spent: Mapping[str, float] | None = None,
         reserved: Mapping[str, float] | None = None,
-        jobs: Mapping[int, int] | None = None,
+        jobs: Mapping[Position, int] | None = None,
         recent: Iterable[tuple[str, float, float]] = (),
     ) -> None:
         """Begin again from these; the clock goes on. recent: (resource, amount, when it was booked) of the resources
@@ -123,7 +125,7 @@ class Budget:
     def has_rates(self) -> bool:
         return bool(self._limits.rates)
 
-    def remaining_jobs(self, position: int) -> int | None:
+    def remaining_jobs(self, position: Position) -> int | None:
         """How many more jobs the rung may start; None without a limit by count."""
         if position not in self._limits.jobs:
             return None
@@ -142,7 +144,7 @@ class Budget:
                 return False
         return self._fits_clock(reservation)
 
-    def reserve(self, position: int, reservation: Mapping[str, float]) -> None:
+    def reserve(self, position: Position, reservation: Mapping[str, float]) -> None:
         """A job of the rung starts."""
         self._jobs[position] = self._jobs.get(position, 0) + 1
         self.hold(reservation)

@@ -1,4 +1,4 @@
-"""What a person tells a campaign: each word is a row that is never changed; to undo one is another."""
+"""What a person tells a campaign. Each directive is a row that is never changed; another row takes it back."""
 
 from __future__ import annotations
 
@@ -23,31 +23,34 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True)
-class Word:
-    """What people want of one candidate now. promoted_to: position of the rung whose lower gates are waived."""
+class SteeringState:
+    """What people have decided on one candidate, as of now."""
 
     held: bool = False
     vetoed: bool = False
     promoted_to: int = NOWHERE
+    """Position of the rung to which it was promoted, whose lower gates are waived; NOWHERE without a promotion."""
     who: str = ""
+    """Author of the latest decision."""
     why: str = ""
+    """Reason for the latest decision."""
 
     @property
-    def rests(self) -> bool:
-        """Whether nothing may be started for it."""
+    def blocks_scheduling(self) -> bool:
+        """Whether no job may be started for the candidate."""
         return self.held or self.vetoed
 
 
-def word_of(spoken: Iterable[tuple[str, int | None, str, str]]) -> Word:
-    """Fold what was said of a candidate, oldest first: (verb, rung position, who, why). A veto ends a promotion."""
-    word = Word()
+def fold_directives(spoken: Iterable[tuple[str, int | None, str, str]]) -> SteeringState:
+    """The state after these directives, oldest first: (verb, rung position, who, why). A veto ends a promotion."""
+    steering = SteeringState()
     for verb, position, who, why in spoken:
         if verb == Verb.HOLD:
-            word = replace(word, held=True, who=who, why=why)
+            steering = replace(steering, held=True, who=who, why=why)
         elif verb == Verb.VETO:
-            word = Word(vetoed=True, who=who, why=why)
+            steering = SteeringState(vetoed=True, who=who, why=why)
         elif verb == Verb.RELEASE:
-            word = replace(word, held=False, vetoed=False, who=who, why=why)
+            steering = replace(steering, held=False, vetoed=False, who=who, why=why)
         elif verb == Verb.PROMOTE and position is not None:
-            word = replace(word, promoted_to=max(word.promoted_to, position), who=who, why=why)
-    return word
+            steering = replace(steering, promoted_to=max(steering.promoted_to, position), who=who, why=why)
+    return steering

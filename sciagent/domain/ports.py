@@ -1,4 +1,4 @@
-"""The ports that keep the arrows one way: proposers see a workbench, schedulers see arrays."""
+"""The ports that keep the arrows one way: proposers see a workbench, a dispatch sees choices."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from sciagent.domain.ladder import Position
 
 
 @dataclass(frozen=True)
@@ -83,60 +82,15 @@ class Proposer(Protocol):
 
 
 @dataclass(frozen=True)
-class OpenCandidates:
-    """The candidates that wait for rung `position`, best data a rule may use, as arrays of one length n.
-
-    ids: (n,) ledger ids. seq: (n,) order of arrival. score: (n,) in [0, 1], NaN where nothing is known.
-    cost: (n,) expected core-seconds of that rung.
-    """
-
-    position: int
-    ids: NDArray[np.int64]
-    seq: NDArray[np.int64]
-    score: NDArray[np.float64]
-    cost: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class RungRoom:
-    """How many more jobs a rung may start (None: no limit by count), and how many earlier candidates could still
-    come to it: `undecided_before[i]` counts those with a smaller seq than open candidate i.
-
-    started: candidates that the rung was run on, or whose answer was reused. running: those of them without an answer.
-    """
-
-    remaining: int | None
-    undecided_seqs: NDArray[np.int64]
-    started: int = 0
-    running: int = 0
-
-
-@dataclass(frozen=True)
 class Choice:
     """Run rung `position` on candidate `id`. propensity: probability with which the rule chose it (1: certain).
 
     law: version of the law that it was chosen by; price: of each resource, in hits a unit of it."""
 
     id: int
-    position: int
+    position: Position
     index: float
     propensity: float = 1.0
     why: str = ""
     law: str | None = None
     price: Mapping[str, float] | None = None
-
-
-class Scheduler(Protocol):
-    """by_score: show it the best that wait, not the first. stops_when_terminal_is_spent: once no more candidates can
-    be verified at the terminal rung, the campaign ends. leaves_behind: what waits above the first paid rung may stay
-    there for good, so it holds up neither the proposer nor the end. skips: it may send a candidate to a later rung
-    than the one it waits for."""
-
-    name: str
-    by_score: bool
-    stops_when_terminal_is_spent: bool
-    leaves_behind: bool
-    skips: bool
-
-    def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
-        """At most `slots` choices, most urgent first."""

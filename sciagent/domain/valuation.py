@@ -1,4 +1,4 @@
-"""The valuation of a candidate: the one number that routes the next core-hour and rewards the proposer."""
+"""The valuation of a candidate: what routes the next core-hour, and later rewards who proposed it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Valuation:
-    """value: expected worth given the evidence and what further evidence costs, in the goal's unit.
+    """What a candidate is worth by the scheduler's law, given the evidence so far."""
 
-    p_hit: probability that the candidate is a hit at the terminal level, or None without a law.
-    index: the largest price multiplier at which the candidate is still worth its next rung, or None.
-    """
+    payoff: float
+    """Expected payoff if the candidate were verified now, in the goal's unit: hits, or utility."""
+
+    p_hit: float | None
+    """Probability that the candidate is a hit at the terminal rung; None where the goal is not to count hits."""
+
+    cost: float
+    """Expected cost of all that would still be bought for it, in shares of the budget; core-seconds without one."""
 
     value: float
-    p_hit: float | None = None
-    index: float | None = None
+    """Expected payoff of the best way on, less the price of what it costs, in the goal's unit."""
+
+    index: float
+    """Largest price at which its next rung is still worth what it costs, in payoff a unit of cost."""

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Aim:
-    """columns: of the board, ascending in rung, that tell of one objective's property; the last one decides. low,
+    """columns: of the pool, ascending in rung, that tell of one objective's property; the last one decides. low,
     high: limits of a hit in its unit. desirability: (n,) values to (n,) in [0, 1]; weight: in the utility. hint: what
     is known of a lower rung before any answer."""
 

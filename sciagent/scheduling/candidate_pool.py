@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.valuation import Valuation
+
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Places = NDArray[np.intp]
@@ -17,31 +20,55 @@ ROOM = 0.125  # of their length that arrays grow beyond what is needed, so that 
 
 
 @dataclass
-class Board:
-    """n candidates, k rungs, the terminal one last, c columns of answers.
-
-    scores: (n, c) each in its own unit, NaN where not seen. errors: (n, c) their standard uncertainties, 0 where
-    unknown; None as long as nobody has told one. closed: (n, k) where a purchase is not possible: seen, failed,
-    pending, passed over. costs: (n, k) expected. rungs: (c,) the rung of each column, ascending; default: one column a
-    rung. out: (n,) candidates that cannot be verified any more or have been. pending: (n,) that are at work. outlay:
-    what was spent, where somebody keeps account; None: the expected cost of what is closed. tried, failed: (k,) how
-    often each rung has answered or failed to, and failed to.
-    """
+class CandidatePool:
+    """The candidates of a campaign: n of them, k rungs that are bought, the terminal one last, c columns of answers."""
 
     scores: Array
+    """(n, c) answers, each in its own unit; NaN where there is none."""
+
     closed: Mask
+    """(n, k) where nothing can be bought: the rung has answered, failed, is at work, or was passed over."""
+
     costs: Array
-    rungs: tuple[int, ...] = ()
+    """(n, k) expected costs, in one unit."""
+
+    rungs: tuple[PaidIndex, ...] = ()
+    """(c,) the rung of each column, ascending; by default one column a rung."""
+
     outlay: float | None = None
+    """What was spent so far, where somebody keeps account; else the expected cost of what is closed."""
+
+    slots: int | None = None
+    """Jobs that workers could take now; None: any number."""
+
+    room: tuple[int | None, ...] | None = None
+    """(k,) jobs that each rung may still start, None for a rung without a limit; None: no rung has one."""
+
+    started: tuple[int, ...] | None = None
+    """(k,) candidates that each rung was started on; None: those for which it is closed."""
+
+    score: Array | None = field(init=False, default=None)
+    """(n,) how good each candidate looks to the campaign, in [0, 1], NaN where nothing is known; None: nobody says."""
+
     errors: NDArray[np.float32] | None = field(init=False, default=None)
+    """(n, c) standard uncertainties of the answers, 0 where unknown; None as long as none is known."""
+
     out: Mask = field(init=False)
+    """(n,) candidates that were verified or cannot be any more."""
+
     pending: Mask = field(init=False)
+    """(n,) candidates that a rung is at work on."""
+
     tried: NDArray[np.int64] = field(init=False)
+    """(k,) how often each rung has answered or failed to."""
+
     failed: NDArray[np.int64] = field(init=False)
+    """(k,) how often each rung has failed to answer."""
+
     _room: dict[str, NDArray[Any]] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.rungs = self.rungs or tuple(range(self.costs.shape[1]))
+        self.rungs = self.rungs or tuple(map(PaidIndex, range(self.costs.shape[1])))
         self.out = np.zeros(len(self.scores), dtype=bool)
         self.pending = np.zeros(len(self.scores), dtype=bool)
         self.tried = np.zeros(self.costs.shape[1], dtype=np.int64)
@@ -51,6 +78,16 @@ class Board:
     def spent(self) -> float:
         """What all that was bought has cost, or as it is known, should have."""
         return float(self.costs[self.closed].sum()) if self.outlay is None else self.outlay
+
+    @property
+    def paid(self) -> list[PaidIndex]:
+        """All k rungs, the terminal one last."""
+        return [PaidIndex(j) for j in range(self.costs.shape[1])]
+
+    @property
+    def free_slots(self) -> int:
+        """How many purchases are of use at once: as many as there are candidates where nobody counts slots."""
+        return len(self.out) if self.slots is None else self.slots
 
     @property
     def open(self) -> Places:
@@ -64,10 +101,10 @@ class Board:
         found: Mask = ~self.out | np.any(self.closed, axis=1)
         return found
 
-    def columns(self, rung: int) -> list[int]:
+    def columns(self, rung: PaidIndex) -> list[int]:
         return [c for c, j in enumerate(self.rungs) if j == rung]
 
-    def answered(self, rung: int, of: Places | slice = slice(None)) -> Mask:
+    def answered(self, rung: PaidIndex, of: Places | slice = slice(None)) -> Mask:
         """(n,) whether the rung has said anything of each, or of some."""
         found = np.zeros(len(self.out[of]), dtype=bool)
         for column in self.columns(rung):
@@ -93,6 +130,8 @@ class Board:
         self._append("scores", np.full((m, self.scores.shape[1]), np.nan))
         if self.errors is not None:
             self._append("errors", np.zeros((m, self.scores.shape[1]), dtype=np.float32))
+        if self.score is not None:
+            self._append("score", np.full(m, np.nan))
         self._append("closed", np.zeros((m, k), dtype=bool))
         self._append("costs", costs)
         self._append("out", np.zeros(m, dtype=bool))
@@ -112,8 +151,23 @@ class Board:
 
 @dataclass(frozen=True)
 class Purchase:
-    """Rung `rung` for candidate `of`, bought at `index` (hits a unit of cost; infinite for what is bought unasked)."""
+    """One rung bought for one candidate."""
 
     of: int
-    rung: int
+    """Row of the candidate."""
+
+    rung: PaidIndex
+    """The rung that is bought."""
+
     index: float
+    """What puts purchases in order, the largest first: payoff a unit of cost where a law says it; infinite for what
+    is bought unasked."""
+
+    propensity: float = 1.0
+    """Probability with which the scheduler chose it."""
+
+    why: str = ""
+    """The reason in words; empty where the campaign has the words for it."""
+
+    valuation: Valuation | None = None
+    """What the candidate is worth by the scheduler's law, if it has one."""

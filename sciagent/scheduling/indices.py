@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.aims import Aims
-from sciagent.scheduling.candidate_pool import Board
+from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.chain import Chain
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.payoff import Payoff, to_u, told
@@ -32,20 +33,31 @@ MOST_RUNGS = 5  # that a programme weighs at once
 
 
 @dataclass(frozen=True)
-class Group:
-    """Candidates for which one programme holds: the same rungs seen, the same ones to be had; of the programmes for
-    different costs, the one by whose plan they are worth most. places: in the candidates asked for. rungs: to be had,
-    below the terminal one. u: (n,) as in `value`. expected: (n,) payoff of a terminal verification. weight: (n,) unit
-    of cost of the programme, which is that of a terminal verification, or what it would be were the programme's costs
-    the candidate's own. index: (n,) payoff a unit of cost."""
+class CandidateGroup:
+    """Candidates that share a programme: they have seen the same rungs and can buy the same ones. Of the programmes for
+    different costs it is the one by whose plan they are worth most."""
 
     places: Places
-    rungs: tuple[int, ...]
+    """(n,) places in the candidates asked for."""
+
+    rungs: tuple[PaidIndex, ...]
+    """The rungs that can be bought, below the terminal one."""
+
     u: Array
+    """(n,) probit of the expected payoff, as in `value`."""
+
     expected: Array
+    """(n,) expected payoff of a terminal verification."""
+
     weight: Array
+    """(n,) the programme's unit of cost: a terminal verification, or what one would cost were the programme's costs the
+    candidate's own."""
+
     index: Array
+    """(n,) payoff a unit of cost."""
+
     programme: Programme
+    """The solved dynamic programme."""
 
     def worth(self, price: float) -> Array:
         """(n,) V; price: payoff a unit of cost."""
@@ -79,38 +91,38 @@ class Group:
 
 
 def groups(
-    board: Board,
+    pool: CandidatePool,
     of: Places,
     aims: Aims,
     truths: Sequence[TruthTransform],
     payoff: Payoff,
     chains: Sequence[Chain],
-    barred: Set[int] = frozenset(),
+    barred: Set[PaidIndex] = frozenset(),
     plans: Plans | None = None,
-) -> Iterator[Group]:
+) -> Iterator[CandidateGroup]:
     """of: (n,) candidates. chains: one for each aim. barred: rungs that are not to be had. plans: kept from others, for
     whom the same law holds; what they lack is added."""
-    last = board.costs.shape[1] - 1
-    failures = board.failures()
+    last = pool.costs.shape[1] - 1
+    failures = pool.failures()
     simple = len(truths) == 1 and truths[0].is_one_sided and aims.kind == "hits"
-    deciding = {board.rungs[aim.columns[-1]] for aim in aims.aims} - {last}
+    deciding = {pool.rungs[aim.columns[-1]] for aim in aims.aims} - {last}
     plans = Plans() if plans is None else plans
-    for code, places, had in _situations(board, of, deciding):
+    for code, places, had in _situations(pool, of, deciding):
         some, rungs = of[places], tuple(j for j in had if j not in barred)
-        means, variances, shares = _forecasts(board, some, rungs, aims, truths, chains)
+        means, variances, shares = _forecasts(pool, some, rungs, aims, truths, chains)
         if simple:
             u = means[0] / np.sqrt(variances[0])
             expected = truths[0].chance(means[0], np.sqrt(variances[0]))
         else:
             expected = payoff.expected(means, variances)
             u = to_u(expected)
-        lost = _lost(board, some, rungs, aims)
+        lost = _lost(pool, some, rungs, aims)
         expected, u = np.where(lost, 0.0, expected), np.where(lost, U[0], u)
         needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
         fails = failures[[*rungs, last]].tolist()
         if not simple or code not in plans:
             levels = U[:1] if simple else _levels(u)
-            costs = _typical(board.costs[some][:, [*rungs, last]], PLANS // len(levels))
+            costs = _typical(pool.costs[some][:, [*rungs, last]], PLANS // len(levels))
             made: list[list[Programme]] = []
             for level in levels:
                 left = 1 - shares[0] if simple else _left(payoff, means, variances, shares, _near(u, level))
@@ -120,23 +132,23 @@ def groups(
         levels, made = plans[code]
         for start in range(0, len(some), BLOCK):
             mine = slice(start, start + BLOCK)
-            yield from _assigned(board, places[mine], some[mine], rungs, u[mine], expected[mine], levels, made)
+            yield from _assigned(pool, places[mine], some[mine], rungs, u[mine], expected[mine], levels, made)
 
 
 def _assigned(
-    board: Board,
+    pool: CandidatePool,
     places: Places,
     of: Places,
-    rungs: tuple[int, ...],
+    rungs: tuple[PaidIndex, ...],
     u: Array,
     expected: Array,
     levels: Array,
     plans: Sequence[Sequence[Programme]],
-) -> Iterator[Group]:
+) -> Iterator[CandidateGroup]:
     """Each candidate with the plan by which it is worth most, of those of the level next to it; the index between
     levels is a mean of both. plans: by level."""
-    terminal = board.costs[of, -1]
-    own = board.costs[of[:, None], np.array(rungs, dtype=np.intp)] / terminal[:, None]
+    terminal = pool.costs[of, -1]
+    own = pool.costs[of[:, None], np.array(rungs, dtype=np.intp)] / terminal[:, None]
     alike = len(plans[0]) == 1 and np.allclose(own, plans[0][0].costs, rtol=1e-6, atol=1e-9)
     shares = np.array([np.interp(u, levels, one) for one in np.eye(len(levels))])
     logs, weight, most = np.zeros(len(u)), terminal.copy(), np.zeros(len(u))
@@ -156,26 +168,30 @@ def _assigned(
     codes = chosen[0] * len(plans[0]) + chosen[1]
     for code in np.flatnonzero(np.bincount(codes)):
         (number, plan), mine = divmod(int(code), len(plans[0])), np.flatnonzero(codes == code)
-        yield Group(places[mine], rungs, u[mine], expected[mine], weight[mine], index[mine], plans[number][plan])
+        yield CandidateGroup(
+            places[mine], rungs, u[mine], expected[mine], weight[mine], index[mine], plans[number][plan]
+        )
 
 
-def _situations(board: Board, of: Places, deciding: Set[int]) -> Iterator[tuple[int, Places, tuple[int, ...]]]:
+def _situations(
+    pool: CandidatePool, of: Places, deciding: Set[PaidIndex]
+) -> Iterator[tuple[int, Places, tuple[PaidIndex, ...]]]:
     """A number for, and places in `of` of, candidates that have seen the same rungs and can buy the same ones, and the
     latter: a rung can be bought while it and all above it are open. deciding: rungs that are not left out where there
     are too many."""
-    last = board.costs.shape[1] - 1
+    last = pool.costs.shape[1] - 1
     bits = 1 << np.arange(last, dtype=np.int64)
-    shut = np.logical_or.accumulate(board.closed[of][:, -2::-1], axis=1)[:, ::-1]
-    seen = np.array([board.answered(j, of) for j in range(last)]).T if last else np.zeros((len(of), 0), bool)
+    shut = np.logical_or.accumulate(pool.closed[of][:, -2::-1], axis=1)[:, ::-1]
+    seen = np.array([pool.answered(j, of) for j in pool.paid[:-1]]).T if last else np.zeros((len(of), 0), bool)
     codes = (shut @ bits) * (1 << last) + seen @ bits if last else np.zeros(len(of), dtype=np.int64)
     for code in np.unique(codes):
-        rungs = [j for j in range(last) if not int(code) >> (last + j) & 1]
+        rungs = [j for j in pool.paid[:-1] if not int(code) >> (last + j) & 1]
         spare = [j for j in rungs if j not in deciding][: max(0, len(rungs) - MOST_RUNGS)]
         yield int(code), np.flatnonzero(codes == code), tuple(j for j in rungs if j not in spare)
 
 
 def _forecasts(
-    board: Board,
+    pool: CandidatePool,
     of: Places,
     rungs: Sequence[int],
     aims: Aims,
@@ -197,29 +213,29 @@ def _forecasts(
                     [
                         forecast.missing.index(c)
                         for c, at in enumerate(aim.columns[:-1])
-                        if board.rungs[at] == j and c in forecast.missing
+                        if pool.rungs[at] == j and c in forecast.missing
                     ]
                     for j in rungs
                 ]
                 left = variances_left(np.median(some, axis=0), columns)
                 shares[i] = 1 - left / left[0]
-        decides = board.rungs[aim.columns[-1]]
+        decides = pool.rungs[aim.columns[-1]]
         if decides in rungs:
             mine = np.arange(1 << len(rungs)) >> rungs.index(decides) & 1
             shares[i, mine == 1] = 1 - FLOOR
-        said = board.scores[of, aim.columns[-1]]
+        said = pool.scores[of, aim.columns[-1]]
         known = ~np.isnan(said)
         means[i, known], variances[i, known] = truth(said[known]), FLOOR
     return means, variances, shares
 
 
-def _lost(board: Board, of: Places, rungs: Sequence[int], aims: Aims) -> NDArray[np.bool_]:
+def _lost(pool: CandidatePool, of: Places, rungs: Sequence[int], aims: Aims) -> NDArray[np.bool_]:
     """(n,) where an objective was not decided and cannot be any more: its rung failed or was passed over."""
-    last, lost = board.costs.shape[1] - 1, np.zeros(len(of), dtype=bool)
+    last, lost = pool.costs.shape[1] - 1, np.zeros(len(of), dtype=bool)
     for aim in aims.aims:
-        rung = board.rungs[aim.columns[-1]]
+        rung = pool.rungs[aim.columns[-1]]
         if 0 <= rung < last and rung not in rungs:
-            lost |= np.isnan(board.scores[of, aim.columns[-1]])
+            lost |= np.isnan(pool.scores[of, aim.columns[-1]])
     return lost
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.scheduling.candidate_pool import Board
+from sciagent.scheduling.candidate_pool import CandidatePool
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -31,7 +31,7 @@ BLOCK = 1 << 14  # candidates at a time
 
 
 @dataclass(frozen=True)
-class Look:
+class Evaluated:
     """of: (n,) candidates. anew: what all open ones would spend is reckoned from this look alone. others: (n,) for how
     many more that were not looked at each stands, where not all were."""
 
@@ -40,15 +40,15 @@ class Look:
     others: Array | None = None
 
 
-def ahead(of: Places, index: Array) -> Look:
+def ahead(of: Places, index: Array) -> Evaluated:
     """Those near the top, for the order changes slowly, and those who were never seen. of: all that are open. index:
     (n,) of each as it was last seen, NaN where it never was."""
     new = np.isnan(index)
     certain = AHEAD + int(new.sum())
     if len(of) <= certain:
-        return Look(of, True)
+        return Evaluated(of, True)
     chosen = np.argpartition(np.where(new, -np.inf, -index), certain)[:certain]
-    return Look(np.sort(of[chosen]), False)
+    return Evaluated(np.sort(of[chosen]), False)
 
 
 def first(index: Array) -> Mask:
@@ -69,25 +69,25 @@ def drawn(index: Array, rng: np.random.Generator) -> Mask:
     return found
 
 
-def guessed(board: Board, of: Places, before: Array, seen: Mask, now: Array) -> Array:
+def guessed(pool: CandidatePool, of: Places, before: Array, seen: Mask, now: Array) -> Array:
     """(n,) index of all, infinite where it cannot be guessed, 0 where it was. before: as for `ahead`. seen, now: (n,)
     who was looked at, and (m,) what those are worth."""
     guess, known = np.where(before == 0, 0.0, np.inf), np.full(len(of), np.nan)
     known[seen] = now
-    for kind in _kinds(board, of):
+    for kind in _kinds(pool, of):
         kind = kind[before[kind] > 0]
         some = kind[seen[kind] & (known[kind] > 0)] if len(kind) else kind
         some = some[:: max(1, len(some) // FITTED)]
-        columns: Mask = np.all(~np.isnan(board.scores[of[some]]), axis=0)
-        open_: Mask = np.all(~board.closed[of[some]], axis=0)
+        columns: Mask = np.all(~np.isnan(pool.scores[of[some]]), axis=0)
+        open_: Mask = np.all(~pool.closed[of[some]], axis=0)
         if len(some) < EACH * (3 + 2 * (columns.sum() + open_.sum())):
             continue
-        x = _told(board, of[some], before[some], columns, open_)
+        x = _told(pool, of[some], before[some], columns, open_)
         centre, spread = x.mean(0), np.maximum(x.std(0), 1e-9)
         weights = np.linalg.lstsq(_curved((x - centre) / spread), np.log(known[some]), rcond=None)[0]
         for start in range(0, len(kind), BLOCK):
             mine = kind[start : start + BLOCK]
-            x = _told(board, of[mine], before[mine], columns, open_)
+            x = _told(pool, of[mine], before[mine], columns, open_)
             guess[mine] = np.exp(np.minimum(_curved((x - centre) / spread) @ weights, 700.0))
     return guess
 
@@ -107,18 +107,18 @@ def promising(guess: Array, seen: Mask) -> tuple[Mask, Array]:
     return chosen, others
 
 
-def _kinds(board: Board, of: Places) -> Iterator[Places]:
+def _kinds(pool: CandidatePool, of: Places) -> Iterator[Places]:
     """Places in `of` of those who have seen the same and can buy the same."""
-    known = np.concatenate([np.isnan(board.scores[of]), board.closed[of]], axis=1)
+    known = np.concatenate([np.isnan(pool.scores[of]), pool.closed[of]], axis=1)
     codes = np.unique(np.packbits(known, axis=1), axis=0, return_inverse=True)[1].ravel()
     for code in range(int(codes.max()) + 1 if len(codes) else 0):
         yield np.flatnonzero(codes == code)
 
 
-def _told(board: Board, of: Places, before: Array, columns: Mask, rungs: Mask) -> Array:
+def _told(pool: CandidatePool, of: Places, before: Array, columns: Mask, rungs: Mask) -> Array:
     """(n, d) what a guess goes by."""
-    costs = np.log(np.maximum(board.costs[of][:, rungs], 1e-300))
-    return np.column_stack([np.log(before), board.scores[of][:, columns], costs])
+    costs = np.log(np.maximum(pool.costs[of][:, rungs], 1e-300))
+    return np.column_stack([np.log(before), pool.scores[of][:, columns], costs])
 
 
 def _curved(x: Array) -> Array:

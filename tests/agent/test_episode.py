@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.agent.episode import KEPT_TURNS, LONG_THOUGHT, SUMMARISE, Episode, Limits, Thinking
+from sciagent.agent.episode import KEPT_TURNS, LONG_THOUGHT, SUMMARISE, Episode, EpisodeLimits, Thinking
 from sciagent.agent.messages import Message, Sampled, from_json, to_json
 
 OPENING = (Message("system", "search"), Message("user", "find"))
@@ -18,7 +18,7 @@ def said(content: str, thinking: str = "", *, prompt: int = 10, output: int = 5)
 
 
 def episode(thinking: Thinking = "preserve", **limits: int) -> Episode:
-    return Episode(1, 0, OPENING, Limits(thinking=thinking, **limits))
+    return Episode(1, 0, OPENING, EpisodeLimits(thinking=thinking, **limits))
 
 
 def thoughts(one: Episode) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from benchmarks.scheduling.live import OBJECTIVES, case
-from sciagent.scheduling.replay.simulate import simulate
+from sciagent.bench.simulate import simulate
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_verifiers.simulation.xtb_singlepoint import XtbSinglepoint
 

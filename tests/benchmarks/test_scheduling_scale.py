@@ -45,8 +45,8 @@ def test_a_small_run_reports_every_time_and_byte(tmp_path: Path) -> None:
 def test_features_come_at_most_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(priced, "AT_ONCE", 300)
     state, asked = fresh(N), []
-    while not state.board.closed[:, 0].all():
-        batch = state.priced.choose(state.board, state.left)
+    while not state.pool.closed[:, 0].all():
+        batch = state.priced.choose(state.pool, state.left)
         assert {one.rung for one in batch} == {0}
         asked.append(len(batch))
         state.buy(batch)
@@ -57,18 +57,18 @@ def test_features_come_at_most_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch
 def test_between_fits_only_those_near_the_top_and_the_new_ones_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subsampling, "AHEAD", 200)
     state = campaign(N)
-    board, rule = state.board, state.priced
-    state.buy(rule.choose(board, state.left))
-    assert not np.isnan(rule.index[board.open]).any(), "all were looked at when the law was fitted"
+    pool, rule = state.pool, state.priced
+    state.buy(rule.choose(pool, state.left))
+    assert not np.isnan(rule.index[pool.open]).any(), "all were looked at when the law was fitted"
     rule._stack._fitted_at = 10**9
     before = rule.index.copy()
-    state.buy(rule.choose(board, state.left))
-    changed = np.flatnonzero(rule.index[board.open] != before[board.open])
+    state.buy(rule.choose(pool, state.left))
+    changed = np.flatnonzero(rule.index[pool.open] != before[pool.open])
     assert 0 < len(changed) <= 200
-    assert np.median(before[board.open][changed]) > np.quantile(before[board.open], 0.85)
-    board.add(np.tile(MEDIANS, (50, 1)))
-    board.closed[-50:, 0], board.scores[-50:, 0] = True, np.linspace(-2, 2, 50)
-    rule.choose(board, state.left)
+    assert np.median(before[pool.open][changed]) > np.quantile(before[pool.open], 0.85)
+    pool.add(np.tile(MEDIANS, (50, 1)))
+    pool.closed[-50:, 0], pool.scores[-50:, 0] = True, np.linspace(-2, 2, 50)
+    rule.choose(pool, state.left)
     assert not np.isnan(rule.index[-50:]).any()
     assert (np.diff(rule.index[-50:]) >= 0).mean() > 0.9
 
@@ -76,19 +76,19 @@ def test_between_fits_only_those_near_the_top_and_the_new_ones_are_looked_at(mon
 def test_after_a_fit_of_very_many_some_are_looked_at_and_the_same_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     n, top = 10_000, 200
     state = campaign(n)
-    board, rule = state.board, state.priced
-    state.buy(rule.choose(board, state.left))
+    pool, rule = state.pool, state.priced
+    state.buy(rule.choose(pool, state.left))
     rule._stack._fitted_at = 0
     at_all = deepcopy(rule)
-    at_all.choose(board, state.left)
-    assert not np.isnan(at_all.index[board.open]).any()
+    at_all.choose(pool, state.left)
+    assert not np.isnan(at_all.index[pool.open]).any()
     for name, value in {"ALL": 4000, "UPPER": 1200, "DRAWN": 0.2}.items():
         monkeypatch.setattr(subsampling, name, value)
     looked: list[int] = []
     monkeypatch.setattr(priced, "groups", lambda *given, **more: looked.append(len(given[1])) or groups(*given, **more))
-    rule.choose(board, state.left)
+    rule.choose(pool, state.left)
     assert sum(looked) == pytest.approx(0.2 * n + 1200, rel=0.1)
-    index, others = at_all.index[board.open], rule.index[board.open]
+    index, others = at_all.index[pool.open], rule.index[pool.open]
     chosen = np.argsort(-others)[:top]
     assert index[chosen].sum() > 0.98 * np.sort(index)[-top:].sum()
     assert np.abs(np.log(others / index)).mean() < 0.1, "what the rest are worth is guessed"
@@ -108,7 +108,7 @@ def test_of_many_new_candidates_all_are_looked_at() -> None:
 
 def test_what_a_board_holds_is_little() -> None:
     state = fresh(N)
-    assert held(state.board) / N < 110
+    assert held(state.pool) / N < 110
 
 
 def test_the_committed_results_are_of_this_benchmark() -> None:
@@ -180,11 +180,11 @@ def test_invented_molecules_differ() -> None:
 
 def wanted(pricing: Pricing) -> int:
     """`Pricing.wants` reckoned anew from all candidates, where all of the budget may be spent."""
-    board, rule = pricing.market.board, pricing.priced
+    pool, rule = pricing.pool, pricing.priced
     found = 0
-    for row in np.flatnonzero(~board.out & ~board.pending):
+    for row in np.flatnonzero(~pool.out & ~pool.pending):
         known = rule.index[row] if row < len(rule.index) else np.nan
-        lacks = any(not board.closed[row, j] for j in rule.free(board))
+        lacks = any(not pool.closed[row, j] for j in rule.free(pool))
         found += bool(lacks or np.isnan(known) or known >= max(rule.price, 1e-12))
     return found
 
@@ -195,7 +195,7 @@ def test_who_is_wanted_is_kept_in_step(tmp_path: Path, monkeypatch: pytest.Monke
     def both(pricing: Pricing, connection: Connection, purse: Purse) -> int:
         whole = pricing._wanted is None
         kept.append((told(pricing, connection, purse), wanted(pricing), whole))
-        assert pricing._features() == pricing.priced.free(pricing.market.board)
+        assert pricing._features() == pricing.priced.free(pricing.pool)
         return kept[-1][0]
 
     monkeypatch.setattr(Pricing, "wants", both)

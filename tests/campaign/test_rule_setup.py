@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.pricing.purchasing import rule_setup
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.scheduling.rules.best_rung import BestRung
-from sciagent.scheduling.rules.halving import Halving
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import GFN1, write_campaign
 
@@ -27,14 +26,12 @@ def test_the_last_paid_rung_before_the_terminal_ranks_unless_another_is_named(
     tmp_path: Path, rung: str, ranks: str
 ) -> None:
     made = built(tmp_path, f"scheduler: {{kind: best_rung{rung}}}")
-    rule = made.rule
-    assert isinstance(rule, BestRung)
-    assert [made.rungs[at].spec.rung for at in (rule._rung, rule._terminal)] == [ranks, "dft"]
+    setup = rule_setup(made, [rung.rules.position for rung in made.paid])
+    assert [made.paid[at].spec.rung for at in (setup.rung, setup.terminal) if at is not None] == [ranks, "dft"]
 
 
 def test_halving_keeps_one_in_three_unless_told(tmp_path: Path) -> None:
-    rule = built(tmp_path, "scheduler: {kind: halving}").rule
-    assert isinstance(rule, Halving) and rule._eta == 3.0
+    assert rule_setup(built(tmp_path, "scheduler: {kind: halving}"), []).eta == 3.0
 
 
 def test_children_are_limited_by_the_checks_and_by_the_proposer(tmp_path: Path) -> None:

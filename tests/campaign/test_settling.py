@@ -94,7 +94,7 @@ def test_what_is_in_hand_says_what_the_ledger_says(built: Built) -> None:
             settle(connection, built, [one._replace(said=None) for one in in_hand])
             assert stand(built, connection, ids) == fast
             for id_, one in list(zip(ids, fast, strict=True))[:-1]:
-                word = directives.word(connection, built.row.id, id_)
+                word = directives.steering_of(connection, built.row.id, id_)
                 asked = answers_so_far(connection, built, id_, position)
                 expected = columns(place(built.rules, built.objectives, asked, word))
                 assert {name: one[name] for name in expected} == {**expected}

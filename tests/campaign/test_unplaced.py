@@ -11,8 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.pricing.observations import read
-from sciagent.campaign.pricing.pricing import Pricing
+from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.ports import Choice
 from sciagent.store.database.ledger import Ledger
@@ -25,7 +24,7 @@ ALL = range(5)
 class Shop:
     """A campaign of three candidates that have passed the checks and nothing else."""
 
-    def __init__(self, connection: Connection, pricing: Pricing, purse: Purse) -> None:
+    def __init__(self, connection: Connection, pricing: Purchasing, purse: Purse) -> None:
         self.connection, self.pricing, self.purse = connection, pricing, purse
 
     def choose(self, slots: int, places: Container[int] = ALL) -> list[Choice]:
@@ -39,11 +38,9 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
     with Driver(built) as driver:
         assert driver._propose()
-    reading = read(built)
-    assert reading is not None
     with built.ledger.read() as connection:
         purse = Purse(built, connection)
-        yield Shop(connection, Pricing(built, reading, connection, purse), purse)
+        yield Shop(connection, purchasing_of(built, connection), purse)
 
 
 def told(choices: list[Choice]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from sciagent.execution.slurm.load import parse_site
-from sciagent.execution.slurm.site import Memory, Partition, Site, Wall
+from sciagent.execution.slurm.site import Memory, Partition, SiteProfile, Wall
 from sciagent.execution.slurm.states import ElementState
 from tests.docs.pages import ROOT, blocks
 
@@ -27,7 +27,7 @@ def rows(begin: str) -> dict[str, tuple[bool, str]]:
 
 @pytest.mark.parametrize(
     ("begin", "model"),
-    [("### The profile", Site), ("A partition:", Partition), ("`wall`: the", Wall), ("`memory`: the", Memory)],
+    [("### The profile", SiteProfile), ("A partition:", Partition), ("`wall`: the", Wall), ("`memory`: the", Memory)],
     ids=["site", "partition", "wall", "memory"],
 )
 def test_every_key_of_a_profile_has_its_row_and_its_default(begin: str, model: type[BaseModel]) -> None:

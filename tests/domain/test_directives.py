@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.directives import NOWHERE, Word, word_of
+from sciagent.domain.directives import NOWHERE, SteeringState, fold_directives
 
 
-def said(*verbs: str | tuple[str, int]) -> Word:
+def said(*verbs: str | tuple[str, int]) -> SteeringState:
     pairs = [v if isinstance(v, tuple) else (v, None) for v in verbs]
-    return word_of((verb, position, f"who{i}", f"why{i}") for i, (verb, position) in enumerate(pairs))
+    return fold_directives((verb, position, f"who{i}", f"why{i}") for i, (verb, position) in enumerate(pairs))
 
 
 def test_nothing_said_is_nothing_wanted() -> None:
-    assert said() == Word() and not said("add").rests
+    assert said() == SteeringState() and not said("add").blocks_scheduling
 
 
 @pytest.mark.parametrize(
@@ -33,5 +33,5 @@ def test_nothing_said_is_nothing_wanted() -> None:
 def test_the_last_word_counts(verbs: tuple, held: bool, vetoed: bool, promoted_to: int) -> None:
     word = said(*verbs)
     assert (word.held, word.vetoed, word.promoted_to) == (held, vetoed, promoted_to)
-    assert word.rests is (held or vetoed)
+    assert word.blocks_scheduling is (held or vetoed)
     assert word.who == f"who{len(verbs) - 1}" and word.why == f"why{len(verbs) - 1}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -20,6 +21,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import reservations
 from sciagent.store.views import queries
+from sciagent.verification.sandbox.nursery_link import nurseries
 
 LADDER = """
 campaign: bad
@@ -70,11 +72,21 @@ def outcomes(ledger: Ledger) -> dict[str, tuple[str | None, str | None]]:
         return {text: (verdict, reason) for text, verdict, reason in connection.execute(query)}
 
 
+@pytest.fixture(scope="module")
+def mark() -> Iterator[str]:
+    """Stands in the environment of every process below this one that is started meanwhile, nurseries included."""
+    nurseries.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCIAGENT_TEST_MARK", value := uuid.uuid4().hex)
+        yield value
+        nurseries.close()
+
+
 @pytest.mark.parametrize(("name", "settings", "outcome", "reason", "verdict"), CASES, ids=[c[0] for c in CASES])
 @pytest.mark.parametrize("place", ["fast", pytest.param("job", marks=pytest.mark.long)])
 def test_is_caught_with_the_right_outcome_and_the_campaign_goes_on(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    mark: str,
     misbehaving: Path,
     place: str,
     name: str,
@@ -83,8 +95,6 @@ def test_is_caught_with_the_right_outcome_and_the_campaign_goes_on(
     reason: str | None,
     verdict: str,
 ) -> None:
-    mark = uuid.uuid4().hex
-    monkeypatch.setenv("SCIAGENT_TEST_MARK", mark)
     settings = settings if name != "bad.poison" else "{smiles: C=C}"
     bad = BAD.format(name=name, settings=settings, wall=1.5 if name == "bad.hang" else 20)
     ladder = "\n".join([CHECKS, bad] if place == "fast" else [CHECKS, XTB, bad])
@@ -130,12 +140,15 @@ def test_a_cost_that_is_none_is_an_error_of_the_candidate_and_the_campaign_goes_
 
 
 def nothing_left(mark: str) -> None:
+    """But for what serves the next campaign too: the nurseries, and the process that is asked for declarations."""
     end = time.monotonic() + 5
+    spared = {os.getpid(), *nurseries.pids()}
     while True:
         left = []
         for process in psutil.process_iter():
             try:
-                if process.pid != os.getpid() and process.environ().get("SCIAGENT_TEST_MARK") == mark:
+                marked = process.environ().get("SCIAGENT_TEST_MARK") == mark and process.pid not in spared
+                if marked and not process.cmdline()[-1].endswith(".declaring"):
                     left.append(process)
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue

@@ -13,8 +13,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from sciagent.scheduling.aims import Aim, Aims
-from sciagent.scheduling.candidate_pool import Board
-from sciagent.scheduling.indices import MOST_RUNGS, Group, groups
+from sciagent.scheduling.candidate_pool import CandidatePool
+from sciagent.scheduling.indices import MOST_RUNGS, CandidateGroup, groups
 from sciagent.scheduling.law.chain import Chain, Forecast
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.value import PRICES, TERMINAL, moves_of, solve_left, variances_left
@@ -48,25 +48,27 @@ class Known:
             yield places, Forecast(tuple(missing), mean, np.tile(covariance, (len(places), 1, 1)))
 
 
-def board_of(scores: Array, costs: Array, rungs: tuple[int, ...] = ()) -> Board:
-    board = Board(scores, np.zeros(costs.shape, dtype=bool), costs, rungs)
+def board_of(scores: Array, costs: Array, rungs: tuple[int, ...] = ()) -> CandidatePool:
+    pool = CandidatePool(scores, np.zeros(costs.shape, dtype=bool), costs, rungs)
     for j in range(costs.shape[1]):
-        board.closed[:, j] = board.answered(j)
-    return board
+        pool.closed[:, j] = pool.answered(j)
+    return pool
 
 
-def look(board: Board, aims: Aims, truths: Sequence[TruthTransform], chains: Sequence[Known]) -> list[Group]:
-    payoff = aims.payoff(truths, board.scores)
-    return list(groups(board, board.open, aims, truths, payoff, cast("list[Chain]", chains)))
+def look(
+    pool: CandidatePool, aims: Aims, truths: Sequence[TruthTransform], chains: Sequence[Known]
+) -> list[CandidateGroup]:
+    payoff = aims.payoff(truths, pool.scores)
+    return list(groups(pool, pool.open, aims, truths, payoff, cast("list[Chain]", chains)))
 
 
-def one_ladder(law: Array, mean: Array, costs: Array) -> tuple[Board, list[Group]]:
+def one_ladder(law: Array, mean: Array, costs: Array) -> tuple[CandidatePool, list[CandidateGroup]]:
     """Candidates that have seen nothing; hits above 0."""
-    board = board_of(np.full((len(mean), len(law)), np.nan), costs)
-    return board, look(board, Aims.one(len(law), 0.0, 1), (ABOVE,), [Known(board.scores, mean, law)])
+    pool = board_of(np.full((len(mean), len(law)), np.nan), costs)
+    return pool, look(pool, Aims.one(len(law), 0.0, 1), (ABOVE,), [Known(pool.scores, mean, law)])
 
 
-def by_candidate(found: Sequence[Group], what: str, n: int) -> Array:
+def by_candidate(found: Sequence[CandidateGroup], what: str, n: int) -> Array:
     """(n,) of an attribute of groups, which are to hold each candidate once."""
     values = np.full(n, np.nan)
     for group in found:
@@ -76,8 +78,8 @@ def by_candidate(found: Sequence[Group], what: str, n: int) -> Array:
     return values
 
 
-def first_rung(found: Sequence[Group], price: float, n: int, last: int) -> NDArray[np.int64]:
-    """(n,) the rung to buy, by its place on the board."""
+def first_rung(found: Sequence[CandidateGroup], price: float, n: int, last: int) -> NDArray[np.int64]:
+    """(n,) the rung to buy, by its place on the pool."""
     rung = np.full(n, -9)
     for group in found:
         action = group.action(price)
@@ -90,9 +92,9 @@ def first_rung(found: Sequence[Group], price: float, n: int, last: int) -> NDArr
 
 def test_with_the_same_costs_for_all_there_is_one_programme_and_it_is_the_ladder_s_own() -> None:
     mean = np.linspace(-3, 1, 50)
-    board, found = one_ladder(TWO, mean, np.tile([1.0, 20.0, 100.0], (50, 1)))
+    pool, found = one_ladder(TWO, mean, np.tile([1.0, 20.0, 100.0], (50, 1)))
     assert len(found) == 1
-    fails = board.failures().tolist()
+    fails = pool.failures().tolist()
     alone = solve_left(variances_left(TWO, [[0], [1]]), [0.01, 0.2], fails)
     assert by_candidate(found, "index", 50) == pytest.approx(alone.index(mean) / 100, rel=1e-9)
     assert by_candidate(found, "expected", 50) == pytest.approx(ndtr(mean))
@@ -103,8 +105,8 @@ def test_with_the_same_costs_for_all_there_is_one_programme_and_it_is_the_ladder
 def test_candidates_that_have_seen_more_have_fewer_rungs_to_buy_and_less_to_doubt() -> None:
     scores = np.full((4, 4), np.nan)
     scores[1, 0] = scores[2, :2] = scores[3, 2] = 0.0
-    board = board_of(scores, np.tile([1.0, 10.0, 100.0, 1000.0], (4, 1)))
-    found = look(board, Aims.one(4, 0.0, 1), (ABOVE,), [Known(scores, np.full(4, -1.0), THREE)])
+    pool = board_of(scores, np.tile([1.0, 10.0, 100.0, 1000.0], (4, 1)))
+    found = look(pool, Aims.one(4, 0.0, 1), (ABOVE,), [Known(scores, np.full(4, -1.0), THREE)])
     rungs = {int(place): group.rungs for group in found for place in group.places}
     assert rungs == {0: (0, 1, 2), 1: (1, 2), 2: (2,), 3: ()}, "below a rung that answered nothing is bought"
     u = by_candidate(found, "u", 4)
@@ -118,8 +120,8 @@ def test_uncertainty_alone_can_promote(law: Array) -> None:
     here the other has seen a rung, which said what was to be expected."""
     scores = np.full((2, len(law)), np.nan)
     scores[1, len(law) - 2] = 0.0
-    board = board_of(scores, np.tile([1.0, 10.0, 100.0, 1000.0][-len(law) :], (2, 1)))
-    found = look(board, Aims.one(len(law), 0.0, 1), (ABOVE,), [Known(scores, np.full(2, -0.8), law)])
+    pool = board_of(scores, np.tile([1.0, 10.0, 100.0, 1000.0][-len(law) :], (2, 1)))
+    found = look(pool, Aims.one(len(law), 0.0, 1), (ABOVE,), [Known(scores, np.full(2, -0.8), law)])
     wide, narrow = by_candidate(found, "index", 2)
     assert wide > 2 * narrow
 
@@ -157,8 +159,8 @@ def test_indices_agree_with_those_of_candidates_solved_alone(law: Array, spread:
     n, m = 40, len(law) - 1
     costs = np.array([10.0, 50.0, 200.0, 1000.0])[-m - 1 :] * SPREADS[spread](rng, n, m + 1)
     mean = rng.uniform(-3, 1, n)
-    board, found = one_ladder(law, mean, costs)
-    left, fails = variances_left(law, [[j] for j in range(m)]), board.failures().tolist()
+    pool, found = one_ladder(law, mean, costs)
+    left, fails = variances_left(law, [[j] for j in range(m)]), pool.failures().tolist()
     moves = moves_of(left)
     solved = [solve_left(left, (c[:-1] / c[-1]).tolist(), fails, moves=moves) for c in costs]
     alone = np.array([p.index(u)[0] / c[-1] for p, u, c in zip(solved, mean[:, None], costs, strict=True)])
@@ -183,7 +185,7 @@ def test_a_rung_that_costs_more_than_it_tells_is_bought_only_by_those_for_whom_i
 # Several objectives
 
 
-def two_objectives(scores: Array, first: Array, second: Array, costs: Array) -> list[Group]:
+def two_objectives(scores: Array, first: Array, second: Array, costs: Array) -> list[CandidateGroup]:
     """Columns: a cheap rung that tells of both; a rung that decides the first; the terminal one decides the second."""
     aims = Aims((Aim((0, 1), 0.0, np.inf), Aim((0, 2), 0.0, np.inf)))
     chains = [
@@ -226,11 +228,11 @@ def test_an_objective_whose_rung_failed_cannot_be_met_any_more() -> None:
     scores = np.full((2, 3), np.nan)
     scores[:, 0] = 1.0
     costs = np.tile([1.0, 10.0, 100.0], (2, 1))
-    board = board_of(scores, costs)
-    board.closed[0, 1] = True  # without an answer
+    pool = board_of(scores, costs)
+    pool.closed[0, 1] = True  # without an answer
     aims = Aims((Aim((0, 1), 0.0, np.inf), Aim((0, 2), 0.0, np.inf)))
     chains = [Known(scores[:, [0, j]], np.ones(2), np.array([[1.0, 0.5], [0.5, 1.0]])) for j in (1, 2)]
-    found = look(board, aims, (ABOVE, ABOVE), chains)
+    found = look(pool, aims, (ABOVE, ABOVE), chains)
     failed, open_ = by_candidate(found, "expected", 2)
     assert failed == 0
     assert open_ > 0.5
@@ -259,11 +261,11 @@ def test_independent_objectives_multiply_and_a_rung_that_decides_one_tells_of_bo
 def test_of_too_many_rungs_those_that_decide_an_objective_are_kept() -> None:
     k = MOST_RUNGS + 3
     scores = np.full((2, k), np.nan)
-    board = board_of(scores, np.tile(np.append(np.full(k - 1, 1.0), 100.0), (2, 1)))
+    pool = board_of(scores, np.tile(np.append(np.full(k - 1, 1.0), 100.0), (2, 1)))
     law = np.full((k, k), 0.3) + 0.7 * np.eye(k)
     aims = Aims((Aim((0,), 0.0, np.inf), Aim(tuple(range(k)), 0.0, np.inf)))
     chains = [Known(scores[:, :1], np.zeros(2), np.eye(1)), Known(scores, np.zeros(2), law)]
-    found = look(board, aims, (ABOVE, ABOVE), chains)
+    found = look(pool, aims, (ABOVE, ABOVE), chains)
     assert found[0].rungs == (0, *range(k - MOST_RUNGS, k - 1))
     assert (first_rung(found, 0.0, 2, k - 1) < k - 1).all()
 
@@ -271,10 +273,10 @@ def test_of_too_many_rungs_those_that_decide_an_objective_are_kept() -> None:
 def test_an_objective_that_a_rung_before_the_paid_ones_decided_is_known() -> None:
     scores = np.full((2, 2), np.nan)
     scores[:, 0] = [0.3, -0.3]
-    board = board_of(scores, np.full((2, 1), 100.0), (-1, 0))
+    pool = board_of(scores, np.full((2, 1), 100.0), (-1, 0))
     aims = Aims((Aim((0,), 0.0, np.inf), Aim((1,), 0.0, np.inf)))
     chains = [Known(scores[:, :1], np.zeros(2), np.eye(1)), Known(scores[:, 1:], np.zeros(2), np.eye(1))]
-    found = look(board, aims, (ABOVE, ABOVE), chains)
+    found = look(pool, aims, (ABOVE, ABOVE), chains)
     assert by_candidate(found, "expected", 2) == pytest.approx([0.5, 0.0], abs=1e-6)
 
 
@@ -286,9 +288,9 @@ def test_graded_payoffs_rise_with_the_mean_and_near_a_record_doubt_is_worth_more
     scores[-1] = 0.6  # the record
     scores[-2, 0] = 0.0
     mean = np.append(np.linspace(-2.5, 1.5, 41), [0.6, 0.6])
-    board = board_of(scores, np.tile([5.0, 100.0], (43, 1)))
-    board.out[-1] = True
-    found = look(board, aims, (truth,), [Known(scores, mean, TWO[1:, 1:])])
+    pool = board_of(scores, np.tile([5.0, 100.0], (43, 1)))
+    pool.out[-1] = True
+    found = look(pool, aims, (truth,), [Known(scores, mean, TWO[1:, 1:])])
     index = by_candidate(found, "index", 42)
     assert (np.diff(index[:41]) > 0).all()
     wide = np.interp(0.6, mean[:41], index[:41])
@@ -336,10 +338,10 @@ def test_windows_have_about_the_index_of_a_programme_on_the_answer_itself(
     scores = np.full((60, 2), np.nan)
     law = np.array([[1.0, np.sqrt(share)], [np.sqrt(share), 1.0]])
     limits = TruthTransform(0.0, 1.0, 1, -width, width)
-    board = board_of(scores, costs)
+    pool = board_of(scores, costs)
     aims = Aims((Aim((0, 1), -width, width),))
-    found = by_candidate(look(board, aims, (limits,), [Known(scores, mean, law)]), "index", 60)
-    fails = float(board.failures()[0])
+    found = by_candidate(look(pool, aims, (limits,), [Known(scores, mean, law)]), "index", 60)
+    fails = float(pool.failures()[0])
     places = np.arange(0, 60, 6)
     exact = np.array([window_index(mean[i], share, width, cost, fails) / 100 for i in places])
     off = found[places] / exact - 1
@@ -351,6 +353,6 @@ def test_outside_a_window_a_rung_is_bought_that_inside_it_is_not() -> None:
     mean = np.array([0.0, 1.4])
     scores, law = np.full((2, 2), np.nan), np.array([[1.0, 0.9], [0.9, 1.0]])
     limits = TruthTransform(0.0, 1.0, 1, -2.0, 2.0)
-    board = board_of(scores, np.tile([25.0, 100.0], (2, 1)))
-    found = look(board, Aims((Aim((0, 1), -2.0, 2.0),)), (limits,), [Known(scores, mean, law)])
+    pool = board_of(scores, np.tile([25.0, 100.0], (2, 1)))
+    found = look(pool, Aims((Aim((0, 1), -2.0, 2.0),)), (limits,), [Known(scores, mean, law)])
     assert first_rung(found, 0.0, 2, 1).tolist() == [1, 0]

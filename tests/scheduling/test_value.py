@@ -1,4 +1,4 @@
-"""The programme of a priced ladder agrees with decisions worked out by integration; a board grows, nothing is lost."""
+"""The programme of a priced ladder agrees with decisions worked out by integration; a pool grows, nothing is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from sciagent.scheduling.candidate_pool import Board
+from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.value import (
     NEVER,
     PRICES,
@@ -460,49 +460,49 @@ def test_the_probability_of_a_hit_is_the_mean_of_what_it_will_be() -> None:
         assert (_move(ratio) @ ndtr(U))[middle] == pytest.approx(ndtr(U)[middle], abs=2e-4)
 
 
-# The board
+# The pool
 
 
 def test_candidates_that_arrive_leave_the_others_as_they_were() -> None:
-    board = Board(np.array([[1.0, np.nan]]), np.array([[True, False]]), np.array([[1.0, 10.0]]))
-    assert board.out.tolist() == [False]
-    board.out[0] = True
-    board.add(np.array([[2.0, 20.0], [3.0, 30.0]]))
-    assert board.scores[0, 0] == 1.0
-    assert np.isnan(board.scores).sum() == 5
-    assert board.closed.tolist() == [[True, False], [False, False], [False, False]]
-    assert board.costs.tolist() == [[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]
-    assert board.out.tolist() == [True, False, False]
+    pool = CandidatePool(np.array([[1.0, np.nan]]), np.array([[True, False]]), np.array([[1.0, 10.0]]))
+    assert pool.out.tolist() == [False]
+    pool.out[0] = True
+    pool.add(np.array([[2.0, 20.0], [3.0, 30.0]]))
+    assert pool.scores[0, 0] == 1.0
+    assert np.isnan(pool.scores).sum() == 5
+    assert pool.closed.tolist() == [[True, False], [False, False], [False, False]]
+    assert pool.costs.tolist() == [[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]
+    assert pool.out.tolist() == [True, False, False]
 
 
 def test_many_arrivals_are_rarely_copied_and_never_lost() -> None:
-    board = Board(np.empty((0, 3)), np.empty((0, 2), dtype=bool), np.empty((0, 2)), (0, 0, 1))
+    pool = CandidatePool(np.empty((0, 3)), np.empty((0, 2), dtype=bool), np.empty((0, 2)), (0, 0, 1))
     rng = np.random.default_rng(0)
     costs, rooms = [], set()
     for number in range(400):
         costs.append(rng.random((number % 7, 2)))
-        board.add(costs[-1])
-        if len(board.out):
-            board.scores[-1] = number
-        rooms.add(id(board.scores.base))
+        pool.add(costs[-1])
+        if len(pool.out):
+            pool.scores[-1] = number
+        rooms.add(id(pool.scores.base))
     whole = np.vstack(costs)
-    assert board.costs == pytest.approx(whole)
-    assert board.scores.shape == (len(whole), 3)
-    assert np.isnan(board.scores[:, 0]).sum() > 0
-    assert np.nanmax(board.scores) == 399
-    assert not board.closed.any() and len(board.out) == len(board.pending) == len(whole)
+    assert pool.costs == pytest.approx(whole)
+    assert pool.scores.shape == (len(whole), 3)
+    assert np.isnan(pool.scores[:, 0]).sum() > 0
+    assert np.nanmax(pool.scores) == 399
+    assert not pool.closed.any() and len(pool.out) == len(pool.pending) == len(whole)
     assert len(rooms) < 80
-    assert board.scores.base.nbytes < 1.2 * board.scores.nbytes
+    assert pool.scores.base.nbytes < 1.2 * pool.scores.nbytes
 
 
 def test_an_array_that_was_put_in_another_s_place_stays_there() -> None:
-    board = Board(np.empty((0, 1)), np.empty((0, 1), dtype=bool), np.empty((0, 1)))
-    board.add(np.ones((3, 1)))
+    pool = CandidatePool(np.empty((0, 1)), np.empty((0, 1), dtype=bool), np.empty((0, 1)))
+    pool.add(np.ones((3, 1)))
     whole = np.arange(10.0)[:, None]
-    board.costs = whole[:3]
-    board.add(np.full((1, 1), 7.0))
-    assert board.costs[:, 0].tolist() == [0.0, 1.0, 2.0, 7.0]
+    pool.costs = whole[:3]
+    pool.add(np.full((1, 1), 7.0))
+    assert pool.costs[:, 0].tolist() == [0.0, 1.0, 2.0, 7.0]
     assert whole[3] == 3.0, "what lies behind it is not ours"
-    assert board.answered(0).tolist() == [False] * 4
-    board.scores[2] = 1.0
-    assert board.answered(0, np.array([1, 2])).tolist() == [False, True]
+    assert pool.answered(0).tolist() == [False] * 4
+    pool.scores[2] = 1.0
+    assert pool.answered(0, np.array([1, 2])).tolist() == [False, True]

@@ -61,7 +61,7 @@ class MemoryBench:
     def known(self, key: str) -> bool:
         return key in self.molecules
 
-    def told(self, key: str) -> list[str]:
+    def results_of(self, key: str) -> list[str]:
         return [f"checks: pass, {self.molecules[key].heavy_atoms} heavy atoms"] if key in self.molecules else []
 
     def recent(self, n: int) -> list[Past]:

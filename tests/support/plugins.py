@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ import pytest
 from sciagent.verification import registry
 from sciagent.verification.sandbox import declarations
 
-MISBEHAVING = Path(__file__).parent.parent / "plugins" / "misbehaving"
+PLUGINS = Path(__file__).parent.parent / "plugins"
+MISBEHAVING = PLUGINS / "misbehaving"
 
 
 def install(package: Path, target: Path) -> None:
@@ -50,8 +52,14 @@ def forget_registry() -> None:
 @pytest.fixture(scope="session")
 def misbehaving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder that the package of verifiers named `bad.*` is installed in, seen by this process and its children."""
-    target = tmp_path_factory.mktemp("site")
-    install(MISBEHAVING, target)
+    with installed("misbehaving", tmp_path_factory.mktemp("site")) as target:
+        yield target
+
+
+@contextmanager
+def installed(name: str, target: Path) -> Iterator[Path]:
+    """Install one of the packages beside these tests into `target`, and let this process and its children see it."""
+    install(PLUGINS / name, target)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(target))
         inherited = os.environ.get("PYTHONPATH")

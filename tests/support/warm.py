@@ -24,6 +24,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sciagent.verification.sandbox.nursery_link import nurseries
+
 ROOT = Path(__file__).parents[2]
 IMPORTED = (
     "sciagent.cli.main",
@@ -43,6 +45,14 @@ IMPORTED = (
     "matplotlib.figure",
     "psycopg",
     "sqlite3",
+)
+VERIFIERS = (
+    "molecule.checks",
+    "molecule.novelty",
+    "molecule.safety",
+    "molecule.synthesis",
+    "xtb.singlepoint",
+    "pyscf.scf",
 )
 
 
@@ -119,6 +129,7 @@ def serve() -> bool:
     """True in a child, False in the process that is forked, at the end of its input."""
     for name in IMPORTED:
         importlib.import_module(name)
+    nurseries.start(VERIFIERS)  # shared by the commands
     gc.collect()
     gc.freeze()
     requests, answers = os.fdopen(os.dup(0), "rb", buffering=0), os.dup(1)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tables
 from pydantic import ValidationError
 from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
@@ -110,6 +111,8 @@ def test_the_index_is_built_once_and_not_again_for_a_copy_elsewhere(shelf, tmp_p
     assert built.stat().st_mtime_ns == before
     index = ReferenceIndex(verifier.settings.references[0])
     assert index.about == {"molecules": 9, "unreadable": 1}
+    with tables.open_file(str(built / "fingerprints.h5")) as file:
+        assert file.root.fps.chunkshape[0] * file.root.fps.rowsize < 4 << 20, "a chunk as large as the L3 cache"
 
 
 def _build(folder: str) -> int:

@@ -1,1 +1,1 @@
-"""Models, wherever they run."""
+"""Clients for models, local and remote."""

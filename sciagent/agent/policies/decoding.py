@@ -1,4 +1,4 @@
-"""Tokens drawn one by one from a causal model, with the keys and values of the last sequence kept."""
+"""Draws tokens one by one from a causal model, and keeps the keys and values of the last sequence."""
 
 from __future__ import annotations
 
@@ -7,34 +7,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sciagent.agent.messages import Sampling
-from sciagent.agent.policies.grammar import Answer
+from sciagent.agent.policies.grammar import ConstrainedAnswer
 from sciagent.agent.trace.deltas import delta_of
 
 CHUNK = 512  # tokens of a prompt computed at once; between chunks `go_on` is asked
 
 
 @dataclass
-class Drawn:
-    """ids, logprobs, forced: (n,) each. logprobs: natural, of the model's own distribution, before temperature, top-p,
-    top-k and grammar."""
+class DrawnTokens:
+    """The tokens of one answer."""
 
     ids: list[int] = field(default_factory=list)
+    """(n,)"""
     logprobs: list[float] = field(default_factory=list)
+    """(n,) natural logarithms, of the model's own distribution, before temperature, top-p, top-k and grammar."""
     forced: list[bool] = field(default_factory=list)
+    """(n,) whether the grammar left no choice."""
 
 
 class Decoder:
-    """A model and the keys and values of what it saw last. Not for several threads at once."""
+    """A model, and the keys and values of its last sequence. Not thread-safe."""
 
     def __init__(self, model: Any, ends: frozenset[int], go_on: Callable[[], None]) -> None:
-        """ends: tokens that end an answer. go_on: asked before each computation; raises what stops it."""
+        """ends: tokens that end an answer. go_on: called before each computation; it raises an error to stop."""
         self.model, self.ends, self.go_on = model, ends, go_on
         self.reused = 0  # tokens of the last prompt that were not computed anew
         self._cache: Any = None
         self._seen: list[int] = []  # the tokens whose keys and values are in the cache
 
-    def draw(self, prompt: list[int], limit: int, sampling: Sampling, answer: Answer | None) -> Drawn:
-        """At most `limit` tokens after the prompt; the last one is the end of the answer, if it came to one."""
+    def draw(self, prompt: list[int], limit: int, sampling: Sampling, answer: ConstrainedAnswer | None) -> DrawnTokens:
+        """Draw at most `limit` tokens after the prompt. The last one is an end token, unless the limit was reached."""
         import torch
 
         random = torch.Generator(device=self.model.device)
@@ -42,7 +44,7 @@ class Decoder:
             random.seed()
         else:
             random.manual_seed(sampling.seed)
-        drawn = Drawn()
+        drawn = DrawnTokens()
         with torch.inference_mode():
             logits = self._after_prompt(prompt)
             while True:
@@ -61,7 +63,7 @@ class Decoder:
                 logits = self._forward([token])
 
     def _after_prompt(self, prompt: list[int]) -> Any:
-        """(v,) logits of what follows. What the prompt shares with the last sequence is not computed anew."""
+        """(v,) logits after the prompt. Tokens that it shares with the last sequence are not computed again."""
         from transformers import DynamicCache
 
         # the last token is always computed, for its logits were not kept

@@ -14,7 +14,7 @@ from typing import Any
 
 from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.answers import LogprobSource, read_answer, sampled_of
-from sciagent.agent.policies.refusals import Refusal, adapted, refusal
+from sciagent.agent.policies.refusals import UnsupportedOption, adapted, refusal
 from sciagent.agent.thinking import CLOSE, OPEN
 from sciagent.errors import UsageError
 
@@ -54,7 +54,7 @@ class EndpointPolicy:
         self.name = model
         self._openai, self._logprobs, self._timeout = openai, logprobs, timeout
         self._strike: Callable[[str], str] = lambda text: without_secrets(text, (api_key,))
-        self._known: frozenset[Refusal] = frozenset()  # what this server does not take
+        self._known: frozenset[UnsupportedOption] = frozenset()  # what this server does not take
         hooks: Any = {"response": [bound]}
         try:
             # we ask again ourselves, with pauses, and write down what went wrong

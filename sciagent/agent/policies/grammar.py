@@ -1,4 +1,4 @@
-"""Which tokens may come next if the whole answer is to meet a JSON schema."""
+"""The tokens that may come next if the whole answer is to match a JSON schema."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator":
 
 
 def schema_fault(schema: Mapping[str, Any]) -> str:
-    """Why no answer can be held to a schema, or an empty string; also where llguidance is not installed, for then
-    another does it."""
+    """Why a schema cannot be enforced, or an empty string; also empty without llguidance, since then a server
+    enforces it."""
     if importlib.util.find_spec("llguidance") is None:
         return ""
     from llguidance import LLMatcher
@@ -24,7 +24,7 @@ def schema_fault(schema: Mapping[str, Any]) -> str:
 
 
 class Grammars:
-    """Schemas over the tokens of one tokenizer."""
+    """Compiled schemas for one tokenizer."""
 
     def __init__(self, tokenizer: Any, vocabulary: int, ends: list[int]) -> None:
         """vocabulary: number of logits, maybe more than the tokenizer's tokens. ends: tokens that end an answer."""
@@ -33,8 +33,8 @@ class Grammars:
         self.tokens = from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=ends)
         self.vocabulary = vocabulary
 
-    def start(self, schema: Mapping[str, Any]) -> Answer:
-        """Raises PolicyError where the schema holds what cannot be enforced."""
+    def start(self, schema: Mapping[str, Any]) -> ConstrainedAnswer:
+        """Begin an answer. Raises PolicyError if the schema cannot be enforced."""
         from llguidance import LLMatcher
 
         matcher = LLMatcher(
@@ -42,11 +42,11 @@ class Grammars:
         )
         if matcher.is_error():
             raise PolicyError(f"the schema cannot be enforced: {matcher.get_error()}")
-        return Answer(matcher, self.vocabulary)
+        return ConstrainedAnswer(matcher, self.vocabulary)
 
 
-class Answer:
-    """One answer on its way."""
+class ConstrainedAnswer:
+    """The state of an answer that is being written."""
 
     def __init__(self, matcher: Any, vocabulary: int) -> None:
         from llguidance.numpy import allocate_token_bitmask
@@ -55,7 +55,7 @@ class Answer:
         self._bits = allocate_token_bitmask(1, vocabulary)
 
     def allowed(self) -> Any:
-        """(v,) booleans: what may come next. Once the answer is complete, its end alone."""
+        """(v,) booleans: the tokens that may come next; after a complete answer only its end."""
         import numpy as np
         from llguidance.numpy import fill_next_token_bitmask
 

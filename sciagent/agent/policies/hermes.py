@@ -1,4 +1,4 @@
-"""Between our messages and what chat templates and models of the Hermes kind speak."""
+"""Converts between sciagent's messages and the format of chat templates and models of the Hermes kind."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CALLED = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
 
 
 def rendered(messages: Sequence[Message], marks: Iterable[str]) -> list[dict[str, Any]]:
-    """The messages as a chat template takes them.
+    """The messages in the form that a chat template takes.
 
-    marks: the tokenizer's special tokens. One in a text is split by a blank, so what a tool or a user wrote cannot end
-    its message and begin another.
+    marks: the tokenizer's special tokens. A space splits such a token in a text, so that text of a tool or a user
+    cannot end its message and begin another.
     """
     split = {mark: f"{mark[0]} {mark[1:]}" for mark in marks if len(mark) > 1}
 
@@ -27,13 +27,13 @@ def rendered(messages: Sequence[Message], marks: Iterable[str]) -> list[dict[str
             text = text.replace(mark, harmless)
         return text
 
-    found = []
+    entries = []
     for message in messages:
-        one: dict[str, Any] = {"role": message.role, "content": plain(message.content)}
+        entry: dict[str, Any] = {"role": message.role, "content": plain(message.content)}
         if message.thinking:
-            one["reasoning_content"] = plain(message.thinking)
+            entry["reasoning_content"] = plain(message.thinking)
         if message.calls:
-            one["tool_calls"] = [
+            entry["tool_calls"] = [
                 {
                     "id": call.id,
                     "type": "function",
@@ -42,26 +42,30 @@ def rendered(messages: Sequence[Message], marks: Iterable[str]) -> list[dict[str
                 for call in message.calls
             ]
         if message.role == "tool":
-            one |= {"name": plain(message.name), "tool_call_id": message.call_id}
-        found.append(one)
-    return found
+            entry |= {"name": plain(message.name), "tool_call_id": message.call_id}
+        entries.append(entry)
+    return entries
 
 
 def functions(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The tools as a chat template takes them, each under `function`."""
-    return [dict(one) if "function" in one else {"type": "function", "function": dict(one)} for one in tools]
+    return [dict(tool) if "function" in tool else {"type": "function", "function": dict(tool)} for tool in tools]
 
 
 def parsed(text: str, first_call: int) -> Message:
-    """What a model wrote: thinking, content, calls. A call that is no JSON keeps its text as arguments, under the name
-    that can be made out or none. first_call: the number of the first one's id."""
+    """The message in a model's text: thinking, content, calls.
+
+    A call that is not JSON keeps its text as arguments, and the name that can be found, or none. first_call: number in
+    the id of the first call.
+    """
     text, thinking = _split(text)
     calls = tuple(_call(inside, f"call_{first_call + n}") for n, inside in enumerate(_CALL.findall(text)))
     return Message("assistant", _CALL.sub("", text), thinking=thinking, calls=calls)
 
 
 def _split(text: str) -> tuple[str, str]:
-    """(answer, thinking). To the letter in the plain cases, so that rendered again it is what the model wrote."""
+    """(answer, thinking). In simple cases every character is kept, so that the message is rendered as the model
+    wrote it."""
     if OPEN not in text and CLOSE not in text:
         return text, ""
     if text.startswith(OPEN) and text.count(OPEN) == text.count(CLOSE) == 1:
@@ -72,22 +76,22 @@ def _split(text: str) -> tuple[str, str]:
 
 def _call(text: str, call_id: str) -> ToolCall:
     try:
-        found = json.loads(text)
+        call = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+        call = None
+    if not isinstance(call, dict) or not isinstance(call.get("name"), str):
         name = _CALLED.search(text)
         return ToolCall(call_id, name[1] if name else "", text.strip())
-    arguments = found.get("arguments", {})
+    arguments = call.get("arguments", {})
     return ToolCall(
-        call_id, found["name"], arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        call_id, call["name"], arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     )
 
 
 def _arguments(text: str) -> Any:
-    """An object where the text is one, for templates write objects as JSON and would quote a text once more."""
+    """The JSON object in the text, or the text: templates write objects as JSON, and would quote a text again."""
     try:
-        found = json.loads(text)
+        arguments = json.loads(text)
     except ValueError:
         return text
-    return found if isinstance(found, dict) else text
+    return arguments if isinstance(arguments, dict) else text

@@ -1,4 +1,4 @@
-"""A model in this process, by transformers: every token is drawn here, with its log-probability."""
+"""A model in this process, by transformers. Tokens are drawn here, with their log-probabilities."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sciagent.agent.conversion import check_extra
 from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling, Tokens
 from sciagent.agent.policies import hermes
 from sciagent.agent.policies.decoding import Decoder
-from sciagent.agent.policies.grammar import Answer, Grammars
+from sciagent.agent.policies.grammar import ConstrainedAnswer, Grammars
 from sciagent.errors import UsageError
 
 
 class LocalPolicy:
-    """A model of `sciagent models list`. Single precision on a CPU, bfloat16 on a GPU.
+    """A model of `sciagent models list`, in single precision on a CPU, bfloat16 on a GPU.
 
-    One answer at a time: threads wait for each other. The keys and values of the last prompt and answer are kept, so
-    the next turn of the same episode computes only what is new. threads: of PyTorch, for the whole process. stop: when
-    set, whoever samples or waits gets a PolicyError.
+    It answers one question at a time; other threads wait. The keys and values of the last prompt and answer are kept,
+    so that the next turn of the same episode computes only the new tokens. threads: PyTorch's, for the whole process.
+    stop: when set, sampling and waiting threads get a PolicyError.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class LocalPolicy:
         )
         self.context = int(self.model.config.max_position_embeddings)
         self.decoder: Decoder | None = Decoder(self.model, _ends(self.model, self.tokenizer), self._go_on)
-        self._marks = [str(one) for one in self.tokenizer.added_tokens_decoder.values() if one.special]
+        self._marks = [str(token) for token in self.tokenizer.added_tokens_decoder.values() if token.special]
         self._grammars: Grammars | None = None
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
-        """See `PolicyClient`. Without a schema the answer is read for thinking and Hermes tool calls; with one the
-        content is the JSON text."""
+        """See `PolicyClient`. Without a schema, thinking and Hermes tool calls are parsed from the answer; with one,
+        the content is the JSON text."""
         begun = time.monotonic()
         with self._turn() as decoder:
             worked = self._clock()
@@ -75,7 +75,7 @@ class LocalPolicy:
         if answer:
             message = Message("assistant", text)
         else:
-            message = hermes.parsed(text, first_call=sum(len(one.calls) for one in messages) + 1)
+            message = hermes.parsed(text, first_call=sum(len(earlier.calls) for earlier in messages) + 1)
         return Sampled(
             message=message,
             finish="length" if not ended else "calls" if message.calls else "stop",
@@ -91,7 +91,7 @@ class LocalPolicy:
         )
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
-        """What the model sees of a conversation, up to where its answer begins."""
+        """The token ids of a conversation, up to where the answer begins."""
         ids = self.tokenizer.apply_chat_template(
             hermes.rendered(messages, self._marks),
             tools=hermes.functions(tools) or None,
@@ -99,10 +99,10 @@ class LocalPolicy:
             tokenize=True,
             return_dict=False,
         )
-        return [int(one) for one in ids]
+        return [int(token) for token in ids]
 
     def close(self) -> None:
-        """Ends the answer under way and gives the memory back. Whoever samples or waits gets a PolicyError."""
+        """End the current answer and free the memory. Sampling and waiting threads get a PolicyError."""
         self._closed.set()
         with self._lock:
             self.model = self.decoder = self._grammars = None
@@ -124,7 +124,7 @@ class LocalPolicy:
         if self._closed.is_set():
             raise PolicyError(f"{self.name} was closed")
 
-    def _grammar(self, decoder: Decoder, sampling: Sampling) -> Answer | None:
+    def _grammar(self, decoder: Decoder, sampling: Sampling) -> ConstrainedAnswer | None:
         if sampling.schema is None:
             return None
         if self._grammars is None:
@@ -133,7 +133,7 @@ class LocalPolicy:
 
 
 def _ends(model: Any, tokenizer: Any) -> frozenset[int]:
-    """The tokens that end an answer: the tokenizer's, and those that the model names."""
+    """The tokens that end an answer, from the tokenizer and the model."""
     named = model.generation_config.eos_token_id
     many = named if isinstance(named, list) else [named]
-    return frozenset(one for one in (*many, tokenizer.eos_token_id) if one is not None)
+    return frozenset(token for token in (*many, tokenizer.eos_token_id) if token is not None)

@@ -1,4 +1,4 @@
-"""What servers do not take, read out of how they refuse, and how to ask them then."""
+"""Detects request options that a server does not support, and leaves them out of later requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from enum import Enum, auto
 from typing import Any
 
 
-class Refusal(Enum):
+class UnsupportedOption(Enum):
+    """An option that a server does not support."""
+
     TOKENS = auto()  # neither token ids nor log-probabilities: it is asked without
     LIMIT = auto()  # max_tokens, by newer models of OpenAI's: max_completion_tokens is the same
 
@@ -20,19 +22,20 @@ _LIMIT = re.compile(
 )
 
 
-def refusal(status: int, said: str, known: Set[Refusal]) -> Refusal | None:
-    """What may have been refused, beside what is known already; None if asking otherwise cannot help."""
+def refusal(status: int, message: str, known: Set[UnsupportedOption]) -> UnsupportedOption | None:
+    """The option that was probably refused, apart from the known ones; None if changing the request cannot help."""
     if status not in (400, 422):
         return None
-    if Refusal.LIMIT not in known and _LIMIT.search(said):
-        return Refusal.LIMIT
-    return Refusal.TOKENS if Refusal.TOKENS not in known else None
+    if UnsupportedOption.LIMIT not in known and _LIMIT.search(message):
+        return UnsupportedOption.LIMIT
+    return UnsupportedOption.TOKENS if UnsupportedOption.TOKENS not in known else None
 
 
-def adapted(asked: Mapping[str, Any], known: Set[Refusal]) -> dict[str, Any]:
-    found = dict(asked)
-    if Refusal.LIMIT in known:
-        found["max_completion_tokens"] = found.pop("max_tokens")
-    if Refusal.TOKENS in known:
-        del found["logprobs"], found["extra_body"]
-    return found
+def adapted(asked: Mapping[str, Any], known: Set[UnsupportedOption]) -> dict[str, Any]:
+    """The request without the unsupported options."""
+    request = dict(asked)
+    if UnsupportedOption.LIMIT in known:
+        request["max_completion_tokens"] = request.pop("max_tokens")
+    if UnsupportedOption.TOKENS in known:
+        del request["logprobs"], request["extra_body"]
+    return request

@@ -1,8 +1,8 @@
-"""`evolve`: seeds first, then the genetic search of `genetic` over what scored best so far.
+"""`evolve`: proposes the seeds first, then the children of a genetic search over the best candidates so far.
 
-The population is read from the ledger at each turn, the best by score through an index, never all candidates; which
-operators were used is kept in the cursor. A turn thus depends on its seed, its cursor and what the ledger holds, on
-nothing else, and no worker waits for a generation to end. What the campaign knows already is not proposed again.
+Each turn reads the population from the ledger, through an index on the score; the cursor keeps the counts of operators.
+A turn therefore depends only on its seed, its cursor and the ledger, and no worker waits for a generation to end. Known
+candidates are not proposed again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STAND_IN = 200  # seeds, at most, that breed beside what is scored while few are
 
 
 class Evolve:
-    """limits: what a child may be; what the ladder's checks would refuse is not worth a proposal."""
+    """limits: what a child may be, so that no child is proposed that the ladder's checks would refuse."""
 
     name = "evolve"
     total: int | None = None  # it goes on as long as it is asked
@@ -32,7 +32,8 @@ class Evolve:
         self._limits = limits
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> dict[str, Any] | None:
-        """At most `limit` children, fewer if the tries run out; None only without any molecule to start from."""
+        """Propose at most `limit` children, fewer if the tries run out. Returns None only if there is no molecule to
+        start from."""
         offset = int(turn.cursor.get("seeds", 0))
         if offset < len(self._seeds):
             batch = self._seeds[offset : offset + limit]
@@ -40,8 +41,8 @@ class Evolve:
             return {"seeds": offset + len(batch)}
         search = GeneticSearch(limits=self._limits, known=_Known(workbench), made=turn.cursor.get("made"))
         scored = workbench.best(POPULATION * KEEP)
-        for one in scored:
-            search.tell(one.text, one.score, one.operation, number=one.seq)
+        for member in scored:
+            search.tell(member.text, member.score, member.operation, number=member.seq)
         if len(scored) < min(len(self._seeds), STAND_IN):
             for text in self._valid_seeds():
                 search.tell(text, 0.0, "seed")
@@ -52,17 +53,17 @@ class Evolve:
         return {"seeds": offset, "made": {name: round(n, 3) for name, n in search.made.items() if n}}
 
     def _valid_seeds(self) -> list[str]:
-        found = []
+        valid = []
         for text in self._seeds[:STAND_IN]:
             try:
-                found.append(parse_molecule(text).smiles)
+                valid.append(parse_molecule(text).smiles)
             except InvalidCandidateError:
                 continue
-        return found
+        return valid
 
 
 class _Known:
-    """Whether a child is not worth proposing: no candidate, in the campaign already, or one of this turn already."""
+    """Whether a child is not worth proposing: it is invalid, in the campaign already, or in this turn already."""
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench

@@ -1,12 +1,12 @@
-"""The genetic search itself, free of campaigns: `tell` it scores, `ask` it for children.
+"""The genetic search, independent of campaigns: `tell` it scores, `ask` it for children.
 
-Steady state: every child is bred from what is known now, and nobody waits for a generation. The population is the best
-by score, with at most `per_scaffold` of one Murcko scaffold, so that one series cannot take it over. Parents are drawn
-by rank, half of all draws from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how
-much of what they made survived (`operators`).
+Steady state: each child is bred from the current population, without generations. The population is the best by score,
+with at most `per_scaffold` members of one Murcko scaffold, so that one series cannot take it over. Parents are drawn by
+rank, half of all draws from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how many
+of their children survived (`operators`).
 
-Memory is bounded: `KEEP` times the population is remembered, no more. Same seed and same scores in the same order give
-the same children.
+Memory is bounded: at most `KEEP` times the population is remembered. The same seed and the same scores in the same
+order give the same children.
 """
 
 from __future__ import annotations
@@ -43,30 +43,31 @@ SECOND_EDIT = 0.15  # share of children that are edited once more
 
 @dataclass(frozen=True)
 class Child:
-    """A molecule that the search wants scored. parents: SMILES."""
+    """A molecule that the search wants to have scored."""
 
     smiles: str
     operation: str
     parents: tuple[str, ...]
+    """As SMILES."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A scored molecule. number: its place in the order of arrival."""
+    """A scored molecule."""
 
     smiles: str
     score: float
     operation: str
     number: int
+    """Its place in the order of arrival."""
     scaffold: str
 
 
 class GeneticSearch:
     """Maximises a score over molecules.
 
-    limits: what a child may be. known: tells of a SMILES whether it is not to be asked for; what it denies is asked
-    for. By default only what this search remembers, which is bounded. made: the state of an earlier search (`made`),
-    to go on from.
+    limits: what a child may be. known: whether a SMILES must not be proposed; by default, whether this search remembers
+    it. made: the counts of an earlier search (`made`), to continue from.
     """
 
     def __init__(
@@ -93,13 +94,13 @@ class GeneticSearch:
 
     @property
     def made(self) -> dict[str, float]:
-        """Children by operator, decayed: what `made` takes."""
+        """Decayed counts of children by operator, for the argument `made`."""
         return dict(self._operators.made)
 
     def tell(self, smiles: str, score: float, operation: str = "", *, number: int | None = None) -> None:
-        """A score, higher is better, of a canonical SMILES; told again, it is ignored.
+        """Add the score of a canonical SMILES, higher is better; a repeated one is ignored.
 
-        number: place in the order of arrival; by default the order of telling.
+        number: place in the order of arrival; by default the order of the calls.
         """
         number = self._latest + 1 if number is None else number
         self._latest = max(self._latest, number)
@@ -117,7 +118,7 @@ class GeneticSearch:
             self._order.pop()
 
     def population(self) -> list[Member]:
-        """Best first, at most `per_scaffold` of a scaffold, `population` in all."""
+        """The members, best first: at most `per_scaffold` of a scaffold, `population` in all."""
         buckets: dict[str, int] = {}
         chosen: list[Member] = []
         for member in self._members:
@@ -130,7 +131,7 @@ class GeneticSearch:
         return chosen
 
     def ask(self, n: int, rng: random.Random) -> list[Child]:
-        """At most n children, different from each other and from what is known; fewer if the tries run out."""
+        """At most n children, all different and not known; fewer if the tries run out."""
         members = self.population()
         if not members:
             return []
@@ -170,12 +171,13 @@ class GeneticSearch:
 
 
 def rank(n: int, rng: random.Random) -> int:
-    """A place in 0 … n - 1, p(r) = log((r + 2) / (r + 1)) / log(n + 1): every doubling of the rank is as likely."""
+    """A place in 0 … n - 1 with p(r) = log((r + 2) / (r + 1)) / log(n + 1): each doubling of the rank is equally
+    likely."""
     return min(int((n + 1) ** rng.random()) - 1, n - 1)
 
 
 def _kept(members: Sequence[Member], now: int) -> dict[str, float]:
-    """What stands in the population by the operator that made it: the best counts 2, the last 0, faded by age."""
+    """Weight of the surviving members by operator: 2 for the best, 0 for the last, decayed by age."""
     kept: dict[str, float] = {}
     for place, member in enumerate(members):
         worth = 2 * (1 - place / len(members)) * decay(now - member.number)
@@ -185,7 +187,7 @@ def _kept(members: Sequence[Member], now: int) -> dict[str, float]:
 
 @lru_cache(maxsize=20_000)
 def scaffold_of(smiles: str) -> str:
-    """Murcko scaffold as SMILES, without stereo; molecules without rings are sorted by size."""
+    """Murcko scaffold as SMILES, without stereochemistry; molecules without rings are grouped by size."""
     from rdkit import Chem
     from rdkit.Chem.Scaffolds import MurckoScaffold
 

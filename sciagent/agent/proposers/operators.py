@@ -1,10 +1,13 @@
-"""Which edits pay: operators are drawn by how much of what they made stands in the population now.
+"""Draws operators by how many of their children are in the population now.
 
 For operator o, with every count halved after HALF_LIFE further children,
+
     rate(o) = (kept(o) + PRIOR * mean) / (made(o) + PRIOR)
     weight(o) ~ share(o) * (FLOOR * mean rate + (1 - FLOOR) * rate(o))
-`kept` is counted from the population and `made` from what was asked for, so that nothing but these counts has to be
-remembered. An operator that brings nothing keeps the floor and is tried again when the search has moved on.
+
+`kept` is counted from the population and `made` from the children asked for, so that only these counts have to be
+stored. An operator without success keeps the floor and is tried again when the search has moved on.
+
 (Probability matching: Thierens, GECCO 2005, there with an exponential average of rewards.)
 """
 
@@ -20,7 +23,8 @@ FLOOR = 0.1  # share of the draws that goes to all operators alike
 
 
 class OperatorChoice:
-    """Weights over named operators. State: `made`, children of each, decayed; JSON-ready as it stands."""
+    """Weights of named operators. State: `made`, decayed counts of children by operator, which can be stored as
+    JSON."""
 
     def __init__(
         self, shares: Mapping[str, float], made: Mapping[str, float] | None = None, *, learn: bool = True
@@ -31,7 +35,7 @@ class OperatorChoice:
         self._learn = learn
 
     def weights(self, kept: Mapping[str, float]) -> list[float]:
-        """kept: members of the population by the operator that made them, by rank and age. Sums to 1."""
+        """Weights that sum to 1. kept: weight of the surviving members by operator."""
         if not self._learn:
             return _normalised(list(self._shares.values()))
         mean = (sum(kept.values()) + PRIOR) / (sum(self.made.values()) + PRIOR)
@@ -45,16 +49,16 @@ class OperatorChoice:
         return rng.choices(self.names, weights=weights)[0]
 
     def count(self, name: str) -> None:
-        """A child of this operator is on its way; all older ones count a little less."""
+        """Count a child of this operator; all earlier ones count a little less."""
         fade = decay(1)
-        for one in self.made:
-            self.made[one] *= fade
+        for operator in self.made:
+            self.made[operator] *= fade
         if name in self.made:
             self.made[name] += 1
 
 
 def decay(age: float) -> float:
-    """What a child counts after `age` later ones."""
+    """The weight of a child after `age` later ones."""
     return math.exp2(-max(age, 0.0) / HALF_LIFE)
 
 

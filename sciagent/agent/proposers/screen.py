@@ -1,4 +1,5 @@
-"""`screen`: propose what stands in a file, in its order, streamed; a million lines cost no more memory than ten."""
+"""`screen`: proposes the molecules of a file in order. The file is streamed, so memory does not grow with its
+length."""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ from sciagent.domain.ports import ProposalIn, Turn, Workbench
 
 
 class Screen:
+    """Proposes the molecules of a file."""
+
     name = "screen"
 
     def __init__(self, file: Path, column: str = "smiles", operation: str = "screen") -> None:
-        """operation: what its proposals are said to come from."""
+        """operation: the operation noted on its proposals."""
         self._file, self._operation = file, operation
         self._column = column
         self._records: Iterator[Record] | None = None
@@ -24,11 +27,12 @@ class Screen:
 
     @cached_property
     def total(self) -> int:
-        """Records in the file: it is read once to its end."""
+        """Number of records in the file, which is read once to its end."""
         return sum(1 for _ in read_structures(self._file, self._column))
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> dict[str, Any] | None:
-        """The next `limit` records; the cursor is the number of the next one, so a resumed run goes on there."""
+        """Propose the next `limit` records. The cursor is the number of the next record, from which a resumed run
+        continues."""
         start = int(turn.cursor.get("next", 0))
         if self._records is None or start != self._next:
             self._records = read_structures(self._file, self._column, skip=start)

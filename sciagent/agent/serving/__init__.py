@@ -1,1 +1,1 @@
-"""A server of our own for a model on this machine: vLLM, in an interpreter that has it."""
+"""A server for a model on this machine: vLLM, in a Python environment of its own."""

@@ -1,4 +1,4 @@
-"""LoRA adapters of a server that runs: load, unload, list. The server reads the folder, so it is on its machine."""
+"""Loads, unloads and lists LoRA adapters of a running server on this machine, which reads the adapter's folder."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ KEY = "VLLM_API_KEY"  # where vLLM itself looks for the key of its server
 
 
 def checked_adapter(name: str, folder: Path, most: int | None = None) -> dict[str, Any]:
-    """Its configuration. most: the highest rank that the server takes. Raises UsageError if it is none in peft's form;
-    only safetensors are taken, for the other forms are pickles."""
+    """The adapter's configuration. most: the highest rank that the server accepts.
+
+    Raises UsageError if the folder is not in peft's form with safetensors; the other forms are pickles.
+    """
     checked(name)
     for needed in (CONFIG, WEIGHTS):
         if not (folder / needed).is_file():
@@ -38,8 +40,7 @@ def checked_adapter(name: str, folder: Path, most: int | None = None) -> dict[st
 
 
 def load(endpoint: str, name: str, folder: Path) -> None:
-    """The server answers under this name from now on; one of the same name is replaced. Raises UsageError or
-    ModelError, with what the server said."""
+    """Load an adapter under this name; one of the same name is replaced. Raises UsageError or ModelError."""
     checked_adapter(name, folder)
     body = {"lora_name": name, "lora_path": str(folder.resolve()), "load_inplace": name in loaded(endpoint)}
     _ask(endpoint, "/load_lora_adapter", body)
@@ -50,11 +51,11 @@ def unload(endpoint: str, name: str) -> None:
 
 
 def loaded(endpoint: str) -> dict[str, str]:
-    """Adapters by name, each with the model that it is for."""
-    found = json.loads(_ask(endpoint, "/models", None))
-    rows = found.get("data") if isinstance(found, dict) else None
+    """Adapters by name, with the model that each belongs to."""
+    answer = json.loads(_ask(endpoint, "/models", None))
+    rows = answer.get("data") if isinstance(answer, dict) else None
     return {
-        str(one.get("id")): str(one.get("parent")) for one in rows or () if isinstance(one, dict) and one.get("parent")
+        str(row.get("id")): str(row.get("parent")) for row in rows or () if isinstance(row, dict) and row.get("parent")
     }
 
 
@@ -70,19 +71,19 @@ def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> str:
         with urllib.request.urlopen(asked, timeout=TIMEOUT) as answer:
             return str(answer.read(MAX_ANSWER).decode("utf-8", "replace"))
     except urllib.error.HTTPError as error:
-        said = error.read(MAX_ANSWER).decode("utf-8", "replace")
-        if error.code == 404 and body is not None and "lora" not in said.lower():
+        text = error.read(MAX_ANSWER).decode("utf-8", "replace")
+        if error.code == 404 and body is not None and "lora" not in text.lower():
             raise ModelError(f"{endpoint} loads no adapters while it runs; `sciagent serve-model` does") from error
-        raise ModelError(f"{endpoint} answered {error.code}: {_message(said)[:500]}") from error
+        raise ModelError(f"{endpoint} answered {error.code}: {_message(text)[:500]}") from error
     except (OSError, http.client.HTTPException) as error:
         raise ModelError(f"{endpoint} did not answer: {error}") from error
 
 
-def _message(said: str) -> str:
-    """What an error says, out of OpenAI's form."""
+def _message(text: str) -> str:
+    """The message in an error of OpenAI's form."""
     try:
-        found = json.loads(said)
-        inside = found.get("error", found)
-        return str(inside.get("message", said))
+        answer = json.loads(text)
+        inside = answer.get("error", answer)
+        return str(inside.get("message", text))
     except (ValueError, AttributeError):
-        return said
+        return text

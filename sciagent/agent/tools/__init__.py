@@ -1,1 +1,1 @@
-"""Tools: what an agent may do, as typed functions that are served to the loop and as strict JSON schemas."""
+"""The tools that an agent may call, as typed functions with strict JSON schemas."""

@@ -1,4 +1,4 @@
-"""What the tools take: every text and number bounded, every choice named."""
+"""The arguments of the tools: every text and number is bounded, every choice is from a list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_SITE = 400
 
 @dataclass(frozen=True)
 class OneOf:
-    """A text that is one of these names; a wrong one is told which are near."""
+    """A text from a list of names; for a wrong one the error suggests the nearest."""
 
     names: tuple[str, ...]
 
@@ -96,7 +96,7 @@ class History(Arguments):
     n: Annotated[int, Field(ge=1, le=20)] = 10
 
 
-class Budget(Arguments):
+class BudgetQuestion(Arguments):
     pass
 
 
@@ -109,7 +109,7 @@ class Finish(Arguments):
 
 
 def cases_of_modify(full: dict[str, Any]) -> list[dict[str, Any]]:
-    """A schema for each edit, with only what it can put in."""
+    """One schema per edit, with only the groups that it can insert."""
     made = []
     for edit in NAMED_EDITS.values():
         choice: dict[str, Any] = {"type": "null"}

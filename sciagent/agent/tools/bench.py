@@ -1,4 +1,4 @@
-"""What the tools of an agent may do and see: a workbench, and what a campaign can tell of itself."""
+"""What an agent's tools may do: a workbench, and what a campaign reports of itself."""
 
 from __future__ import annotations
 
@@ -8,32 +8,35 @@ from sciagent.domain.ports import Workbench
 
 
 class Past(TypedDict):
-    """An earlier proposal. status: new | duplicate | refused. standing: open, dropped, … or None; score: None while
-    nothing is known; reason: why it was refused or dropped, or empty."""
+    """An earlier proposal."""
 
     text: str
     key: str | None
     status: str
+    """new | duplicate | refused."""
     standing: str | None
+    """open, dropped, … or None."""
     reason: str
+    """Why it was refused or dropped, or empty."""
     operation: str
     score: float | None
+    """None while there is no result."""
 
 
 class AgentBench(Workbench, Protocol):
-    """Implemented by `campaign`. Whatever the tools hand in has passed their checks: plain text of bounded length."""
+    """Implemented in `campaign`. The tools pass only checked arguments: plain text of bounded length."""
 
-    def told(self, key: str) -> list[str]:
-        """What each rung said of a candidate, a line each, lowest rung first; empty where nothing is known."""
+    def results_of(self, key: str) -> list[str]:
+        """One line per paid rung that has answered on the candidate."""
 
     def recent(self, n: int) -> list[Past]:
-        """The last n proposals of the campaign and what became of them, latest first."""
+        """The last n proposals of the campaign and their outcome, latest first."""
 
     def left(self) -> dict[str, float]:
-        """What may still be spent, by resource: `proposals`, `core_seconds`, a rung's name, …"""
+        """The remaining budget by resource: `proposals`, `core_seconds`, a rung's name, …"""
 
     def note(self, text: str) -> None:
         """Keep a remark for later episodes."""
 
     def goal(self) -> str:
-        """What the campaign looks for, in a few lines."""
+        """What the campaign is looking for, in a few lines."""

@@ -1,4 +1,4 @@
-"""From an answer of a model to calls of tools, and to what it is told of them."""
+"""Carries out the tool calls in a model's answer."""
 
 from __future__ import annotations
 
@@ -26,27 +26,30 @@ RANKS = 8  # of the best that an answer held to a schema may name
 
 @dataclass(frozen=True)
 class Called:
-    """A call as it was sent, and whether it was carried out."""
+    """A call as it was sent."""
 
     name: str
     arguments: str
     ok: bool
+    """Whether it was carried out."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came of an answer. messages: what the model is told. finished: it said that the episode is over."""
+class ToolResults:
+    """The results of an answer's calls."""
 
     calls: tuple[Called, ...]
     messages: tuple[Message, ...]
+    """The messages for the model."""
     finished: bool
+    """Whether the model ended the episode."""
 
 
 _NOT_FETCHED = Observation(False, "error: not called, for it came after finish; call it again if the episode goes on")
 
 
 def _case(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """An answer that calls a server's tool; None where no grammar can hold a model to it."""
+    """The schema of an answer that calls an MCP tool; None if no grammar can enforce it."""
     if arguments is None:
         return None
     case = call_case(name, arguments)
@@ -54,30 +57,33 @@ def _case(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any] | No
 
 
 def _by_rank(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema in which molecules are named by their rank among those that were shown, and sites are left to chance:
-    for a model that cannot spell SMILES."""
+    """The schema with molecules named by rank and sites left to chance, for a model that cannot write SMILES."""
     ranks = {"type": "string", "enum": [f"#{place}" for place in range(1, RANKS + 1)]}
     instead = dict.fromkeys(("parent", "first", "second", "molecule"), ranks) | {"where": {"type": "null"}}
 
     def changed(node: Any) -> Any:
         if isinstance(node, list):
-            return [changed(one) for one in node]
+            return [changed(item) for item in node]
         if not isinstance(node, dict):
             return node
-        found = {name: changed(one) for name, one in node.items()}
-        if isinstance(found.get("properties"), dict):
-            found["properties"] = {name: instead.get(name, one) for name, one in found["properties"].items()}
-        return found
+        changed_node = {name: changed(value) for name, value in node.items()}
+        if isinstance(changed_node.get("properties"), dict):
+            changed_node["properties"] = {
+                name: instead.get(name, value) for name, value in changed_node["properties"].items()
+            }
+        return changed_node
 
     return dict(changed(schema))
 
 
 class Toolbox:
-    """The tools of an episode. structured: an answer is one JSON object that says which tool and with what, and no call
-    in the provider's own form. ranks: molecules are named by rank alone; None: where answers are structured.
-    `answer_schema`: of such an answer; `schemas`: for the provider's form. foreign: tools
-    of MCP servers besides, which `fetch` calls. `left_out`: those of them that no grammar can write, in structured
-    answers."""
+    """The tools of an episode.
+
+    structured: an answer is one JSON object with tool and arguments, instead of a call in the provider's own form.
+    ranks: molecules are named by rank only; None: if answers are structured. foreign: tools of MCP servers. `schemas`:
+    for the provider's form; `answer_schema`: of a structured answer; `left_out`: MCP tools that no grammar can enforce,
+    which structured answers cannot call.
+    """
 
     def __init__(
         self,
@@ -104,51 +110,52 @@ class Toolbox:
         self.answer_schema = {"anyOf": [*held(call_schema(chosen))["anyOf"], *cases.values()]}
 
     def fetch(self, message: Message) -> dict[int, Observation]:
-        """Call what an answer wants of other people's servers, and wait for them; by the place among its calls. They do
-        not depend on what our own tools do, so this may run before, in the thread that asked. What comes after
-        `finish` is left."""
+        """Carry out an answer's calls of MCP servers up to `finish`, and return the results by position of the call.
+
+        They do not depend on sciagent's own tools, so they may run before these, in the thread that asked the model.
+        """
         if self._foreign is None:
             return {}
-        found = {}
-        for place, one in enumerate(self._calls(message)[:MAX_CALLS]):
-            if one.name == "finish":
+        fetched = {}
+        for place, call in enumerate(self._calls(message)[:MAX_CALLS]):
+            if call.name == "finish":
                 break
-            if one.name in self._others:
-                found[place] = self._foreign.call(one.name, one.arguments)
-        return found
+            if call.name in self._others:
+                fetched[place] = self._foreign.call(call.name, call.arguments)
+        return fetched
 
     def run(
         self, message: Message, bench: AgentBench, seed: int, fetched: Mapping[int, Observation] | None = None
-    ) -> Answer:
-        """Carry out the calls of an answer, in order, until one ends the episode. Thoughts call nothing. fetched: what
-        `fetch` brought of the same answer."""
+    ) -> ToolResults:
+        """Carry out the calls of an answer in order, until one ends the episode. Calls within the thinking are
+        ignored. fetched: the result of `fetch` for the same answer."""
         calls = self._calls(message)
         if not calls:
-            told = f"Nothing was called. Call one of the tools: {self._names}."
-            return Answer((), (Message("user", told),), finished=False)
+            reply = f"Nothing was called. Call one of the tools: {self._names}."
+            return ToolResults((), (Message("user", reply),), finished=False)
         done: list[Called] = []
         told_: list[Message] = []
-        for place, one in enumerate(calls):
+        for place, call in enumerate(calls):
             if place >= MAX_CALLS:
                 seen = Observation(False, f"error: more than {MAX_CALLS} calls in one answer; this one was left out")
-            elif one.name in self._others:
+            elif call.name in self._others:
                 seen = (fetched or {}).get(place, _NOT_FETCHED)
             else:
-                seen = self._registry.call(one.name, one.arguments, bench, seed=seed + place, limits=self._limits)
-            done.append(Called(one.name, one.arguments, seen.ok))
+                seen = self._registry.call(call.name, call.arguments, bench, seed=seed + place, limits=self._limits)
+            done.append(Called(call.name, call.arguments, seen.ok))
             native = bool(message.calls)
             told_.append(
-                Message("tool" if native else "user", seen.text, call_id=one.id if native else "", name=one.name[:64])
+                Message("tool" if native else "user", seen.text, call_id=call.id if native else "", name=call.name[:64])
             )
             if seen.ended:
-                return Answer(tuple(done), tuple(told_), finished=True)
-        return Answer(tuple(done), tuple(told_), finished=False)
+                return ToolResults(tuple(done), tuple(told_), finished=True)
+        return ToolResults(tuple(done), tuple(told_), finished=False)
 
     def _calls(self, message: Message) -> tuple[ToolCall, ...]:
         return message.calls or self._written(message.content)
 
     def _written(self, content: str) -> tuple[ToolCall, ...]:
-        """The call that an answer held to the schema is; of any other answer, if it is such an object."""
+        """The call in a structured answer, or in another answer that consists of such an object."""
         if not self._structured and not content.lstrip().startswith("{"):
             return ()
         try:

@@ -1,4 +1,4 @@
-"""Tools that look and remember: inspect a molecule, the best, what was proposed, what is left; note, finish."""
+"""Tools that show or record something: inspect, best, history, budget; note, finish."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rdkit import Chem
 
 from sciagent.agent.tools import arguments as given
 from sciagent.agent.tools.referring import find
-from sciagent.agent.tools.registry import Observation, Run, Tool
+from sciagent.agent.tools.registry import Observation, Tool, ToolContext
 from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing.named import NAMED_EDITS, sites
 from sciagent.chemistry.editing.sites import Site
@@ -18,11 +18,11 @@ TOLD = 8  # rungs whose word is shown
 TOO_LARGE = 100  # heavy atoms above which sites are not listed
 
 
-def inspect(arguments: given.Inspect, run: Run) -> Observation:
+def inspect(arguments: given.Inspect, run: ToolContext) -> Observation:
     """Show one molecule: formula, what was measured of it, and the sites where `modify` can edit it, by number."""
     molecule = find(arguments.molecule, run.bench)
     known = run.bench.known(molecule.key)
-    told = [short(line, 160) for line in run.bench.told(molecule.key)[:TOLD]] if known else []
+    told = [short(line, 160) for line in run.bench.results_of(molecule.key)[:TOLD]] if known else []
     places = sites(molecule.smiles) if molecule.heavy_atoms <= TOO_LARGE else ()
     lines = [
         f"{molecule.smiles} [{molecule.key[:8]}] {molecule.formula}, {molecule.heavy_atoms} heavy atoms, "
@@ -44,7 +44,7 @@ def inspect(arguments: given.Inspect, run: Run) -> Observation:
     return Observation(True, "\n".join(lines), data)
 
 
-def best(arguments: given.Best, run: Run) -> Observation:
+def best(arguments: given.Best, run: ToolContext) -> Observation:
     """List the best molecules so far by score, 0 to 1, with the key and how each was made."""
     rows = run.bench.best(arguments.n)
     lines = [
@@ -55,7 +55,7 @@ def best(arguments: given.Best, run: Run) -> Observation:
     return Observation(True, "\n".join(lines) or "nothing is scored yet; propose something", {"best": data})
 
 
-def history(arguments: given.History, run: Run) -> Observation:
+def history(arguments: given.History, run: ToolContext) -> Observation:
     """List the last proposals, latest first, and what became of each."""
     rows = run.bench.recent(arguments.n)
     lines = []
@@ -69,7 +69,7 @@ def history(arguments: given.History, run: Run) -> Observation:
     return Observation(True, "\n".join(lines) or "nothing was proposed yet", {"history": data})
 
 
-def budget(arguments: given.Budget, run: Run) -> Observation:
+def budget(arguments: given.BudgetQuestion, run: ToolContext) -> Observation:
     """Tell the goal and what may still be spent."""
     left = run.bench.left()
     rest = ", ".join(f"{short(name)} {amount:g}" for name, amount in left.items())
@@ -77,20 +77,20 @@ def budget(arguments: given.Budget, run: Run) -> Observation:
     return Observation(True, f"goal: {goal}\nleft: {rest or 'no limit'}", {"left": dict(left)})
 
 
-def note(arguments: given.Note, run: Run) -> Observation:
+def note(arguments: given.Note, run: ToolContext) -> Observation:
     """Keep a remark for later episodes: what worked, what did not, what to try."""
     text = escaped(arguments.text)
     run.bench.note(text)
     return Observation(True, "kept", {"note": text})
 
 
-def finish(arguments: given.Finish, run: Run) -> Observation:
+def finish(arguments: given.Finish, run: ToolContext) -> Observation:
     """End the episode, with a reason."""
     return Observation(True, "finished", {"reason": escaped(arguments.reason)}, ended=True)
 
 
 def _numbered(smiles: str) -> str:
-    """The SMILES with the number of every atom, from 1."""
+    """The SMILES with atom numbers, from 1."""
     mol: Any = Chem.MolFromSmiles(smiles)
     mol = Chem.MolFromSmiles(Chem.MolToSmiles(mol))
     for atom in mol.GetAtoms():

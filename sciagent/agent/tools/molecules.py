@@ -1,7 +1,7 @@
-"""Tools that make molecules: propose one, modify one by a named edit, cross two, list the neighbours of one.
+"""Tools that make molecules: propose, modify by a named edit, crossover, list neighbours.
 
-What a call leaves open is chosen by the seed of the episode: the same call on the same bench makes the same molecule.
-What the bench does not know yet goes before what it knows.
+Open choices are made with the episode's seed: the same call on the same bench makes the same molecule. Molecules that
+the bench does not know yet are preferred.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sciagent.agent.tools import arguments as given
 from sciagent.agent.tools.bench import AgentBench
 from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.referring import find, plain_smiles
-from sciagent.agent.tools.registry import Observation, Run, Tool
+from sciagent.agent.tools.registry import Observation, Tool, ToolContext
 from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing import edits, named
 from sciagent.chemistry.editing.named import NAMED_EDITS
@@ -27,7 +27,7 @@ TRIES = 40  # pairs of (what, site) that one call goes through, at most
 CROSSES = 8  # children of a crossover that are made in search of a new one
 
 
-def propose(arguments: given.Propose, run: Run) -> Observation:
+def propose(arguments: given.Propose, run: ToolContext) -> Observation:
     """Propose one molecule by its SMILES. It is checked at once, and measured later if it is worth it. Say why it
     should be good, and what you expect to be measured: each prediction is scored when the answer comes."""
     names = [p.property for p in arguments.predictions]
@@ -40,7 +40,7 @@ def propose(arguments: given.Propose, run: Run) -> Observation:
     return _proposed(run.bench, ProposalIn(smiles, (), "propose", escaped(arguments.rationale), predicted))
 
 
-def modify(arguments: given.Modify, run: Run) -> Observation:
+def modify(arguments: given.Modify, run: ToolContext) -> Observation:
     """Make a new molecule from a known one by a named edit and propose it in the same call. `inspect` lists the sites
     of a molecule; without a site, or without saying what to put in, chance chooses among all that fit."""
     parent = _editable(arguments.parent, run)
@@ -65,7 +65,7 @@ def modify(arguments: given.Modify, run: Run) -> Observation:
     raise CallError(_why_not(parent, arguments, run))
 
 
-def crossover(arguments: given.Crossover, run: Run) -> Observation:
+def crossover(arguments: given.Crossover, run: ToolContext) -> Observation:
     """Join a part of one molecule to a part of another and propose the child in the same call. Chance chooses where
     they are cut."""
     first, second = _editable(arguments.first, run), _editable(arguments.second, run)
@@ -84,7 +84,7 @@ def crossover(arguments: given.Crossover, run: Run) -> Observation:
     raise CallError("these two give no child within the limits; take others, or `modify` one of them")
 
 
-def neighbours(arguments: given.Neighbours, run: Run) -> Observation:
+def neighbours(arguments: given.Neighbours, run: ToolContext) -> Observation:
     """List molecules that one named edit makes from a known one, without proposing them. Propose one of them with
     `propose`, or make it with `modify`."""
     parent = _editable(arguments.parent, run)
@@ -111,7 +111,7 @@ def neighbours(arguments: given.Neighbours, run: Run) -> Observation:
     return Observation(True, "\n".join([f"neighbours of {parent.smiles}:", *lines]), {"neighbours": data})
 
 
-def _editable(reference: str, run: Run) -> Molecule:
+def _editable(reference: str, run: ToolContext) -> Molecule:
     parent = find(reference, run.bench)
     if parent.heavy_atoms > run.limits.max_heavy_atoms:
         most = run.limits.max_heavy_atoms
@@ -126,8 +126,8 @@ def _known(smiles: str, bench: AgentBench) -> bool:
         return True
 
 
-def _why_not(parent: Molecule, arguments: given.Modify, run: Run) -> str:
-    """What was in the way, and which edits do fit there."""
+def _why_not(parent: Molecule, arguments: given.Modify, run: ToolContext) -> str:
+    """Why the edit does not fit, and which edits do."""
     sites, where = named.sites(parent.smiles), arguments.where
     asked = f"{arguments.edit} {arguments.what or ''}".strip()
     if where is not None and where > len(sites):
@@ -139,7 +139,7 @@ def _why_not(parent: Molecule, arguments: given.Modify, run: Run) -> str:
     return f"{text}; sites for {arguments.edit}: {_listed(there)}" if where is not None else text
 
 
-def _fits(parent: Molecule, name: str, where: int | None, run: Run) -> bool:
+def _fits(parent: Molecule, name: str, where: int | None, run: ToolContext) -> bool:
     pairs = named.choices(parent.smiles, name, None, where)
     return any(
         named.children(parent.smiles, name, what or None, site.number, run.limits)
@@ -152,7 +152,8 @@ def _listed(items: Sequence[object]) -> str:
 
 
 def _proposed(bench: AgentBench, proposal: ProposalIn) -> Observation:
-    """Handed to the bench, and what it answered. A duplicate was called right; a refused one was not."""
+    """Propose to the bench, and report its answer. A duplicate counts as a correct call, a refused proposal does
+    not."""
     (out,) = bench.propose([proposal])
     reason = f"{out.reason}: {out.detail}" if out.reason and out.detail else (out.reason or out.detail)
     data = {

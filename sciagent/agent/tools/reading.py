@@ -1,4 +1,4 @@
-"""The arguments of a call, as a model wrote them, read strictly: JSON, bounded in every direction, nothing else."""
+"""Reads the arguments of a model's call strictly: bounded JSON, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class CallError(SciagentError):
-    """A call that cannot be carried out as it was written; the message says how to call right."""
+    """A call that cannot be carried out; the message says how to call correctly."""
 
 
 def read_arguments(text: object) -> dict[str, Any]:
-    """The object that the text writes; nothing at all is an object without entries.
+    """The JSON object in the text; an empty text is an empty object.
 
-    Raises CallError for text too long or nested too deep, what is not JSON or no object, repeated keys, NaN, infinite
-    or overlong numbers, and lone surrogates, which no database takes.
+    Raises CallError for text that is too long or too deeply nested, for anything but a JSON object, repeated keys, NaN,
+    infinite or overlong numbers, and lone surrogates, which no database can store.
     """
     if not isinstance(text, str):
         raise CallError(f"the arguments are a JSON text, not {type(text).__name__}")
@@ -48,7 +48,7 @@ def read_arguments(text: object) -> dict[str, Any]:
 
 
 def _depth(text: str) -> int:
-    """How deep brackets are nested outside strings: known before the parser, which recurses, sees any of it."""
+    """How deeply brackets outside strings are nested; counted before the recursive parser reads the text."""
     depth = deepest = 0
     inside = escaped = False
     for character in text:
@@ -94,7 +94,7 @@ def _surrogates(value: Any) -> bool:
     if isinstance(value, str):
         return _SURROGATE.search(value) is not None
     if isinstance(value, dict):
-        return any(_surrogates(name) or _surrogates(one) for name, one in value.items())
+        return any(_surrogates(name) or _surrogates(item) for name, item in value.items())
     return isinstance(value, list) and any(map(_surrogates, value))
 
 

@@ -1,4 +1,4 @@
-"""Which molecule a model means: by SMILES, by rank, or by the first digits of a key."""
+"""Finds the molecule that a model refers to: by SMILES, by rank, or by the first digits of a key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_SMILES = re.compile(r"[^A-Za-z0-9@+\-\[\]()=#$/\\%.:*~]")
 
 
 def plain_smiles(text: str) -> str:
-    """The text, if it has nothing but the characters of SMILES. Raises CallError."""
+    """The text, if it contains only characters of SMILES. Raises CallError."""
     if odd := _NOT_SMILES.search(text):
         raise CallError(
             f"{shown(odd[0])} at position {odd.start() + 1} of {shown(text)} is not used in SMILES; "
@@ -28,7 +28,7 @@ def plain_smiles(text: str) -> str:
 
 
 def find(reference: str, bench: AgentBench) -> Molecule:
-    """The molecule that is meant. Raises CallError."""
+    """The molecule that the reference names. Raises CallError."""
     if rank := _RANK.fullmatch(reference):
         return _ranked(int(rank[1]), bench)
     if _KEY.fullmatch(reference) and (text := _by_key(reference, bench)) is not None:
@@ -49,15 +49,16 @@ def _ranked(rank: int, bench: AgentBench) -> Molecule:
 
 
 def _by_key(digits: str, bench: AgentBench) -> str | None:
-    """None where no key begins so: `c1ccccc1` has only hexadecimal digits, and is benzene."""
-    found = {one.key: one.text for one in bench.best(LOOK) if one.key.startswith(digits)}
+    """The molecule whose key begins with these digits; None if there is none: `c1ccccc1`, also hexadecimal, is
+    benzene."""
+    matches = {molecule.key: molecule.text for molecule in bench.best(LOOK) if molecule.key.startswith(digits)}
     for past in bench.recent(LOOK):
         if past["key"] and past["key"].startswith(digits):
-            found.setdefault(past["key"], past["text"])
-    if len(found) > 1:
-        keys = ", ".join(sorted(found)[:3])
-        raise CallError(f"{len(found)} keys begin with {digits}; write more digits of one: {keys}")
-    return next(iter(found.values()), None)
+            matches.setdefault(past["key"], past["text"])
+    if len(matches) > 1:
+        keys = ", ".join(sorted(matches)[:3])
+        raise CallError(f"{len(matches)} keys begin with {digits}; write more digits of one: {keys}")
+    return next(iter(matches.values()), None)
 
 
 def _read(text: str) -> Molecule:

@@ -1,7 +1,7 @@
-"""Tools, registered once: what they are called, what they take, and what becomes of a call.
+"""The registered tools: their names, arguments, and how calls are carried out.
 
-Whatever a model writes is data. A call is read strictly, checked against the tool's arguments, and answered with an
-observation; a wrong call is answered with what was wrong and how to call right. Nothing is evaluated.
+A model's text is treated as data. A call is parsed strictly and checked against the tool's arguments; the observation
+of a wrong call says what is wrong and how to call correctly. Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -28,49 +28,55 @@ _log = logging.getLogger("sciagent")
 
 
 class Arguments(BaseModel):
-    """Base of what tools take: nothing extra, and no text where a number belongs."""
+    """Base class of the tools' arguments: no extra keys, and no text in place of a number."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
-class Run:
-    """What a tool works with beside its arguments. seed: the episode's, for what the call leaves open. limits: what an
-    edited molecule may be."""
+class ToolContext:
+    """What a tool needs besides its arguments."""
 
     bench: AgentBench
     seed: int = 0
+    """The episode's seed, for choices that the call leaves open."""
     limits: EditLimits = ANY
+    """What edited molecules may be."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What a call is answered. ok: it was carried out. text: for the model, bounded, control characters escaped.
-    ended: the episode is over. fault: an error of ours, which is no fault of the call."""
+    """The answer to a call."""
 
     ok: bool
+    """Whether the call was carried out."""
     text: str
+    """For the model: bounded, with control characters escaped."""
     data: Mapping[str, Any] = field(default_factory=dict)
     tool: str = ""
     ended: bool = False
+    """Whether the episode is over."""
     fault: Exception | None = None
+    """An error in sciagent itself, for which the call is not to blame."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """description: the docstring of `run`. example: arguments that are right. cases: schemas of the arguments that
-    together allow what makes sense, out of the one that allows it all."""
+    """A registered tool."""
 
     name: str
     description: str
+    """The docstring of `run`."""
     arguments: type[Arguments]
-    run: Callable[[Any, Run], Observation]
+    run: Callable[[Any, ToolContext], Observation]
     example: Mapping[str, Any] = field(default_factory=dict)
+    """Correct arguments."""
     cases: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None
+    """Makes narrower schemas of the arguments, which together allow every sensible call, from the full schema."""
 
     @classmethod
-    def of(cls, run: Callable[[Any, Run], Observation], *, cases: Any = None, **example: Any) -> Tool:
-        """The tool that a typed function with a docstring is. Raises TypeError without them."""
+    def of(cls, run: Callable[[Any, ToolContext], Observation], *, cases: Any = None, **example: Any) -> Tool:
+        """The tool for a typed function with a docstring. Raises TypeError if either is missing."""
         taken = get_type_hints(run).get(next(iter(inspect.signature(run).parameters)))
         if not (isinstance(taken, type) and issubclass(taken, Arguments)) or not run.__doc__:
             raise TypeError(f"{run.__qualname__} needs a docstring and, as its first parameter, a model of arguments")
@@ -82,8 +88,8 @@ class Tool:
 
 
 class Registry:
-    """Tools by name. others: names of tools that somebody else carries out, told to who misspells one. Raises
-    ValueError for two of one name."""
+    """Tools by name. others: names of MCP tools, suggested for misspelt names. Raises ValueError for a repeated
+    name."""
 
     def __init__(self, tools: Iterable[Tool], others: Iterable[str] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -102,12 +108,12 @@ class Registry:
     def call(
         self, name: str, arguments: str, bench: AgentBench, *, seed: int = 0, limits: EditLimits = ANY
     ) -> Observation:
-        """Carry out a call as a model wrote it. Raises nothing for what was written; the errors of a ledger or a
-        campaign, which no call can mend, go through."""
+        """Carry out a call as a model wrote it. Mistakes in the call are reported in the observation; only errors of
+        the ledger or the campaign are raised."""
         known = name if isinstance(name, str) and name in self._tools else ""
         try:
             tool = self._named(name)
-            seen = tool.run(_checked(tool, read_arguments(arguments)), Run(bench, seed, limits))
+            seen = tool.run(_checked(tool, read_arguments(arguments)), ToolContext(bench, seed, limits))
         except CallError as error:
             usage = f"\nfor example: {self._tools[known].usage}" if known else ""
             seen = Observation(False, f"error: {bounded(str(error))[: 1990 - len(usage)]}{usage}")
@@ -131,14 +137,14 @@ def _checked(tool: Tool, given: dict[str, Any]) -> Arguments:
         return tool.arguments.model_validate(given)
     except ValidationError as error:
         wrong = error.errors(include_url=False)
-        lines = [_complaint(tool, one) for one in wrong[:MAX_COMPLAINTS]]
+        lines = [_complaint(tool, complaint) for complaint in wrong[:MAX_COMPLAINTS]]
         if len(wrong) > MAX_COMPLAINTS:
             lines.append(f"and {len(wrong) - MAX_COMPLAINTS} more")
         raise CallError("\n".join(lines)) from None
 
 
 def _complaint(tool: Tool, wrong: ErrorDetails) -> str:
-    """One plain line: where, what is wrong, what would be right."""
+    """One line: where, what is wrong, what would be right."""
     where = short(".".join(map(str, wrong["loc"])), 80)
     given, limits = wrong["input"], wrong.get("ctx", {})
     match wrong["type"]:

@@ -1,6 +1,5 @@
-"""Tools as JSON schemas: strict ones for any OpenAI-compatible endpoint, and one for a whole answer, by which the
-decoding of a small model is held. Only plain keywords: references are written out, titles and defaults left out.
-"""
+"""JSON schemas of the tools: strict ones for any OpenAI-compatible endpoint, and one for a whole answer, for
+constrained decoding of a small model. Only plain keywords: references are expanded, titles and defaults left out."""
 
 from __future__ import annotations
 
@@ -14,21 +13,21 @@ _DROPPED = ("title", "default", "$defs")
 
 
 def schema(tool: Tool) -> dict[str, Any]:
-    """The tool in OpenAI's form, strict: every argument is required, what may be left out may be null. The keys are in
-    the order in which vLLM writes them, so that a template makes the same prompt there and here."""
+    """The tool in OpenAI's strict form: every argument is required, optional ones may be null. The keys are in
+    vLLM's order, so that a chat template makes the same prompt on the server and here."""
     function = {"name": tool.name, "description": tool.description, "parameters": parameters(tool), "strict": True}
     return {"type": "function", "function": function}
 
 
 def parameters(tool: Tool) -> dict[str, Any]:
-    """The arguments alone."""
+    """The schema of the arguments alone."""
     full = tool.arguments.model_json_schema()
     return dict(_plain(full, full.get("$defs", {}), described=True))
 
 
 def call_schema(tools: Iterable[Tool]) -> dict[str, Any]:
-    """Of a whole answer: {"name": one of the tools, "arguments": {...}}, a case for each tool, or several where a tool
-    has cases of its own. Made for constrained decoding, so without descriptions."""
+    """Schema of a whole answer {"name": a tool, "arguments": {...}}, with at least one case per tool. It is for
+    constrained decoding and therefore has no descriptions."""
     cases = []
     for tool in tools:
         full = tool.arguments.model_json_schema()
@@ -39,7 +38,7 @@ def call_schema(tools: Iterable[Tool]) -> dict[str, Any]:
 
 
 def call_case(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Of an answer that calls this tool."""
+    """Schema of an answer that calls this tool."""
     return _object({"name": {"type": "string", "enum": [name]}, "arguments": arguments})
 
 
@@ -59,7 +58,7 @@ def _plain(node: Mapping[str, Any], definitions: Mapping[str, Any], *, described
     if "const" in made:
         made["enum"] = [made.pop("const")]
     if "anyOf" in made:
-        made["anyOf"] = [_plain(one, definitions, described=described) for one in made["anyOf"]]
+        made["anyOf"] = [_plain(option, definitions, described=described) for option in made["anyOf"]]
     if "items" in made:
         made["items"] = _plain(made["items"], definitions, described=described)
     return made

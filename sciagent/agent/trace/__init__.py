@@ -1,1 +1,1 @@
-"""Token traces: what was sampled, kept and trained as the ids that were sampled, never as text read anew."""
+"""Token traces: sampled token ids are stored and trained as they were sampled, never tokenised again."""

@@ -1,7 +1,7 @@
-"""A prompt as what it adds to the ids that are held.
+"""A prompt, stored as its difference from the token ids of the turn before.
 
-The next prompt of a conversation mostly repeats the last one and its answer. Stored whole, the prompts of T turns take
-T times the room of the conversation; as deltas they take the conversation once.
+The next prompt of a conversation mostly repeats the last one and its answer. Stored in full, the prompts of T turns
+take up to T times the space of the conversation; as differences they take it once.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from typing import NamedTuple
 
 
 class Delta(NamedTuple):
-    """kept: how many of the held ids the prompt starts with. new_ids: what it has after them."""
+    """A prompt as a difference."""
 
     kept: int
+    """How many of the held ids the prompt starts with."""
     new_ids: tuple[int, ...]
+    """The ids after these."""
 
 
 def delta_of(held: Sequence[int], prompt_ids: Sequence[int]) -> Delta:
-    """held: ids of the last prompt and its answer, nothing at the first turn. kept is as large as it can be.
+    """The difference. held: ids of the last prompt and its answer; empty at the first turn. `kept` is as large as
+    possible.
 
     One pass over the ids that both have.
     """
@@ -29,7 +32,8 @@ def delta_of(held: Sequence[int], prompt_ids: Sequence[int]) -> Delta:
 
 
 def prompt_of(held: Sequence[int], delta: Delta) -> tuple[int, ...]:
-    """The prompt again. Raises ValueError where the delta keeps more than is held: it is of another conversation."""
+    """The prompt. Raises ValueError if the delta keeps more than is held, which means that it is of another
+    conversation."""
     if not 0 <= delta.kept <= len(held):
         raise ValueError(f"the delta keeps {delta.kept} ids of the {len(held)} that are held")
     return (*held[: delta.kept], *delta.new_ids)

@@ -51,17 +51,18 @@ class Join(StrEnum):
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """One call of the model. prompt_ids: (p,), p > 0. output_ids, logprobs, forced: (n,) each, as in `Tokens`.
-
-    Raises ValueError with the turn where these do not fit each other.
-    """
+class RecordedCall:
+    """One call of the model. Raises ValueError, which names the turn, if the lengths differ."""
 
     turn: int
     prompt_ids: tuple[int, ...]
+    """(p,), p > 0."""
     output_ids: tuple[int, ...]
+    """(n,)"""
     logprobs: tuple[float, ...]
+    """(n,) as in `Tokens`."""
     forced: tuple[bool, ...]
+    """(n,) as in `Tokens`."""
 
     def __post_init__(self) -> None:
         n = len(self.output_ids)
@@ -76,23 +77,24 @@ class Recorded:
             raise ValueError(f"turn {self.turn}: turns are numbered from 0")
 
     @classmethod
-    def of(cls, turn: int, tokens: Tokens) -> Recorded:
+    def of(cls, turn: int, tokens: Tokens) -> RecordedCall:
         return cls(turn, tokens.prompt_ids, tokens.output_ids, tokens.logprobs, tokens.forced)
 
 
 @dataclass(frozen=True)
 class Row:
-    """ids, mask, logprobs, turns: (t,) each.
-
-    mask: trained here, which is sampled here and not forced. logprobs: as recorded where a token was sampled, 0.0
-    elsewhere. turns: the turn that sampled the token, or `CONTEXT`. aside: holds what a realignment replaced.
-    """
+    """One training sequence of t tokens."""
 
     ids: tuple[int, ...]
+    """(t,)"""
     mask: tuple[bool, ...]
+    """(t,) whether the token is trained here: sampled in this row and not forced."""
     logprobs: tuple[float, ...]
+    """(t,) as recorded for sampled tokens, 0.0 elsewhere."""
     turns: tuple[int, ...]
+    """(t,) the turn that sampled the token, or `CONTEXT`."""
     aside: bool = False
+    """Whether the row holds the tokens that a realignment replaced."""
 
     @property
     def sampled(self) -> tuple[bool, ...]:
@@ -101,21 +103,22 @@ class Row:
 
 @dataclass(frozen=True)
 class Linearised:
-    """rows: in the order in which they ended. joins: how often each `Join` was made, the first turn left out.
-    drifted: sampled tokens that lie in rows aside."""
+    """The rows of one trajectory."""
 
     rows: tuple[Row, ...]
+    """In the order in which they ended."""
     joins: dict[Join, int]
+    """How often each `Join` was made; the first turn has none."""
     drifted: int
+    """Number of sampled tokens in rows with `aside`."""
 
 
-def linearise(records: Iterable[Recorded], drift_limit: int = DRIFT_LIMIT) -> Linearised:
-    """The rows of one trajectory. records: its calls in order; they are read once, one at a time.
+def linearise(records: Iterable[RecordedCall], drift_limit: int = DRIFT_LIMIT) -> Linearised:
+    """The rows of one trajectory. records: its calls in order, read once.
 
-    drift_limit: the most held tokens a realignment may replace; 0 to fork always. A row in which nothing was sampled
-    is left out. Time and memory are linear in the ids of the records.
-
-    Raises ValueError where turns do not increase or drift_limit < 0.
+    drift_limit: the most held tokens that a realignment may replace; 0: always fork. Rows without sampled tokens are
+    left out. Time and memory are linear in the number of ids. Raises ValueError if turns do not increase or drift_limit
+    < 0.
     """
     if drift_limit < 0:
         raise ValueError(f"drift_limit is {drift_limit}; it must be 0 or more")
@@ -147,7 +150,7 @@ def linearise(records: Iterable[Recorded], drift_limit: int = DRIFT_LIMIT) -> Li
 
 
 class _Draft:
-    """The row being written. Its ids are always the last prompt and its answer."""
+    """The row being written. Its ids are always those of the last prompt and its answer."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
@@ -156,7 +159,8 @@ class _Draft:
         self.turns: list[int] = []
 
     def join(self, kept: int, *, replaced: bool, drift_limit: int) -> Join:
-        """kept: how many ids the prompt keeps. replaced: it has others in place of those it does not keep."""
+        """How the next prompt continues the row. kept: how many ids it keeps. replaced: whether it has others in
+        place of the rest."""
         drift = len(self.ids) - kept
         if drift == 0:
             return Join.APPEND
@@ -169,7 +173,7 @@ class _Draft:
         self.logprobs += [0.0] * len(ids)
         self.turns += [CONTEXT] * len(ids)
 
-    def add_answer(self, record: Recorded) -> None:
+    def add_answer(self, record: RecordedCall) -> None:
         self.ids += record.output_ids
         self.mask += [not forced for forced in record.forced]
         self.logprobs += record.logprobs
@@ -183,7 +187,7 @@ class _Draft:
         return Row(tuple(self.ids), tuple(self.mask), tuple(self.logprobs), tuple(self.turns))
 
     def aside(self, kept: int) -> Row:
-        """What a cut would lose, behind the rest as context."""
+        """A row with the tokens that a cut would remove, after the others as context."""
         return Row(
             tuple(self.ids),
             (False,) * kept + tuple(self.mask[kept:]),

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.domain.budget import WEEK, Budget, Limits
 from sciagent.domain.cost import Cost
+from sciagent.domain.ladder import Position
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs, reservations
@@ -42,11 +43,11 @@ class Purse(Budget):
         reused = queries.reuses_by_rung(connection, campaign_id)
         self._reused = {r.rules.position: reused.get(r.id, 0) for r in built.paid}
 
-    def started(self, position: int) -> int:
+    def started(self, position: Position) -> int:
         """How many candidates the rung was started on, or answered from what was known."""
         return self._jobs.get(position, 0) + self._reused.get(position, 0)
 
-    def reuse(self, position: int) -> None:
+    def reuse(self, position: Position) -> None:
         self._reused[position] += 1
 
     def goes_on(self, built: Built, connection: Connection) -> str | None:
@@ -59,11 +60,8 @@ class Purse(Budget):
         for _, candidate_id, rung_id, *_ in jobs.queued(connection, built.row.id)[:LOOK]:
             yield from self._reservations(connection, [candidate_id], [by_id[rung_id]])
         for i, rung in enumerate(built.paid):
-            found = standings.waiting(
-                connection, built.row.id, rung.rules.position, by_score=built.rule.by_score, limit=LOOK
-            )
-            reach = built.paid[i:] if built.rule.skips else built.paid[i : i + 1]
-            yield from self._reservations(connection, [id_ for id_, *_ in found], reach)
+            found = standings.waiting(connection, built.row.id, rung.rules.position, by_score=True, limit=LOOK)
+            yield from self._reservations(connection, [id_ for id_, *_ in found], built.paid[i:])
 
     def _reservations(self, connection: Connection, ids: Sequence[int], rungs: Sequence[BuiltRung]) -> Iterator[Cost]:
         loaded = candidates.load(connection, ids) if ids else {}

@@ -15,7 +15,7 @@ from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
 from sciagent.campaign.spec.campaign_spec import CampaignSpec, EvolveSpec, LlmSpec, ScreenSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.campaign.spec.sources import BestRungSpec, HalvingSpec, OneProposerSpec, PricedSpec
+from sciagent.campaign.spec.sources import OneProposerSpec, PricedSpec
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -27,7 +27,6 @@ from sciagent.domain.states import Standing
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError
 from sciagent.execution.worker.checkpoints import scratch_of
-from sciagent.scheduling.rules import Setup, make_rule
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
@@ -83,7 +82,6 @@ class Built:
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
         leading = next((i for i, r in enumerate(rungs) if not r.is_fast), len(rungs))
         self.fast, self.paid = rungs[:leading], rungs[leading:]
-        self.rule = make_rule(spec.scheduler.kind, _setup(spec))
         self.terminal = spec.terminal_position
         self.wide = {r.rules.position: r.limits.threads for r in self.paid if r.limits.threads > 1}
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
@@ -136,16 +134,6 @@ class Built:
     def scratch(self) -> Path:
         """Where jobs work: beside the artifacts, on the same disk."""
         return scratch_of(self.ledger.artifacts)
-
-
-def _setup(spec: CampaignSpec) -> Setup:
-    """What the rule is told. Where `best_rung` names no rung, the last paid one before the terminal ranks."""
-    chosen, terminal, rung = spec.scheduler, spec.terminal_position, None
-    if isinstance(chosen, BestRungSpec):
-        below = [i for i, one in enumerate(spec.ladder[:terminal]) if one.tier is not Tier.FAST]
-        rung = spec.position(chosen.rung) if chosen.rung else max(below, default=None)
-    eta = chosen.eta if isinstance(chosen, HalvingSpec) else Setup.eta
-    return Setup(seed=spec.seed, terminal=terminal, rung=rung, eta=eta)
 
 
 def built_rungs(spec: CampaignSpec) -> tuple[BuiltRung, ...]:

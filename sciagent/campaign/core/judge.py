@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sciagent.domain.directives import Word
+from sciagent.domain.directives import SteeringState
 from sciagent.domain.evidence import Measured, at_highest_rung
+from sciagent.domain.ladder import Position
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import properties
@@ -22,7 +23,7 @@ class RungRules:
     """What a campaign asks of one rung. accept: limits of the objectives, at the terminal rung only. forgives: a
     candidate on which it fails goes on without it."""
 
-    position: int
+    position: Position
     tier: str
     gate: Mapping[str, Window]
     accept: Mapping[str, Window]
@@ -63,7 +64,7 @@ def ladder_rules(
         is_terminal = position == terminal
         rules.append(
             RungRules(
-                position,
+                Position(position),
                 rung.tier,
                 rung.gate,
                 limits if is_terminal else {},
@@ -84,7 +85,7 @@ class Judgement(NamedTuple):
 class Answer(NamedTuple):
     """What one rung said of a candidate, judged. `measured` is empty unless the outcome is ok."""
 
-    position: int
+    position: Position
     judgement: Judgement
     measured: tuple[Measured, ...] = ()
 
@@ -123,7 +124,7 @@ class Place:
     """Where a candidate stands after its answers; the columns of campaign_candidate."""
 
     standing: Standing
-    position: int
+    position: Position
     verdict: Verdict | None
     reason: str | None
     detail: str
@@ -135,13 +136,16 @@ class Place:
 
 
 def place(
-    rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer], word: Word | None = None
+    rules: Sequence[RungRules],
+    objectives: Sequence[Objective],
+    answers: Sequence[Answer],
+    word: SteeringState | None = None,
 ) -> Place:
     """A pure function of the answers so far, in ladder order, and of what people said: run again, it says the same.
 
     word: a promotion waives what rungs below its own have said; a hold or a veto comes on top of it all.
     """
-    word = word or Word()
+    word = word or SteeringState()
     standing, position, last = Standing.OPEN, 0, Judgement(Verdict.PASS)
     terminal_passed = False
     for answer in answers:
@@ -170,7 +174,7 @@ def place(
     at_end = standing is not Standing.OPEN
     found = Place(
         standing,
-        position,
+        Position(position),
         last.verdict if at_end else None,
         str(last.reason) if at_end and last.reason else None,
         last.detail if at_end else "",
@@ -183,7 +187,7 @@ def place(
     return under(found, word)
 
 
-def under(where: Place, word: Word) -> Place:
+def under(where: Place, word: SteeringState) -> Place:
     """Where a candidate stands once people's word is heard. A vetoed one is no hit and no parent, whatever was
     measured; a held one waits; both keep their evidence, and a release brings back what that says."""
     if word.vetoed:
@@ -201,7 +205,7 @@ def under(where: Place, word: Word) -> Place:
     return where
 
 
-def _said(word: Word) -> str:
+def _said(word: SteeringState) -> str:
     return f"by {word.who}: {word.why}"
 
 

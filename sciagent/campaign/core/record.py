@@ -12,6 +12,7 @@ from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place,
 from sciagent.domain.cost import Cost
 from sciagent.domain.directives import NOWHERE
 from sciagent.domain.evidence import EvidenceKey, Finding
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import directives, standings
@@ -102,7 +103,7 @@ class Settling(NamedTuple):
     else it is looked for."""
 
     candidate_id: int
-    position: int
+    position: Position
     failed: Finding | None = None
     gave_up: Judgement | None = None
     said: Recorded | None = None
@@ -110,7 +111,7 @@ class Settling(NamedTuple):
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
     """Work out again where the candidates stand, and write it."""
-    words = directives.words(connection, built.row.id, [one.candidate_id for one in settlings])
+    words = directives.steering_of_many(connection, built.row.id, [one.candidate_id for one in settlings])
     said = _answers_up_to(connection, built, settlings)
     places = {}
     for one in settlings:
@@ -155,7 +156,7 @@ def settle_again(
     below = int(stands["position"]) + (stands["verdict"] is not None)
     if answered is not None:
         below = max(below, answered + 1)
-    word = directives.word(connection, built.row.id, candidate_id)
+    word = directives.steering_of(connection, built.row.id, candidate_id)
     found = answers_so_far(connection, built, candidate_id, word.promoted_to)
     where = place(built.rules, built.objectives, [a for a in found if a.position < below], word)
     if before is not None and where.standing in (Standing.OPEN, Standing.HELD):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import Purse
@@ -17,7 +16,8 @@ from sciagent.campaign.driving.remote_jobs import Offered, Rooms, offer_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
-from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
+from sciagent.domain.ladder import Position
+from sciagent.domain.ports import Choice
 from sciagent.domain.states import AttemptState, Standing
 from sciagent.execution.worker.checkpoints import folders_of
 from sciagent.store.campaign_state import directives, standings
@@ -58,45 +58,6 @@ class _Started(NamedTuple):
     declared: Cost | None
     reservation: Cost
     group: Group[Any]
-
-
-def choose(
-    connection: Connection, built: Built, purse: Purse, slots: int, first_only: bool, places: Container[int]
-) -> list[Choice]:
-    """Ask the rule for at most `slots` choices among what waits for a paid rung (first_only: for the first of them).
-    places: positions of rungs whose jobs somebody may take."""
-    waiting, room = [], []
-    by_score = built.rule.by_score
-    for rung in built.paid[:1] if first_only and not built.rule.skips else built.paid:
-        position = rung.rules.position
-        if position not in places:
-            continue
-        remaining = purse.remaining_jobs(position)
-        found = (
-            standings.waiting(connection, built.row.id, position, by_score=by_score, limit=WINDOW)
-            if remaining != 0 or built.rule.skips
-            else []
-        )
-        ids, seqs, scores = zip(*found, strict=True) if found else ((), (), ())
-        undecided: list[int] = []
-        if remaining is not None and found and not by_score:
-            undecided = standings.undecided_seqs(connection, built.row.id, position, remaining + WINDOW)
-        waiting.append(
-            OpenCandidates(
-                position,
-                np.array(ids, dtype=np.int64),
-                np.array(seqs, dtype=np.int64),
-                np.array([np.nan if s is None else s for s in scores], dtype=np.float64),
-                np.zeros(len(ids)),
-            )
-        )
-        running = 0
-        if built.rule.leaves_behind:
-            running = standings.count_pending(connection, built.row.id, position, WINDOW)
-        started = purse.started(position)
-        room.append(RungRoom(remaining, np.array(undecided, dtype=np.int64), started, running))
-    choices = built.rule.choose(waiting, room, slots)
-    return [c for c in choices if c.position < built.terminal] if first_only and built.rule.skips else choices
 
 
 @dataclass
@@ -166,7 +127,7 @@ def promote(
     return done
 
 
-def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> dict[tuple[int, int], int]:
+def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> dict[tuple[Position, int], int]:
     """{(rung position, candidate id): evidence id} of what the chosen rungs would answer."""
     known = {}
     for position in {one.position for one in choices}:
@@ -289,7 +250,7 @@ def _ready(connection: Connection, built: Built, purse: Purse, preferred_only: b
     for job_id, candidate_id, rung_id, _, priority in queued:
         if preferred_only and priority < jobs.PREFERRED:
             break
-        if directives.word(connection, built.row.id, candidate_id).rests:
+        if directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
             jobs.cancel_queued(connection, job_id)
             settle_again(connection, built, candidate_id)
             purse.refresh(built, connection)
@@ -341,4 +302,4 @@ def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -
 
 def _chooser(built: Built, choice: Choice) -> str:
     """The rule, or the audit of it, whose reasons begin with its name."""
-    return AUDIT if choice.why.startswith(f"{AUDIT}: ") else built.rule.name
+    return AUDIT if choice.why.startswith(f"{AUDIT}: ") else built.spec.scheduler.kind

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -23,7 +23,6 @@ from sciagent.campaign.driving.dispatch import (
     WINDOW,
     Dispatched,
     Ticket,
-    choose,
     offer_queued,
     promote,
     request_of,
@@ -33,8 +32,10 @@ from sciagent.campaign.driving.heartbeat import Heartbeat
 from sciagent.campaign.driving.pace import Pace, Places
 from sciagent.campaign.driving.remote_jobs import Outside, Rooms, request_for_workers
 from sciagent.campaign.driving.stop_rules import Ending
+from sciagent.campaign.pricing.purchasing import purchasing_of
 from sciagent.campaign.proposing.sources import source_of
 from sciagent.domain.directives import Verb
+from sciagent.domain.ladder import Position
 from sciagent.domain.needs import text_of
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import Choice
@@ -42,15 +43,12 @@ from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
 from sciagent.execution.executors import Executor
 from sciagent.execution.worker.local_pool import LocalPool
-from sciagent.store.campaign_state import campaigns, directives, standings
+from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.directives import Directive
 from sciagent.store.database import tables as t
 from sciagent.store.job_queue import jobs, leases, offers
 from sciagent.store.views import queries
 from sciagent.verification.sandbox.host import Worker, sweep
-
-if TYPE_CHECKING:
-    from sciagent.campaign.pricing.pricing import Pricing
 
 BEGUN_SECONDS = 0.02  # a job claimed ahead that has run so long is written down as running
 LOOK_SECONDS = 0.05  # between looks for what workers elsewhere have ended; their word may come sooner
@@ -120,7 +118,7 @@ class Driver:
                 started = {"reaped": self.reaped, "safety": note(built.spec) or "on"}
                 campaigns.log_event(connection, built.row.id, "driver_started", started)
                 self._purse = Purse(built, connection)
-                self._pricing = _pricing_of(built, connection, self._purse)
+                self._purchasing = purchasing_of(built, connection)
                 self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == built.row.id)
                 self._hits = queries.hits(connection, built.row.id)
                 self._outside = self._look_outside(connection)
@@ -230,7 +228,7 @@ class Driver:
             if proposed or started or self._running or (self._asks and self._source.is_busy):
                 return None
             held_up = self._blocked or self._starved
-            ending = stop_rules.nothing_left(self.built, self._purse, held_up, self._pricing)
+            ending = stop_rules.nothing_left(self.built, self._purse, held_up, self._purchasing)
         if self._running:
             return None
         with self.built.ledger.begin() as connection:
@@ -291,8 +289,7 @@ class Driver:
 
     def _touch(self, candidate_ids: Iterable[int]) -> None:
         """Something was written about these candidates."""
-        if self._pricing is not None:
-            self._pricing.touch(candidate_ids)
+        self._purchasing.touch(candidate_ids)
 
     def _obey(self) -> None:
         """Pause, go on, stop, take up an amendment; all else that people say they have written themselves."""
@@ -341,7 +338,7 @@ class Driver:
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             self._purse.refresh(built, connection)
-            self._pricing = _pricing_of(built, connection, self._purse)
+            self._purchasing = purchasing_of(built, connection)
             self._outside = self._look_outside(connection)
         self._pool.resize(self._own_workers or built.spec.workers)
 
@@ -349,7 +346,7 @@ class Driver:
         """Why nothing more shall be started, or None."""
         if self._stop.is_set():
             return CampaignState.INTERRUPTED, self._stopped_by
-        return stop_rules.reached(self.built, self._purse, self._hits)
+        return stop_rules.reached(self.built, self._purse, self._hits, self._purchasing)
 
     def _rest(self, seconds: float) -> None:
         """Until a job has finished or a model has answered, at most so long."""
@@ -489,8 +486,7 @@ class Driver:
             chosen = self._choose(connection, wanted, places.open)
             done = promote(connection, self.built, self._purse, chosen, self.owner, places)
             self._touch(one.id for one in chosen)
-            if self._pricing is not None:
-                self._pricing.take_back(done.unplaced, done.refused)
+            self._purchasing.take_back(done.unplaced, done.refused)
             total = Dispatched(total.reused or done.reused, total.refused + done.refused)
             more = done.blocked and self._purse.has_rates and places.has_free
             if not more or len(chosen) < wanted or wanted > WINDOW:
@@ -498,11 +494,9 @@ class Driver:
             wanted *= 2
         return total
 
-    def _choose(self, connection: Connection, wanted: int, places: Container[int]) -> list[Choice]:
-        if self._pricing is None:
-            return choose(connection, self.built, self._purse, wanted, self._holding, places)
-        chosen = self._pricing.choose(connection, self._purse, wanted, self._holding, places)
-        self._blocked |= self._pricing.blocked
+    def _choose(self, connection: Connection, wanted: int, places: Container[Position]) -> list[Choice]:
+        chosen = self._purchasing.choose(connection, self._purse, wanted, self._holding, places)
+        self._blocked |= self._purchasing.blocked
         return chosen
 
     def _propose(self) -> bool:
@@ -513,29 +507,17 @@ class Driver:
         if built.spec.budget.proposals is not None:
             limit = min(limit, built.spec.budget.proposals - self._proposals)
         if self._exhausted or limit <= 0:
-            if self._pricing is not None:
-                self._pricing.come = 1.0
+            self._purchasing.come = 1.0
             return False
         if any(self._purse.room(resource) <= 0 for resource in PROPOSING):
             self._starved = True  # unless jobs that run give back some of what is held for them
             return False
         with built.ledger.read() as connection:
-            if self._pricing is not None:
-                self._pricing.come = self._come()
-                if self._pricing.wants(connection, self._purse) >= built.ahead:
-                    return False
-                self._holding = built.waits and self._pricing.is_preparing(connection)
-                return not self._holding and self._turn(limit)
-            paid = built.paid[:1] if built.rule.leaves_behind else built.paid
-            runnable = [r.rules.position for r in paid if self._purse.remaining_jobs(r.rules.position) != 0]
-            if standings.count_at(connection, built.row.id, runnable, built.ahead) >= built.ahead:
+            self._purchasing.come = self._come()
+            if self._purchasing.wants(connection, self._purse) >= built.ahead:
                 return False
-            if built.waits and built.paid:
-                first = built.paid[0].rules.position
-                self._holding = standings.count_at(connection, built.row.id, [first], 1) > 0
-                if self._holding:
-                    return False
-        return self._turn(limit)
+            self._holding = built.waits and self._purchasing.is_preparing(connection)
+        return not self._holding and self._turn(limit)
 
     def _come(self) -> float | None:
         """The share of the proposals that were made; None where nobody knows how many there will be."""
@@ -557,12 +539,3 @@ class Driver:
         self._barren = self._barren + 1 if taken.barren else 0
         self._exhausted = self._barren >= self._source.patience
         return True
-
-
-def _pricing_of(built: Built, connection: Connection, purse: Purse) -> Pricing | None:
-    """None where another rule schedules, or where nothing is to be bought."""
-    if built.spec.scheduler.kind != "priced":
-        return None
-    from sciagent.campaign.pricing.pricing import pricing_of  # takes a second to import
-
-    return pricing_of(built, connection, purse)

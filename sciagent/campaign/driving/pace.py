@@ -11,6 +11,8 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from sciagent.domain.ladder import Position
+
 AHEAD_SECONDS = 0.05  # of work in a group
 SHORT_SECONDS = 0.01  # a job this long has a process of its own
 LONG_SECONDS = 1.0  # a job this long is not claimed before a worker is free
@@ -19,6 +21,7 @@ MARGIN = 32  # once costs are known, a job is claimed ahead or shares a process 
 _WEIGHT = 0.2  # of the latest observation
 
 T = TypeVar("T")
+_EVERY = [Position(p) for p in range(100)]
 
 
 class Pace:
@@ -27,7 +30,7 @@ class Pace:
     def __init__(self) -> None:
         self._seconds: dict[int, float] = {}
 
-    def observe(self, position: int, wall_seconds: float) -> None:
+    def observe(self, position: Position, wall_seconds: float) -> None:
         """A long one counts at once, a short one by and by: who has seen a job of minutes goes carefully."""
         old = self._seconds.get(position, wall_seconds)
         weight = 1.0 if wall_seconds > 10 * old else _WEIGHT
@@ -38,18 +41,18 @@ class Pace:
         """Whether any job has come back."""
         return bool(self._seconds)
 
-    def group(self, position: int) -> int:
+    def group(self, position: Position) -> int:
         """Jobs for one process."""
         seconds = self._seconds.get(position)
         if seconds is None or seconds >= SHORT_SECONDS:
             return 1
         return max(1, min(MAX_GROUP, int(AHEAD_SECONDS / max(seconds, 1e-4))))
 
-    def ahead(self, position: int, below: float = LONG_SECONDS) -> bool:
+    def ahead(self, position: Position, below: float = LONG_SECONDS) -> bool:
         """Whether a job may be claimed before a worker is free. below: seconds a job."""
         return self._seconds.get(position, below) < below
 
-    def wanted(self, positions: Sequence[int], free: int, waiting: int) -> int:
+    def wanted(self, positions: Sequence[Position], free: int, waiting: int) -> int:
         """The most jobs that `free` workers and `waiting` places beside them could take."""
         ahead = waiting if any(map(self.ahead, positions)) else 0
         return max(map(self.group, positions), default=1) * (free + ahead)
@@ -59,7 +62,7 @@ class Pace:
 class Group(Generic[T]):
     """Jobs of one rung for one process. waits: claimed before a worker is free."""
 
-    position: int
+    position: Position
     room: int
     waits: bool
     jobs: list[T] = field(default_factory=list)
@@ -73,19 +76,19 @@ class Places(Generic[T]):
     """Hands out the places of one dispatch: first the free workers, then what may wait beside them. wide: how many
     workers a job takes, by position, where that is more than one; such a job never waits here."""
 
-    def __init__(self, pace: Pace, free: int, waiting: int, wide: Mapping[int, int] | None = None) -> None:
+    def __init__(self, pace: Pace, free: int, waiting: int, wide: Mapping[Position, int] | None = None) -> None:
         self._pace, self._free, self._waiting, self._wide = pace, free, waiting, wide or {}
         self.groups: list[Group[T]] = []
 
-    def alone(self, position: int, job: T) -> None:
+    def alone(self, position: Position, job: T) -> None:
         """A job that takes its workers whatever else there is."""
         self._free -= self._wide.get(position, 1)
         self.groups.append(Group(position, 0, False, [job]))
 
     @property
-    def open(self) -> Container[int]:
+    def open(self) -> Container[Position]:
         """Positions of the rungs whose jobs a worker here may take: all."""
-        return range(2**31)
+        return _EVERY
 
     @property
     def has_free(self) -> bool:
@@ -97,7 +100,7 @@ class Places(Generic[T]):
         """Asked after `find` found nothing: there is no place for what is less urgent either."""
         return True
 
-    def find(self, position: int, ample: bool) -> Group[T] | None:
+    def find(self, position: Position, ample: bool) -> Group[T] | None:
         """The group that takes the next job of a rung; None without a place. ample: the budget holds many like it."""
         for group in self.groups:
             if ample and group.position == position and group.room > 0:

@@ -18,6 +18,7 @@ from sciagent.campaign.core.record import Settling, error, settle
 from sciagent.campaign.driving.pace import MAX_GROUP, Group, Pace
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
+from sciagent.domain.ladder import Position
 from sciagent.domain.needs import text_of
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import JobState, Standing
@@ -41,7 +42,7 @@ class Offered:
     """A job that is out. declared, reservation: as for a ticket of the local pool."""
 
     out: Out
-    position: int
+    position: Position
     declared: Cost | None
     reservation: Cost
 
@@ -49,12 +50,12 @@ class Offered:
 class Rooms:
     """Hands out the places of one dispatch: so many more jobs of each rung may be out."""
 
-    def __init__(self, room: Mapping[int, int]) -> None:
+    def __init__(self, room: Mapping[Position, int]) -> None:
         self._room = dict(room)
         self.offered: list[Offered] = []
 
     @property
-    def open(self) -> frozenset[int]:
+    def open(self) -> frozenset[Position]:
         """Positions of the rungs that have a place."""
         return frozenset(position for position, n in self._room.items() if n > 0)
 
@@ -72,7 +73,7 @@ class Rooms:
         """The most jobs that could be offered now."""
         return max(self._room.values(), default=0)
 
-    def find(self, position: int, ample: bool) -> Group[Any] | None:
+    def find(self, position: Position, ample: bool) -> Group[Any] | None:
         """A place for a job of this rung; the budget's reservations hold whoever runs it."""
         if self._room.get(position, 0) <= 0:
             return None
@@ -227,7 +228,7 @@ def request_for_workers(rung: BuiltRung) -> dict[str, object]:
     return {"settings": rung.verifier.request_settings, "limits": asdict(rung.limits), "resources": rung.holds}
 
 
-def _share(pace: Pace, position: int) -> int:
+def _share(pace: Pace, position: Position) -> int:
     """Jobs of a rung that keep one slot busy until the driver looks again: what runs, and as much again that waits; of
     jobs of milliseconds a group that runs, and three that wait."""
     group = pace.group(position)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.pricing.purchasing import Purchasing
+from sciagent.domain.ladder import Position
 from sciagent.domain.states import CampaignState
 from sciagent.store.campaign_state import standings
 from sciagent.store.job_queue import jobs
-
-if TYPE_CHECKING:
-    from sciagent.campaign.pricing.pricing import Pricing
 
 Ending = tuple[CampaignState, str]
 ALL = 10**9  # candidates
 
 
-def reached(built: Built, purse: Purse, hits: int) -> Ending | None:
+def reached(built: Built, purse: Purse, hits: int, purchasing: Purchasing) -> Ending | None:
     """Why nothing more shall be started, or None."""
     goal = built.spec.goal
     if goal.kind == "hits" and goal.count is not None and hits >= goal.count:
@@ -28,8 +26,7 @@ def reached(built: Built, purse: Purse, hits: int) -> Ending | None:
     if spent := purse.exhausted():
         return CampaignState.BUDGET_SPENT, spent
     if (
-        built.rule.stops_when_terminal_is_spent
-        and purse.remaining_jobs(built.terminal) == 0
+        purchasing.ends_with_terminal(purse)
         and not _queued(built, built.terminal)  # places taken before a kill or a crash, and not used yet
     ):
         label, limit = built.rungs[built.terminal].spec.rung, built.limit_by_rung[built.terminal]
@@ -44,7 +41,7 @@ def reached(built: Built, purse: Purse, hits: int) -> Ending | None:
     return None
 
 
-def nothing_left(built: Built, purse: Purse, held_up: bool, pricing: Pricing | None) -> Ending:
+def nothing_left(built: Built, purse: Purse, held_up: bool, purchasing: Purchasing) -> Ending:
     """Nothing runs and nothing can be started: because all is done, or because the budget does not hold it.
 
     held_up: something could go on, if the budget held it.
@@ -54,16 +51,10 @@ def nothing_left(built: Built, purse: Purse, held_up: bool, pricing: Pricing | N
             later = purse.goes_on(built, connection)
             return CampaignState.BUDGET_SPENT, later or "what is left of the budget holds no further job"
         waiting = _waiting(connection, built)
-    if pricing is not None and pricing.is_done:
-        return CampaignState.FINISHED, f"none of {waiting} open candidates promises anything any more"
-    if waiting and built.rule.leaves_behind:
-        return CampaignState.FINISHED, f"nothing is left to do; {waiting} candidates were not promoted"
-    if waiting:
-        return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {waiting} candidates still wait"
-    return CampaignState.FINISHED, "nothing is left to do"
+    return purchasing.left_over(waiting) if waiting else (CampaignState.FINISHED, "nothing is left to do")
 
 
-def _paid(built: Built) -> Sequence[int]:
+def _paid(built: Built) -> Sequence[Position]:
     return [rung.rules.position for rung in built.paid]
 
 
@@ -72,6 +63,6 @@ def _waiting(connection: Connection, built: Built) -> int:
     return standings.count_at(connection, built.row.id, _paid(built), ALL)
 
 
-def _queued(built: Built, position: int) -> bool:
+def _queued(built: Built, position: Position) -> bool:
     with built.ledger.read() as connection:
         return jobs.any_queued(connection, built.rungs[position].id)

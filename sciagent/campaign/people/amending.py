@@ -1,5 +1,5 @@
-"""Amendments: the campaign's own YAML with another budget, goal or number of workers; the diff, the log, the word to
-the driver. What may change is `spec_diff.AMENDABLE`; anything else is another campaign."""
+"""Amends a running campaign: its YAML with another budget, goal or number of workers, the differences, the log, and
+the directive to the driver. Only the keys in `spec.diff.AMENDABLE` can change; anything else makes another campaign."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ _TAKES = ("core_seconds", "gpu_seconds", "llm_tokens", "money", "lab_slots", "li
 def amended_source(
     row: CampaignRow, *, budget: Sequence[str] = (), goal_count: int | None = None, workers: int | None = None
 ) -> str:
-    """The stored YAML with these values in it; comments and order stay. budget: `key=number`, `rungs.LABEL=number`,
-    `key=number/week` or `/campaign`, or `key=none` to lift a limit. Raises UsageError."""
+    """The stored YAML with these changes; comments and order stay. Raises UsageError.
+
+    budget: `key=number`, `rungs.LABEL=number`, `key=number/week` or `/campaign`, or `key=none` to lift a limit.
+    """
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
     yaml.width = 4096
     data = yaml.load(row.source)
-    labels = [one["rung"] for one in row.spec["ladder"]]
+    labels = [rung["rung"] for rung in row.spec["ladder"]]
     for text in budget:
         key, _, given = text.partition("=")
         path = key.strip().removeprefix("budget.").split(".")
@@ -55,7 +57,7 @@ def amended_source(
 
 
 def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -> Any:
-    """The mapping that the last part of the path stands in."""
+    """The mapping that holds the last part of the path."""
     if len(path) == 1 and path[0] in _TAKES:
         return budget
     if len(path) == 2 and path[0] == "rungs":
@@ -75,7 +77,7 @@ def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -
 
 
 def _amount(given: str, text: str, key: str, old: Any) -> Any:
-    """A number, or a rate as YAML has it. What was a rate stays one only if that is said."""
+    """The amount as YAML has it: a number or a rate. To change a rate, the text must say `/week` or `/campaign`."""
     number, slash, per = (part.strip() for part in given.partition("/"))
     if slash and (key not in RESOURCE_UNITS or per not in ("week", "campaign")):
         raise UsageError(
@@ -106,8 +108,8 @@ def _number(given: str, text: str) -> int | float:
 
 
 def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[CampaignSpec, list[str]]:
-    """The amended campaign, and `path: old -> new` for everything that changes. Raises SpecError, and UsageError where
-    more changes than may."""
+    """The amended campaign, and a line `path: old -> new` per change. Raises SpecError, or UsageError for a change
+    that is not allowed."""
     spec = parse_spec(source, name, base)
     if spec.campaign != row.name:
         raise UsageError(f'{name} is the campaign "{spec.campaign}", not "{row.name}"')
@@ -122,7 +124,7 @@ def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[C
 
 
 def amend(ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str, changes: Sequence[str]) -> None:
-    """Write it, with the log of what changed; the running driver takes it up at its next step."""
+    """Store the amended campaign and log the changes; a running driver adopts it at its next step."""
     create_or_open(ledger, spec, source, who, why)
     with ledger.begin() as connection:
         row = campaigns.get(connection, spec.campaign)

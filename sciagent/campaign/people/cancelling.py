@@ -1,7 +1,7 @@
-"""Cancelled jobs, and jobs that are tried again: what a person decides about jobs, and what it makes of candidates.
+"""Cancels and retries jobs for a person, and updates their candidates.
 
-A cancelled job alone would be chosen again by the rule, so its candidate is held until somebody releases it, or tries
-the job again. All of it is written under the lock of the campaign's row, as in `steering`.
+The rule would choose a cancelled job again, so its candidate is held until somebody releases it or retries the job.
+Everything is written under the lock of the campaign's row, as in `steering`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import settle_again
 from sciagent.domain.directives import Verb
+from sciagent.domain.ladder import Position
 from sciagent.domain.states import JobState, Standing
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.job_queue import job_lists, jobs, offers
@@ -25,82 +26,86 @@ MARK = "cancelled"  # in the payload of a hold: the jobs whose cancelling made i
 
 
 @dataclass(frozen=True)
-class Changed:
-    """What became of a job. done: `cancelled`, `told` (its worker ends it), `queued` (tried again), or empty: then
-    `why` says why nothing was done. held: whether its candidate is held from now on because of it."""
+class JobChange:
+    """What was done with a job."""
 
     job_id: int
     rung: str
     key: str
     smiles: str
     done: str
+    """`cancelled`, `told` (its worker was notified and ends it), `queued` (retried), or empty if nothing was done."""
     why: str = ""
+    """Why nothing was done."""
     held: bool = False
+    """Whether its candidate is now held because of it."""
 
 
-def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> list[Changed]:
-    """End jobs: those that wait are over at once, of those that run the worker is told. Their candidates are held."""
+def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> list[JobChange]:
+    """Cancel jobs: queued ones end immediately; for running ones the worker is notified. Their candidates are held."""
     with built.ledger.begin() as connection:
         directives.lock(connection, built.row.id)
-        found = job_lists.standing(connection, job_ids)
-        waiting, running = offers.request_cancel(connection, [one.id for one in found if one.state in CANCELLABLE])
+        listed = job_lists.standing(connection, job_ids)
+        waiting, running = offers.request_cancel(connection, [job.id for job in listed if job.state in CANCELLABLE])
         held = set[int]()
-        for candidate_id in dict.fromkeys(one.candidate_id for one in found if one.id in (*waiting, *running)):
-            mine = [one.id for one in found if one.candidate_id == candidate_id and one.id in (*waiting, *running)]
-            if not directives.word(connection, built.row.id, candidate_id).rests:
+        for candidate_id in dict.fromkeys(job.candidate_id for job in listed if job.id in (*waiting, *running)):
+            mine = [job.id for job in listed if job.candidate_id == candidate_id and job.id in (*waiting, *running)]
+            if not directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
                 numbers = ", ".join(map(str, mine))
-                said = f"job{'' if len(mine) == 1 else 's'} {numbers} cancelled" + (f": {why}" if why else "")
+                reason = f"job{'' if len(mine) == 1 else 's'} {numbers} cancelled" + (f": {why}" if why else "")
                 directives.write(
-                    connection, built.row.id, Verb.HOLD, who, said, candidate_id=candidate_id, payload={MARK: mine}
+                    connection, built.row.id, Verb.HOLD, who, reason, candidate_id=candidate_id, payload={MARK: mine}
                 )
                 held.add(candidate_id)
-            if not any(one in running for one in mine) and not _runs(connection, built, candidate_id):
+            if not any(id_ in running for id_ in mine) and not _has_running_job(connection, built, candidate_id):
                 settle_again(connection, built, candidate_id)
-        fates = dict[int, tuple[str, str]]()
-        for one in found:
-            done = "cancelled" if one.id in waiting else "told" if one.id in running else ""
-            fates[one.id] = done, "" if done else f"it is {one.state} already"
-        return _changed(connection, fates, {one.id for one in found if one.candidate_id in held})
+        outcomes = dict[int, tuple[str, str]]()
+        for job in listed:
+            done = "cancelled" if job.id in waiting else "told" if job.id in running else ""
+            outcomes[job.id] = done, "" if done else f"it is {job.state} already"
+        return _job_changes(connection, outcomes, {job.id for job in listed if job.candidate_id in held})
 
 
-def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) -> list[Changed]:
-    """Try jobs again that gave up; the driver reserves what each may cost when it takes it up.
+def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) -> list[JobChange]:
+    """Retry jobs that failed; the driver reserves their cost when it takes them up.
 
-    named: a person named each of them: they go to the front. What is over otherwise, or whose candidate rests or has
-    gone elsewhere since, is left as it is.
+    named: a person named each job, so they go to the front. Jobs that have succeeded, or whose candidate is held or has
+    moved to another rung, are left as they are.
     """
     with built.ledger.begin() as connection:
         directives.lock(connection, built.row.id)
         purse = Purse(built, connection)
         room = {r.rules.position: purse.remaining_jobs(r.rules.position) for r in built.paid}
-        fates, again = dict[int, tuple[str, str]](), list[int]()
-        for one in job_lists.standing(connection, job_ids):
-            rung = next(r for r in built.rungs if r.id == one.rung_id)
-            why = _why_not(connection, built, one, rung, room)
-            fates[one.id] = "" if why else "queued", why
+        outcomes, again = dict[int, tuple[str, str]](), list[int]()
+        for job in job_lists.standing(connection, job_ids):
+            rung = next(r for r in built.rungs if r.id == job.rung_id)
+            why = _why_not(connection, built, job, rung, room)
+            outcomes[job.id] = "" if why else "queued", why
             if not why:
-                again.append(one.id)
-                _try_again(connection, built, one, rung, who, jobs.PREFERRED if named else None)
+                again.append(job.id)
+                _try_again(connection, built, job, rung, who, jobs.PREFERRED if named else None)
                 left = room[rung.rules.position]
-                if one.state is JobState.CANCELLED and left is not None:
+                if job.state is JobState.CANCELLED and left is not None:
                     room[rung.rules.position] = left - 1
         if again:
             payload = {"who": who, "jobs": again[:1000], "n": len(again)}
             campaigns.log_event(connection, built.row.id, "retried", payload)
-        return _changed(connection, fates)
+        return _job_changes(connection, outcomes)
 
 
 def _try_again(
-    connection: Connection, built: Built, one: job_lists.Standing, rung: BuiltRung, who: str, priority: float | None
+    connection: Connection, built: Built, job: job_lists.Standing, rung: BuiltRung, who: str, priority: float | None
 ) -> None:
-    if directives.word(connection, built.row.id, one.candidate_id).rests:  # because its job was cancelled
-        said = f"job {one.id} is tried again"
-        directives.write(connection, built.row.id, Verb.RELEASE, who, said, candidate_id=one.candidate_id)
-    jobs.retry(connection, one.id, priority)
+    if directives.steering_of(
+        connection, built.row.id, job.candidate_id
+    ).blocks_scheduling:  # because its job was cancelled
+        reason = f"job {job.id} is tried again"
+        directives.write(connection, built.row.id, Verb.RELEASE, who, reason, candidate_id=job.candidate_id)
+    jobs.retry(connection, job.id, priority)
     standings.update(
         connection,
         built.row.id,
-        one.candidate_id,
+        job.candidate_id,
         standing=Standing.PENDING,
         position=rung.rules.position,
         verdict=None,
@@ -110,21 +115,21 @@ def _try_again(
 
 
 def _why_not(
-    connection: Connection, built: Built, one: job_lists.Standing, rung: BuiltRung, room: Mapping[int, int | None]
+    connection: Connection, built: Built, job: job_lists.Standing, rung: BuiltRung, room: Mapping[Position, int | None]
 ) -> str:
-    """What speaks against trying it again; empty for nothing. room: places that are left, by rung position."""
-    if one.state not in GAVE_UP:
-        return "it is done, and its answer stands" if one.state is JobState.DONE else f"it is {one.state}, not over"
-    word = directives.word(connection, built.row.id, one.candidate_id)
-    if word.rests and not _held_by_cancelling(connection, built, one.candidate_id):
-        which = "vetoed" if word.vetoed else "held"
-        return f"its candidate is {which} by {word.who}: {word.why}; release it first: sciagent release"
-    stands = standings.get(connection, built.row.id, one.candidate_id)
-    standing, position = Standing(stands["standing"]), int(stands["position"])
+    """Why the job cannot be retried; empty if it can. room: remaining jobs by rung position, None without a limit."""
+    if job.state not in GAVE_UP:
+        return "it is done, and its answer stands" if job.state is JobState.DONE else f"it is {job.state}, not over"
+    steering = directives.steering_of(connection, built.row.id, job.candidate_id)
+    if steering.blocks_scheduling and not _held_by_cancelling(connection, built, job.candidate_id):
+        which = "vetoed" if steering.vetoed else "held"
+        return f"its candidate is {which} by {steering.who}: {steering.why}; release it first: sciagent release"
+    stands = standings.get(connection, built.row.id, job.candidate_id)
+    standing, position = Standing(stands["standing"]), Position(int(stands["position"]))
     if standing in (Standing.PENDING, Standing.SETTLED) or position != rung.rules.position:
         there = built.rungs[min(position, len(built.rungs) - 1)].spec.rung
         return f"its candidate has gone elsewhere since: {standing} at {there}"
-    if one.state is JobState.CANCELLED and room[position] == 0:
+    if job.state is JobState.CANCELLED and room[position] == 0:
         label = rung.spec.rung
         return (
             f"all {built.limit_by_rung.get(position)} places of {label} are used; raise the limit first: "
@@ -134,22 +139,24 @@ def _why_not(
 
 
 def _held_by_cancelling(connection: Connection, built: Built, candidate_id: int) -> bool:
-    """Whether all that rests the candidate is that one of its jobs was cancelled."""
+    """Whether the candidate is held only because one of its jobs was cancelled."""
     last = [
-        one
-        for one in directives.on(connection, built.row.id, candidate_id)
-        if one.verb in (Verb.HOLD, Verb.VETO, Verb.RELEASE)
+        directive
+        for directive in directives.on(connection, built.row.id, candidate_id)
+        if directive.verb in (Verb.HOLD, Verb.VETO, Verb.RELEASE)
     ]
     return bool(last) and last[-1].verb is Verb.HOLD and MARK in last[-1].payload
 
 
-def _runs(connection: Connection, built: Built, candidate_id: int) -> bool:
-    found = jobs.of_candidate(connection, built.row.id, candidate_id, [r.id for r in built.paid])
-    return any(state == JobState.RUNNING for _, _, state, _ in found)
+def _has_running_job(connection: Connection, built: Built, candidate_id: int) -> bool:
+    listed = jobs.of_candidate(connection, built.row.id, candidate_id, [r.id for r in built.paid])
+    return any(state == JobState.RUNNING for _, _, state, _ in listed)
 
 
-def _changed(connection: Connection, fates: Mapping[int, tuple[str, str]], held: Container[int] = ()) -> list[Changed]:
+def _job_changes(
+    connection: Connection, outcomes: Mapping[int, tuple[str, str]], held: Container[int] = ()
+) -> list[JobChange]:
     return [
-        Changed(one.id, one.rung, one.key, one.candidate, *fates[one.id], one.id in held)
-        for one in job_lists.rows(connection, list(fates))
+        JobChange(row.id, row.rung, row.key, row.candidate, *outcomes[row.id], row.id in held)
+        for row in job_lists.rows(connection, list(outcomes))
     ]

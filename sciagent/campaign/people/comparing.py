@@ -1,7 +1,7 @@
-"""Two campaigns side by side: what was asked, what became of it, what it cost, what both found.
+"""Compares two campaigns: specs, outcomes, costs, and the candidates of both.
 
-Values are put side by side only where both were measured by the same verifier, of the same version, under the same
-settings: a GFN2 gap and a PBE0 gap are never compared as numbers.
+Values are compared only if both were measured by the same version of the same verifier under the same settings: a GFN2
+gap is never compared with a PBE0 gap.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Side(NamedTuple):
 
 
 def compare(connection: Connection, one: CampaignRow, other: CampaignRow) -> Comparison:
-    """The answer of `sciagent compare`. Raises UsageError for a campaign and itself."""
+    """The answer of `sciagent compare`. Raises UsageError if both are the same campaign."""
     if one.id == other.id:
         raise UsageError(f'"{one.name}" is the same campaign twice; name two')
     first, second = _side(connection, one), _side(connection, other)
@@ -64,7 +64,7 @@ def _calculation(rung: RungRow) -> tuple[str, str, str]:
 
 
 def _rung_pairs(first: _Side, second: _Side) -> list[RungPair]:
-    """Rungs that do the same stand in one line, else those of one label; others are alone in theirs."""
+    """One entry per pair of rungs with the same calculation or the same label, and one per unmatched rung."""
     left = list(second.ladder)
     lines: list[tuple[RungRow | None, RungRow | None]] = []
     for rung in first.ladder:

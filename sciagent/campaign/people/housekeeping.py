@@ -1,8 +1,8 @@
-"""What may be thrown away: files that nothing names, folders of dead workers, old files that nobody needs.
+"""Finds and removes files that are not needed: unreferenced artifacts, folders of dead workers, old artifacts.
 
-Rows are never removed: the artifact row of a file that went for its age stays, and `artifact_removal` says who removed
-it, when and why. Nothing younger than an hour is touched, so a driver at work is not disturbed: a file is in the store
-before the transaction that names it.
+No row is removed: the artifact row of a file that was removed for its age stays, and `artifact_removal` says who
+removed it, when and why. Files younger than an hour are kept, since a driver stores a file before the transaction that
+refers to it.
 """
 
 from __future__ import annotations
@@ -36,62 +36,69 @@ _WORKER = re.compile(r"worker-(?P<host>[A-Za-z0-9._]+)-(?P<pid>\d+)-.+")
 
 @dataclass(frozen=True)
 class Waste:
-    """kind: unnamed | partial | old | worker | checkpoint. size: in bytes. sha256: of an artifact."""
+    """Something that can be removed."""
 
     kind: str
+    """unnamed | partial | old | worker | checkpoint."""
     path: Path
     size: int
+    """In bytes."""
     why: str
     sha256: str | None = None
+    """Hash of an artifact; None for anything else."""
 
 
 @dataclass(frozen=True)
-class Count:
-    """Files in the artifact store: named by a row, and not."""
+class StoredFiles:
+    """Number of files in the artifact store."""
 
     named: int
+    """Files that an artifact row refers to."""
     unnamed: int
+    """Files without a row."""
 
 
-def find(ledger: Ledger, keep_days: float | None, now: float | None = None) -> tuple[list[Waste], Count]:
-    """What would go. keep_days: files of evidence older than this go too, but for those of hits; None: none do."""
+def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None) -> tuple[list[Waste], StoredFiles]:
+    """What can be removed. keep_days: also artifacts of older evidence, except that of hits; None: no artifact for
+    its age."""
     now = time.time() if now is None else now
     root = ledger.artifacts.root
     scratch = scratch_of(ledger.artifacts)
-    found, named, unnamed = [], 0, 0
+    waste, named, unnamed = [], 0, 0
     for batch in _batches(_stored(root)):
         with ledger.read() as connection:
-            known = _named(connection, [sha for sha, _ in batch])
-            old = _old(connection, sorted(known), keep_days, now) if keep_days is not None else set()
+            known = _named_hashes(connection, [sha for sha, _ in batch])
+            old = _old_hashes(connection, sorted(known), keep_days, now) if keep_days is not None else set()
         for sha256, path in batch:
-            size, age = _stat(path, now)
+            size, age = _size_and_age(path, now)
             named += sha256 in known
             unnamed += sha256 not in known
             if age < YOUNG_SECONDS:
                 continue
             if sha256 not in known:
-                found.append(Waste("unnamed", path, size, "no evidence names it", sha256))
+                waste.append(Waste("unnamed", path, size, "no evidence names it", sha256))
             elif sha256 in old:
-                found.append(Waste("old", path, size, f"its evidence is older than {keep_days:g} days", sha256))
+                waste.append(Waste("old", path, size, f"its evidence is older than {keep_days:g} days", sha256))
     for path in root.glob(".incoming-*") if root.is_dir() else ():
-        size, age = _stat(path, now)
+        size, age = _size_and_age(path, now)
         if age >= YOUNG_SECONDS:
-            found.append(Waste("partial", path, size, "a write that was killed half way"))
-    found += _workers(scratch, now)
-    found += _checkpoints(ledger, scratch / "checkpoints", now)
-    return found, Count(named, unnamed)
+            waste.append(Waste("partial", path, size, "a write that was killed half way"))
+    waste += _workers(scratch, now)
+    waste += _checkpoints(ledger, scratch / "checkpoints", now)
+    return waste, StoredFiles(named, unnamed)
 
 
-def remove(ledger: Ledger, waste: Sequence[Waste], who: str, why: str) -> tuple[int, int]:
-    """Remove it; returns how many things went and their bytes. What has come to life since is left."""
+def remove_waste(ledger: Ledger, waste: Sequence[Waste], who: str, why: str) -> tuple[int, int]:
+    """Remove these things; returns how many were removed and their size in bytes. Whatever came into use since is
+    kept."""
     n = size = 0
-    for one in waste:
-        if one.sha256 is None:
-            gone = _remove_path(one.path)
+    for item in waste:
+        if item.sha256 is None:
+            gone = _remove_path(item.path)
         else:
-            gone = _remove_artifact(ledger, one, who, why)
+            gone = _remove_artifact(ledger, item, who, why)
         n += gone
-        size += one.size if gone else 0
+        size += item.size if gone else 0
     return n, size
 
 
@@ -103,29 +110,31 @@ def _remove_path(path: Path) -> bool:
     return not path.exists()
 
 
-def _remove_artifact(ledger: Ledger, one: Waste, who: str, why: str) -> bool:
-    """Out of its place first, then look again: who stored it anew since has a fresh file, or made this one young."""
-    assert one.sha256 is not None
-    aside = one.path.with_name(f".going-{one.path.name}")
+def _remove_artifact(ledger: Ledger, item: Waste, who: str, why: str) -> bool:
+    """Rename the file, then look again: it is put back if it is young or a row refers to it by now."""
+    assert item.sha256 is not None
+    aside = item.path.with_name(f".going-{item.path.name}")
     try:
-        one.path.rename(aside)
+        item.path.rename(aside)
     except FileNotFoundError:
         return False
-    _, age = _stat(aside, time.time())
+    _, age = _size_and_age(aside, time.time())
     with ledger.begin() as connection:
-        wanted = age < YOUNG_SECONDS or (one.kind == "unnamed" and one.sha256 in _named(connection, [one.sha256]))
-        if not wanted and one.kind == "old" and not _removed(connection, one.sha256):
-            values = {"sha256": one.sha256, "size": one.size, "who": who[:200], "why": why, "at": db_now(connection)}
+        wanted = age < YOUNG_SECONDS or (
+            item.kind == "unnamed" and item.sha256 in _named_hashes(connection, [item.sha256])
+        )
+        if not wanted and item.kind == "old" and not _removed(connection, item.sha256):
+            values = {"sha256": item.sha256, "size": item.size, "who": who[:200], "why": why, "at": db_now(connection)}
             connection.execute(t.artifact_removal.insert().values(values))
     if wanted:
-        aside.replace(one.path)
+        aside.replace(item.path)
         return False
     aside.unlink(missing_ok=True)
     return True
 
 
 def _stored(root: Path) -> Iterator[tuple[str, Path]]:
-    """(SHA-256, path) of every file of the store, and of what an earlier removal that was killed had put aside."""
+    """(SHA-256, path) of every file of the store. A file that an interrupted removal had renamed is put back first."""
     for folder in sorted(root.iterdir()) if root.is_dir() else ():
         if not (folder.is_dir() and re.fullmatch(r"[0-9a-f]{2}", folder.name)):
             continue
@@ -147,13 +156,13 @@ def _batches(pairs: Iterator[tuple[str, Path]]) -> Iterator[list[tuple[str, Path
         yield batch
 
 
-def _named(connection: Connection, hashes: Sequence[str]) -> set[str]:
+def _named_hashes(connection: Connection, hashes: Sequence[str]) -> set[str]:
     a = t.artifact.c
     return set(connection.execute(sa.select(a.sha256).where(a.sha256.in_(hashes)).distinct()).scalars())
 
 
-def _old(connection: Connection, hashes: Sequence[str], keep_days: float, now: float) -> set[str]:
-    """Those whose every evidence is older, and none of whose candidates is a hit in any campaign."""
+def _old_hashes(connection: Connection, hashes: Sequence[str], keep_days: float, now: float) -> set[str]:
+    """Hashes whose evidence is all older, and of which no candidate is a hit in any campaign."""
     a, e, c, cc = t.artifact.c, t.evidence.c, t.campaign.c, t.campaign_candidate.c
     limit = datetime.fromtimestamp(now, UTC) - timedelta(days=keep_days)
     is_hit = sa.exists(
@@ -176,13 +185,13 @@ def _removed(connection: Connection, sha256: str) -> bool:
 
 
 def _workers(scratch: Path, now: float) -> Iterator[Waste]:
-    """Folders of workers whose driver is gone."""
+    """Folders of workers whose process has ended."""
     here = re.sub("[^A-Za-z0-9.]", "_", socket.gethostname())
     for folder in scratch.glob("worker-*") if scratch.is_dir() else ():
         match = _WORKER.fullmatch(folder.name)
         if match is None or not folder.is_dir():
             continue
-        size, age = _stat(folder, now)
+        size, age = _size_and_age(folder, now)
         if match["host"] == here:
             if not psutil.pid_exists(int(match["pid"])):
                 yield Waste("worker", folder, size, f"process {match['pid']}, which worked there, is gone")
@@ -191,29 +200,29 @@ def _workers(scratch: Path, now: float) -> Iterator[Waste]:
 
 
 def _checkpoints(ledger: Ledger, folder: Path, now: float) -> Iterator[Waste]:
-    """Of jobs that are over, or that no ledger row knows."""
+    """Checkpoints of jobs that have ended or are unknown to the ledger."""
     places = [path for path in folder.iterdir() if re.fullmatch(r"[0-9a-f]{64}", path.name)] if folder.is_dir() else []
     for start in range(0, len(places), CHUNK):
         chunk = places[start : start + CHUNK]
         with ledger.read() as connection:
             live = jobs.live_keys(connection, {path.name for path in chunk})
         for path in chunk:
-            size, age = _stat(path, now)
+            size, age = _size_and_age(path, now)
             if path.name not in live and age >= YOUNG_SECONDS:
                 yield Waste("checkpoint", path, size, "its job is over")
 
 
-def _stat(path: Path, now: float) -> tuple[int, float]:
-    """Bytes, and seconds since anything in it changed; what is gone meanwhile is young and empty."""
+def _size_and_age(path: Path, now: float) -> tuple[int, float]:
+    """Size in bytes, and seconds since the last change; (0, 0.0) if the path no longer exists."""
     try:
         if not path.is_dir():
-            found = path.stat()
-            return found.st_size, now - found.st_mtime
+            status = path.stat()
+            return status.st_size, now - status.st_mtime
         size, latest = 0, path.stat().st_mtime
         for parent, _, names in os.walk(path):
             for name in names:
-                found = (Path(parent) / name).lstat()
-                size, latest = size + found.st_size, max(latest, found.st_mtime)
+                status = (Path(parent) / name).lstat()
+                size, latest = size + status.st_size, max(latest, status.st_mtime)
         return size, now - latest
     except FileNotFoundError:
         return 0, 0.0

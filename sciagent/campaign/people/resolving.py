@@ -1,4 +1,4 @@
-"""Which candidate a person means: SMILES, the beginning of a key, or an InChIKey."""
+"""Finds the candidate that a person means: by SMILES, by the beginning of its key, or by InChIKey."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN = 12  # digits of a key in messages
 
 @dataclass(frozen=True)
 class Named:
-    """A candidate in the ledger. id: of its row."""
+    """A candidate in the ledger."""
 
     id: int
     key: str
@@ -28,56 +28,56 @@ class Named:
 
 
 def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named:
-    """The one candidate that `text` names, in the campaign if one is given. A SMILES is read as the campaign reads
-    it, so any spelling of the molecule will do.
+    """The candidate that `text` names, within a campaign if one is given. Any SMILES of the molecule will do, since it
+    is standardised as in the campaign.
 
-    Raises UsageError when there is none, with how to bring it in, or when several answer to the name.
+    Raises UsageError if there is no such candidate, or more than one; the message says what to do.
     """
-    said = text.strip()
-    found, is_molecule = _matches(connection, row, said)
-    if row is not None and found:
-        members = standings.members(connection, row.id, [one.id for one in found])
+    name = text.strip()
+    matches, is_molecule = _matches(connection, row, name)
+    if row is not None and matches:
+        members = standings.members(connection, row.id, [match.id for match in matches])
         if not members:
-            names = ", ".join(str(one) for one in found[:5])
+            names = ", ".join(str(match) for match in matches[:5])
             raise UsageError(
-                f'"{said}" is known to the ledger as {names}, but is not in campaign "{row.name}"; bring it in with: '
-                f"sciagent add '{found[0].text}' --campaign {row.name} --reason \"...\""
+                f'"{name}" is known to the ledger as {names}, but is not in campaign "{row.name}"; bring it in with: '
+                f"sciagent add '{matches[0].text}' --campaign {row.name} --reason \"...\""
             )
-        found = [one for one in found if one.id in members]
-    if not found:
-        raise UsageError(_unknown(said, row, is_molecule))
-    if len(found) > 1:
-        lines = "\n".join(f"  {one.key[:SHOWN]}  {one.text}" for one in found)
+        matches = [match for match in matches if match.id in members]
+    if not matches:
+        raise UsageError(_unknown(name, row, is_molecule))
+    if len(matches) > 1:
+        lines = "\n".join(f"  {match.key[:SHOWN]}  {match.text}" for match in matches)
         raise UsageError(
-            f'"{said}" names {len(found)} candidates; give more digits of the key, or the SMILES of one:\n{lines}'
+            f'"{name}" names {len(matches)} candidates; give more digits of the key, or the SMILES of one:\n{lines}'
         )
-    return found[0]
+    return matches[0]
 
 
-def _matches(connection: Connection, row: CampaignRow | None, said: str) -> tuple[list[Named], bool]:
-    """What answers to the name, and whether the text is a molecule."""
+def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tuple[list[Named], bool]:
+    """Candidates with this name, and whether the text is a molecule."""
     standardise = "parent" if row is not None and row.spec.get("standardise") == "parent" else "refuse"
     molecule = None
     try:
-        molecule = parse_molecule(said, standardise=standardise)  # type: ignore[arg-type]
+        molecule = parse_molecule(name, standardise=standardise)  # type: ignore[arg-type]
     except InvalidCandidateError:
         pass
     if molecule is not None:
         ids = candidates.ids_of(connection, [molecule.key])
         if molecule.key in ids:
             return [Named(ids[molecule.key], molecule.key, molecule.text)], True
-    found = [Named(one.id, one.key, one.text) for one in candidates.find(connection, said)]
-    return found, molecule is not None
+    named = [Named(candidate.id, candidate.key, candidate.text) for candidate in candidates.find(connection, name)]
+    return named, molecule is not None
 
 
-def _unknown(said: str, row: CampaignRow | None, is_molecule: bool) -> str:
+def _unknown(text: str, row: CampaignRow | None, is_molecule: bool) -> str:
     where = f'campaign "{row.name}"' if row is not None else "the ledger"
     if is_molecule:
         name = row.name if row is not None else "NAME"
-        return f'"{said}" is not in {where}; bring it in with: sciagent add \'{said}\' --campaign {name} --reason "..."'
-    if len(said) < 6 and all(c in "0123456789abcdef" for c in said):
-        return f'"{said}" is too short for a key; give at least 6 digits, a SMILES, or an InChIKey'
+        return f'"{text}" is not in {where}; bring it in with: sciagent add \'{text}\' --campaign {name} --reason "..."'
+    if len(text) < 6 and all(c in "0123456789abcdef" for c in text):
+        return f'"{text}" is too short for a key; give at least 6 digits, a SMILES, or an InChIKey'
     return (
-        f'no candidate "{said}" in {where}; give a SMILES, at least 6 digits of its key (sciagent best --json shows '
+        f'no candidate "{text}" in {where}; give a SMILES, at least 6 digits of its key (sciagent best --json shows '
         "keys), or its InChIKey"
     )

@@ -1,9 +1,8 @@
-"""What a person decides about one candidate: hold, release, veto, promote.
+"""A person's decisions on one candidate: hold, release, veto, promote.
 
-Each is written by the person's own process, under the lock of the campaign's row that a driver takes too: it holds
-from that moment on, whether a driver runs or not. A running driver sees the directive at its next step and reads
-budget and hits again. What a job has begun it may finish: its evidence is kept, and places the candidate as people
-want it.
+The person's own process writes each of them, under the lock of the campaign's row that a driver takes as well. So it is
+in force at once, whether or not a driver runs. A running driver reads the directive, the budget and the hits at its
+next step. A running job may finish: its evidence is kept, and the candidate's standing follows the decision.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.people.screening import complete_fast
-from sciagent.domain.directives import Verb, Word
+from sciagent.domain.directives import SteeringState, Verb
+from sciagent.domain.ladder import Position
 from sciagent.domain.states import JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import directives, standings
@@ -29,8 +29,8 @@ from sciagent.store.results import candidates, evidence
 
 
 @dataclass(frozen=True)
-class Steered:
-    """What became of a word. cancelled, running: labels of the rungs whose job was cancelled, or goes on to its end."""
+class SteeringResult:
+    """The result of a decision."""
 
     verb: str
     key: str
@@ -38,54 +38,58 @@ class Steered:
     standing: str
     rung: str | None = None
     cancelled: tuple[str, ...] = ()
+    """Labels of the rungs whose queued job was cancelled."""
     running: tuple[str, ...] = ()
+    """Labels of the rungs whose job runs to its end."""
     detail: str = ""
 
 
-def hold(built: Built, named: Named, who: str, why: str) -> Steered:
-    """Nothing more is started for it until it is released."""
+def hold(built: Built, named: Named, who: str, why: str) -> SteeringResult:
+    """Start no more jobs for the candidate until it is released."""
     with built.ledger.begin() as connection:
-        word, standing = _look(connection, built, named)
-        if word.rests:
-            raise UsageError(f"{named} is {'vetoed' if word.vetoed else 'held'} already, by {word.who}: {word.why}")
+        steering, standing = _lock_and_read(connection, built, named)
+        if steering.blocks_scheduling:
+            raise UsageError(
+                f"{named} is {'vetoed' if steering.vetoed else 'held'} already, by {steering.who}: {steering.why}"
+            )
         if standing not in (Standing.OPEN, Standing.PENDING):
             raise UsageError(f"{named} is {standing} already; nothing would be started for it")
         directives.write(connection, built.row.id, Verb.HOLD, who, why, candidate_id=named.id)
-        return _rest(connection, built, named, Verb.HOLD)
+        return _stop_work(connection, built, named, Verb.HOLD)
 
 
-def veto(built: Built, named: Named, who: str, why: str) -> Steered:
-    """It is taken out: nothing more is started, it is no hit and no parent. Its evidence stays."""
+def veto(built: Built, named: Named, who: str, why: str) -> SteeringResult:
+    """Take the candidate out: no more jobs are started, and it is neither hit nor parent. Its evidence stays."""
     with built.ledger.begin() as connection:
-        word, _ = _look(connection, built, named)
-        if word.vetoed:
-            raise UsageError(f"{named} is vetoed already, by {word.who}: {word.why}")
+        steering, _ = _lock_and_read(connection, built, named)
+        if steering.vetoed:
+            raise UsageError(f"{named} is vetoed already, by {steering.who}: {steering.why}")
         before = dict(standings.get(connection, built.row.id, named.id))
         kept = {k: before[k] for k in Place.__dataclass_fields__}
         kept["detail"] = kept["detail"] or ""
         payload = {"before": kept} if before["standing"] == Standing.DROPPED else {}
         directives.write(connection, built.row.id, Verb.VETO, who, why, candidate_id=named.id, payload=payload)
-        return _rest(connection, built, named, Verb.VETO)
+        return _stop_work(connection, built, named, Verb.VETO)
 
 
-def release(built: Built, named: Named, who: str, why: str) -> Steered:
-    """A hold or a veto is taken back: it stands again where its evidence puts it."""
+def release(built: Built, named: Named, who: str, why: str) -> SteeringResult:
+    """Take back a hold or a veto: the candidate's standing follows from its evidence again."""
     with built.ledger.begin() as connection:
-        word, standing = _look(connection, built, named)
-        if not word.rests:
+        steering, standing = _lock_and_read(connection, built, named)
+        if not steering.blocks_scheduling:
             raise UsageError(f"{named} is neither held nor vetoed; it is {standing}")
         before = None
-        for said in directives.on(connection, built.row.id, named.id):
-            before = said.payload.get("before") if said.verb is Verb.VETO else before
+        for directive in directives.on(connection, built.row.id, named.id):
+            before = directive.payload.get("before") if directive.verb is Verb.VETO else before
         directives.write(connection, built.row.id, Verb.RELEASE, who, why, candidate_id=named.id)
         running = _running(connection, built, named)
         if not running:
             settle_again(connection, built, named.id, before)
-        return _steered(connection, built, named, Verb.RELEASE, running=running)
+        return _result(connection, built, named, Verb.RELEASE, running=running)
 
 
-def _rest(connection: Connection, built: Built, named: Named, verb: Verb) -> Steered:
-    """Cancel what waits; what runs may finish, and places the candidate when it has."""
+def _stop_work(connection: Connection, built: Built, named: Named, verb: Verb) -> SteeringResult:
+    """Cancel queued jobs. Running ones may finish; the candidate's standing is settled after that."""
     labels = {r.id: r.spec.rung for r in built.paid}
     cancelled = [
         labels[rung_id]
@@ -95,15 +99,15 @@ def _rest(connection: Connection, built: Built, named: Named, verb: Verb) -> Ste
     running = _running(connection, built, named)
     if not running:
         settle_again(connection, built, named.id)
-    return _steered(connection, built, named, verb, cancelled=tuple(cancelled), running=running)
+    return _result(connection, built, named, verb, cancelled=tuple(cancelled), running=running)
 
 
-def promote(built: Built, named: Named, who: str, why: str, to: str | None = None) -> Steered:
-    """Run a rung on it whatever the gates below have said, before all that the rule would choose.
+def promote(built: Built, named: Named, who: str, why: str, to: str | None = None) -> SteeringResult:
+    """Run a rung on the candidate next, whatever the gates below have decided.
 
-    to: label of the rung; by default the next one after where it stands. The rungs that run at once are run first
-    where they have not been, and a hazard they find cannot be promoted away.
-    Raises UsageError when it cannot be, or the budget does not hold it.
+    to: label of the rung; by default the one after the candidate's last. Fast rungs that have not run yet run first,
+    and a hazard that they find blocks the promotion. Raises UsageError if a promotion is impossible or exceeds the
+    budget.
     """
     hazards = complete_fast(built, named, who)
     if hazards:
@@ -112,21 +116,20 @@ def promote(built: Built, named: Named, who: str, why: str, to: str | None = Non
             "campaign whose safety rung is switched off, with its reason in the YAML"
         )
     with built.ledger.begin() as connection:
-        word, standing = _look(connection, built, named)
-        if word.rests:
-            raise UsageError(
-                f"{named} is {'vetoed' if word.vetoed else 'held'} by {word.who}: {word.why}; release it first"
-            )
+        steering, standing = _lock_and_read(connection, built, named)
+        if steering.blocks_scheduling:
+            which = "vetoed" if steering.vetoed else "held"
+            raise UsageError(f"{named} is {which} by {steering.who}: {steering.why}; release it first")
         stands = standings.get(connection, built.row.id, named.id)
-        rung = _target(built, named, to, standing, int(stands["position"]))
+        rung = _target(built, named, to, standing, Position(int(stands["position"])))
         if running := _running(connection, built, named):
             raise UsageError(f"{named} runs at {', '.join(running)} now; promote it when that has answered")
         directives.write(connection, built.row.id, Verb.PROMOTE, who, why, candidate_id=named.id, rung_id=rung.id)
-        detail = _send(connection, built, named, rung, who, why)
-        return _steered(connection, built, named, Verb.PROMOTE, rung=rung.spec.rung, detail=detail)
+        detail = _start_rung(connection, built, named, rung, who, why)
+        return _result(connection, built, named, Verb.PROMOTE, rung=rung.spec.rung, detail=detail)
 
 
-def _target(built: Built, named: Named, to: str | None, standing: Standing, position: int) -> BuiltRung:
+def _target(built: Built, named: Named, to: str | None, standing: Standing, position: Position) -> BuiltRung:
     if not built.paid:
         raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
     labels = [r.spec.rung for r in built.paid if r.rules.position <= built.terminal]
@@ -137,11 +140,12 @@ def _target(built: Built, named: Named, to: str | None, standing: Standing, posi
             raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(labels)}')
         return built.rungs[[r.spec.rung for r in built.rungs].index(to)]
     wanted = position + 1 if standing is Standing.DROPPED else position
-    return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]
+    lowest: int = built.paid[0].rules.position
+    return built.rungs[min(max(wanted, lowest), int(built.terminal))]
 
 
-def _send(connection: Connection, built: Built, named: Named, rung: BuiltRung, who: str, why: str) -> str:
-    """A decision, and a job at the head of the queue; nothing is run twice."""
+def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltRung, who: str, why: str) -> str:
+    """Write a decision and a job at the front of the queue, unless the rung has answered already. Returns a message."""
     v = rung.verifier
     known = evidence.find_reusable(connection, [named.id], v.name, v.version, v.settings_hash)
     if named.id in known:
@@ -230,20 +234,20 @@ def _decide(
     connection.execute(t.decision.insert().values(values))
 
 
-def _look(connection: Connection, built: Built, named: Named) -> tuple[Word, Standing]:
-    """What was said of it and where it stands, with the campaign's row locked."""
+def _lock_and_read(connection: Connection, built: Built, named: Named) -> tuple[SteeringState, Standing]:
+    """What people have decided on the candidate, and its standing, with the campaign's row locked."""
     directives.lock(connection, built.row.id)
     stands = standings.get(connection, built.row.id, named.id)
-    return directives.word(connection, built.row.id, named.id), Standing(stands["standing"])
+    return directives.steering_of(connection, built.row.id, named.id), Standing(stands["standing"])
 
 
 def _running(connection: Connection, built: Built, named: Named) -> tuple[str, ...]:
     labels = {r.id: r.spec.rung for r in built.paid}
-    found = jobs.of_candidate(connection, built.row.id, named.id, list(labels))
-    return tuple(labels[rung_id] for _, rung_id, state, _ in found if state == JobState.RUNNING)
+    listed = jobs.of_candidate(connection, built.row.id, named.id, list(labels))
+    return tuple(labels[rung_id] for _, rung_id, state, _ in listed if state == JobState.RUNNING)
 
 
-def _steered(
+def _result(
     connection: Connection,
     built: Built,
     named: Named,
@@ -253,7 +257,7 @@ def _steered(
     cancelled: tuple[str, ...] = (),
     running: tuple[str, ...] = (),
     detail: str = "",
-) -> Steered:
+) -> SteeringResult:
     stands = standings.get(connection, built.row.id, named.id)
     label = rung or built.rungs[min(int(stands["position"]), len(built.rungs) - 1)].spec.rung
-    return Steered(str(verb), named.key, named.text, str(stands["standing"]), label, cancelled, running, detail)
+    return SteeringResult(str(verb), named.key, named.text, str(stands["standing"]), label, cancelled, running, detail)

@@ -16,11 +16,12 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import BuiltRung, open_for_people
 from sciagent.campaign.core.judge import judge
 from sciagent.campaign.pricing.forecast import fitted, remake
-from sciagent.campaign.pricing.observations import KNOWN, Reading
+from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.spec.campaign_spec import CampaignSpec, ScreenSpec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.domain.candidates import Candidate
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Verdict
 from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
 from sciagent.scheduling.value import variances_left
@@ -155,28 +156,28 @@ def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) ->
 
 def step_of(
     rungs: Sequence[BuiltRung],
-    reading: Reading,
+    schema: ObservationSchema,
     at: int,
     sample: Sample,
     ratios: Sequence[float],
     learnt: Mapping[tuple[int, int], Tells],
 ) -> Step:
     """at: place among the paid rungs. learnt: by that and the number of the objective."""
-    rung = rungs[reading.paid[at]]
+    rung = rungs[schema.paid[at]]
     model = CostModel(reversed(ratios))
     taken = [m for m in sample.molecules if _accepts(rung, m)]
     declared = [c for m in taken or sample.molecules if (c := cost_or_none(rung.verifier, m)) is not None]
     names = sorted({name for cost in declared for name in cost})
     costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * model.factor for name in names}
-    tells = tuple(learnt.get((at, i)) or _tells(rungs, reading, at, i) for i in asked(reading))
+    tells = tuple(learnt.get((at, i)) or _tells(rungs, schema, at, i) for i in asked(schema))
     refuses = len(sample.molecules) - len(taken)
     return Step(rung, costs, refuses, model.factor if model.learnt else None, tells)
 
 
-def asked(reading: Reading) -> list[int]:
+def asked(schema: ObservationSchema) -> list[int]:
     """The objectives that a paid rung decides; what a fast rung decides is known before anything is bought."""
-    aims = reading.aims.aims
-    found = [i for i, aim in enumerate(aims) if reading.columns[aim.columns[-1]].at != KNOWN]
+    aims = schema.aims.aims
+    found = [i for i, aim in enumerate(aims) if schema.columns[aim.columns[-1]].at != KNOWN]
     return found or list(range(len(aims)))
 
 
@@ -187,12 +188,12 @@ def _accepts(rung: BuiltRung, molecule: Candidate) -> bool:
         return True
 
 
-def _tells(rungs: Sequence[BuiltRung], reading: Reading, at: int, number: int) -> Tells:
+def _tells(rungs: Sequence[BuiltRung], schema: ObservationSchema, at: int, number: int) -> Tells:
     """Of one objective, by what the verifier declares."""
-    rung = rungs[reading.paid[at]]
-    aim = reading.aims.aims[number]
-    decides = reading.columns[aim.columns[-1]]
-    mine = [reading.columns[c] for c in aim.columns if reading.columns[c].at == at]
+    rung = rungs[schema.paid[at]]
+    aim = schema.aims.aims[number]
+    decides = schema.columns[aim.columns[-1]]
+    mine = [schema.columns[c] for c in aim.columns if schema.columns[c].at == at]
     if decides.at == at:
         return DECIDES
     if not mine:
@@ -230,14 +231,14 @@ def _interval(spearman: float, n: int) -> tuple[float, float, float]:
 
 
 def from_ledger(
-    ledger: Ledger | None, spec: CampaignSpec, rungs: Sequence[BuiltRung], reading: Reading
-) -> tuple[dict[int, list[float]], dict[tuple[int, int], Tells], float | None, str | None]:
+    ledger: Ledger | None, spec: CampaignSpec, rungs: Sequence[BuiltRung], schema: ObservationSchema
+) -> tuple[dict[Position, list[float]], dict[tuple[int, int], Tells], float | None, str | None]:
     """What the rungs cost beside what was declared, by position; what they tell, by place among the paid ones and
     objective, and the share of hits, as the law of an earlier campaign has it; and that campaign's name."""
     if ledger is None:
-        return {p: [] for p in reading.paid}, {}, None, None
+        return {p: [] for p in schema.paid}, {}, None, None
     with ledger.read() as connection:
-        identity = {p: _identity(rungs[p]) for p in reading.paid}
+        identity = {p: _identity(rungs[p]) for p in schema.paid}
         ratios = {p: spend.cost_ratios(connection, *one) for p, one in identity.items()}
         for name in reversed(campaigns.names(connection)[-EARLIER:]):
             row = campaigns.get(connection, name)
@@ -245,7 +246,7 @@ def from_ledger(
             if row.spec["scheduler"]["kind"] != "priced" or not set(identity.values()) <= stored:
                 continue
             try:
-                found = _learnt(ledger, connection, name, reading, identity)
+                found = _learnt(ledger, connection, name, schema, identity)
             except (SciagentError, OSError):
                 continue  # its files or verifiers are gone
             if found is not None:
@@ -258,21 +259,25 @@ def _identity(rung: BuiltRung) -> tuple[str, str, str]:
 
 
 def _learnt(
-    ledger: Ledger, connection: Connection, name: str, reading: Reading, identity: Mapping[int, tuple[str, str, str]]
+    ledger: Ledger,
+    connection: Connection,
+    name: str,
+    schema: ObservationSchema,
+    identity: Mapping[Position, tuple[str, str, str]],
 ) -> tuple[dict[tuple[int, int], Tells], float | None] | None:
     """By the law without structure, of a candidate on which no rung has answered yet."""
     remade = remake(open_for_people(ledger, name), connection)
     if remade is None:
         return None
-    theirs, scores = remade.reading, remade.market.board.scores
-    position = {_identity(r): r.rules.position for r in remade.built.rungs}
+    theirs, scores = remade.campaign.schema, remade.campaign.pool.scores
+    position = {_identity(r): r.rules.position for r in remade.campaign.built.rungs}
     fresh = np.vstack([scores, np.full((1, scores.shape[1]), np.nan)])
     [law] = fitted(remade.row, theirs, fresh, remade.truths, None, 0)
     told_: dict[tuple[int, int], Tells] = {}
     chance: float | None = 1.0
-    for number in asked(reading):
-        mine = reading.aims.aims[number]
-        wanted = reading.columns[mine.columns[-1]].property
+    for number in asked(schema):
+        mine = schema.aims.aims[number]
+        wanted = schema.columns[mine.columns[-1]].property
         same = [i for i, a in enumerate(theirs.aims.aims) if theirs.columns[a.columns[-1]].property == wanted]
         if not same:
             chance = None
@@ -280,7 +285,7 @@ def _learnt(
         aim, chain, truth = theirs.aims.aims[same[0]], law.chains[same[0]], remade.truths[same[0]]
         [(_, forecast)] = list(chain.forecast(np.array([len(scores)])))
         covariance = forecast.covariance[0]
-        for at, p in enumerate(reading.paid[:-1]):
+        for at, p in enumerate(schema.paid[:-1]):
             columns = [c for c in aim.columns[:-1] if theirs.columns[c].rung == position[identity[p]]]
             places = [
                 forecast.missing.index(aim.columns.index(c))

@@ -17,9 +17,8 @@ from sciagent.campaign.core.build import BuiltRung, built_rungs
 from sciagent.campaign.planning.buying import BudgetProblem, Purchases, buy, warm_up
 from sciagent.campaign.planning.inputs import Sample, Step, asked, from_ledger, paid_of, sample_of, step_of
 from sciagent.campaign.planning.wording import Gain, assumptions, limit_name, planned_limit, planned_rung, sentences
-from sciagent.campaign.pricing.forecast import allowances
-from sciagent.campaign.pricing.numeraire import Allowance
-from sciagent.campaign.pricing.observations import Reading, read
+from sciagent.campaign.pricing.numeraire import Allowance, allowances
+from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.domain.answers.plan import ExpectedHits, Plan, PlanCase, PlanGoal, PlanSample
 from sciagent.domain.objectives import Objective
@@ -39,16 +38,16 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
     Raises UsageError where no paid rung measures what is wanted, or where no molecule can be read.
     """
     rungs = built_rungs(spec)
-    reading = _reading(spec, rungs)
+    schema = _schema_of(spec, rungs)
     sample = sample_of(spec, rungs)
-    ratios, learnt, rate, source = from_ledger(ledger, spec, rungs, reading)
-    steps = tuple(step_of(rungs, reading, i, sample, ratios[p], learnt) for i, p in enumerate(reading.paid))
-    problem = _problem(spec, reading, sample, steps)
+    ratios, learnt, rate, source = from_ledger(ledger, spec, rungs, schema)
+    steps = tuple(step_of(rungs, schema, i, sample, ratios[p], learnt) for i, p in enumerate(schema.paid))
+    problem = _problem(spec, schema, sample, steps)
     cases = [_case(problem, share, "assumed") for share in RATES]
     if rate is not None:
         cases.append(_case(problem, rate, "learnt"))
     gains = {step.label: [_gain(problem, step, case) for case in cases] for step in problem.steps[:-1]}
-    wanted = [reading.columns[reading.aims.aims[i].columns[-1]].property for i in asked(reading)]
+    wanted = [schema.columns[schema.aims.aims[i].columns[-1]].property for i in asked(schema)]
     answer = Plan(
         campaign=spec.campaign,
         scheduler=spec.scheduler.kind,
@@ -67,13 +66,13 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
         cases=tuple(_answer(case, problem, spec) for case in cases),
         learnt_from=source,
     )
-    assumed = assumptions(answer, spec, reading, ledger is not None)
+    assumed = assumptions(answer, spec, schema, ledger is not None)
     return answer.model_copy(update={"assumptions": tuple(assumed), "sentences": tuple(sentences(answer, spec))})
 
 
 @dataclass(frozen=True)
 class _Ladder:
-    """What `observations.read` needs of a campaign that is in no ledger yet."""
+    """What `observation_schema` needs of a campaign that is in no ledger yet."""
 
     rungs: tuple[BuiltRung, ...]
     terminal: int
@@ -82,35 +81,35 @@ class _Ladder:
     spec: CampaignSpec
 
 
-def _reading(spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> Reading:
+def _schema_of(spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> ObservationSchema:
     """What the law would observe. Raises UsageError where it would observe nothing that is bought."""
     ladder = _Ladder(rungs, spec.terminal_position, paid_of(rungs), spec.domain_objectives(), spec)
-    reading = read(cast("Built", ladder))
-    if reading is None:
+    schema = observation_schema(cast("Built", ladder))
+    if schema is None:
         raise UsageError(
             f'campaign "{spec.campaign}": no paid rung up to "{spec.terminal}" measures an objective; there is nothing '
             "to plan"
         )
-    if spec.terminal_position not in reading.paid:
+    if spec.terminal_position not in schema.paid:
         raise UsageError(f'campaign "{spec.campaign}": its terminal rung is a fast one; there is nothing to plan')
-    return reading
+    return schema
 
 
-def _problem(spec: CampaignSpec, reading: Reading, sample: Sample, steps: tuple[Step, ...]) -> BudgetProblem:
+def _problem(spec: CampaignSpec, schema: ObservationSchema, sample: Sample, steps: tuple[Step, ...]) -> BudgetProblem:
     """The cheapest rungs beyond `MOST_RUNGS` are left out, but for those that are needed."""
     left_out = steps[:-1][: max(0, len(steps) - 1 - MOST_RUNGS)]
     kept = tuple(step for step in steps if step not in left_out or step.is_needed)
     places = [steps.index(step) for step in kept]
-    limits = allowances(spec, reading.paid)
+    limits = allowances(spec, schema.paid)
     amounts = [[_amount(allowance, steps[place], place) for place in places] for allowance in limits]
-    known = reading.trusted | {reading.columns[hint.column].at for hint in reading.aims.hints}
+    known = schema.trusted | {schema.columns[hint.column].at for hint in schema.aims.hints}
     return BudgetProblem(
         steps=kept,
         limits=limits,
         amounts=np.array(amounts).reshape(-1, len(kept)),
         candidates=math.inf if sample.total is None else sample.total * sample.passed,
         trusted=frozenset(places.index(place) for place in known if place in places),
-        has_hints=bool(reading.aims.hints),
+        has_hints=bool(schema.aims.hints),
     )
 
 

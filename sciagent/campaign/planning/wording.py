@@ -9,7 +9,7 @@ import numpy as np
 
 from sciagent.campaign.planning.inputs import OTHER, SURE, UNKNOWN, Step, asked
 from sciagent.campaign.pricing.numeraire import Allowance
-from sciagent.campaign.pricing.observations import KNOWN, Reading
+from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.domain.answers.plan import Plan, PlanCase, PlanLimit, PlannedRung, RunCost, RungGain, RungTells
 from sciagent.domain.cost import RESOURCE_UNITS
@@ -90,12 +90,12 @@ def _share(gain: float, without: float) -> float:
     return gain / (without + gain) if without + gain > 0 else 0.0
 
 
-def assumptions(plan: Plan, spec: CampaignSpec, reading: Reading, has_ledger: bool) -> list[str]:
+def assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> list[str]:
     """What was assumed, a sentence each."""
     return [
         *_of_the_sample(plan, spec),
-        *_of_the_rungs(plan, spec, reading),
-        *_of_the_campaign(spec, reading, has_ledger),
+        *_of_the_rungs(plan, spec, schema),
+        *_of_the_campaign(spec, schema, has_ledger),
     ]
 
 
@@ -108,7 +108,7 @@ def _of_the_sample(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
     yield f"Costs are those of the first {plan.sample.molecules} molecules of {plan.sample.source} that {which}{end}"
 
 
-def _of_the_rungs(plan: Plan, spec: CampaignSpec, reading: Reading) -> Iterator[str]:
+def _of_the_rungs(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
     yield "Rungs and truth are a joint Gaussian, rungs err independently of each other, and no rung fails."
     if plan.first > 0:
         yield f"The first {plan.first:.3g} candidates go up the whole ladder, for the law to learn from."
@@ -117,17 +117,17 @@ def _of_the_rungs(plan: Plan, spec: CampaignSpec, reading: Reading) -> Iterator[
             f"Where no correlation is declared, {UNKNOWN[0]:g} to {UNKNOWN[1]:g} is taken for a rung that measures the "
             f"same property, {OTHER[0]:g} to {OTHER[1]:g} for another."
         )
-    if any(column.at == KNOWN for column in reading.columns):
+    if any(column.at == KNOWN for column in schema.columns):
         yield "What fast rungs say of the objectives, or decide, is not counted."
     below = enumerate(spec.ladder[: spec.terminal_position])
-    if any(rung.window_gates() for position, rung in below if position in reading.paid):
+    if any(rung.window_gates() for position, rung in below if position in schema.paid):
         yield "Gates of paid rungs are not counted: they spare what they drop, and may drop a hit."
 
 
-def _of_the_campaign(spec: CampaignSpec, reading: Reading, has_ledger: bool) -> Iterator[str]:
-    if len(asked(reading)) > 1:
+def _of_the_campaign(spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> Iterator[str]:
+    if len(asked(schema)) > 1:
         yield "The objectives are independent of each other and equally hard to meet."
-    if reading.aims.kind != "hits":
+    if schema.aims.kind != "hits":
         yield "The goal is not a number of hits: a hit stands for a candidate of the best so many per cent."
     if spec.scheduler.kind != "priced":
         yield f"This is what the scheduler priced would buy; the campaign is scheduled by {spec.scheduler.kind}."

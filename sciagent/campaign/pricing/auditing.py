@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.pricing.ledger_pool import Market
-from sciagent.campaign.pricing.observations import KNOWN, Reading
+from sciagent.campaign.pricing.ledger_pool import LedgerPool
+from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.spec.sources import PricedSpec
+from sciagent.domain.ladder import PaidIndex
 from sciagent.scheduling.audit.draw import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced
@@ -49,16 +50,16 @@ class Audit:
 class Auditing:
     """Of one campaign, in its driver. `log`: as in the ledger."""
 
-    def __init__(self, built: Built, reading: Reading, market: Market, connection: Connection) -> None:
+    def __init__(self, built: Built, schema: ObservationSchema, pool: LedgerPool, connection: Connection) -> None:
         spec = built.spec.scheduler
         # without limits there are no hits, so nothing that could be missed
         wanted = isinstance(spec, PricedSpec) and any(o.accept is not None for o in built.objectives)
         self.share = spec.audit if isinstance(spec, PricedSpec) and wanted else 0.0
-        self._built, self._market = built, market
-        self._last = len(reading.paid) - 1
-        at = {reading.columns[aim.columns[-1]].at for aim in reading.aims.aims}
+        self._built, self._market = built, pool
+        self._last = PaidIndex(len(schema.paid) - 1)
+        at = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
         self._path = [*sorted(at - {KNOWN, self._last}), self._last]  # rungs without which nobody is a hit
-        self._place_of_rung = {built.rungs[position].id: place for place, position in enumerate(reading.paid)}
+        self._place_of_rung = {built.rungs[position].id: place for place, position in enumerate(schema.paid)}
         self.log = audits.read(connection, built.row.id)
         self._members = set(self.log.ids)
         self._rows: dict[int, int] = {}
@@ -69,7 +70,7 @@ class Auditing:
 
     def look(self, connection: Connection, priced: Priced, batch: Iterable[Purchase], spent: float) -> dict[str, Any]:
         """Take in whom the law has just passed over, and draw; returns what is to be written, empty if nothing. batch:
-        what it wants now. spent: in the unit of the board's costs."""
+        what it wants now. spent: in the unit of the pool's costs."""
         if not self.share or not priced.is_learnt or not spent > 0:
             return {}
         batch, ids, self._drawn = list(batch), self._market.ids, None
@@ -98,34 +99,34 @@ class Auditing:
 
     def due(self, connection: Connection, spent: float) -> list[Audit]:
         """What to buy for those who were drawn, the surest to be drawn first, as far as the share of the spend goes."""
-        log, board = self.log, self._market.board
+        log, pool = self.log, self._market
         if not self.share or not log.ids:
             return []
         places, rows, pi = self._drawn = self._drawn or self._all_drawn()
-        waits = np.flatnonzero(~(board.out[rows] | board.pending[rows] | board.closed[rows, self._last]))
+        waits = np.flatnonzero(~(pool.out[rows] | pool.pending[rows] | pool.closed[rows, self._last]))
         outlay, found = self._outlay(connection), []
         for at in waits:
             row = int(rows[at])
-            rung = next(j for j in self._path if not board.closed[row, j])
+            rung = next(j for j in self._path if not pool.closed[row, j])
             if outlay >= self.share * spent:
                 break
-            outlay += float(board.costs[row, rung])
+            outlay += float(pool.costs[row, rung])
             found.append(Audit(Purchase(row, rung, log.p[places[at]] / log.cost[places[at]]), float(pi[at])))
         return found
 
     def _all_drawn(self) -> tuple[Places, Places, Array]:
-        """Place in the log, row on the board and propensity of those who were drawn, the surest first."""
+        """Place in the log, row on the pool and propensity of those who were drawn, the surest first."""
         lot, pi = np.array(self.log.lot), np.array(self.log.pi)
         places = np.flatnonzero(lot < pi)
         places = places[np.argsort(lot[places] / pi[places], kind="stable")]
         return places, self._row_of([self.log.ids[place] for place in places]), pi[places]
 
     def _passed_over(self, priced: Priced, wanted: set[int]) -> list[int]:
-        board = self._market.board
-        rows = board.open[board.open < len(priced.index)]
-        rows = rows[(priced.index[rows] < priced.price) & ~board.closed[rows, self._last]]
+        pool = self._market
+        rows = pool.open[pool.open < len(priced.index)]
+        rows = rows[(priced.index[rows] < priced.price) & ~pool.closed[rows, self._last]]
         for j in self._path[:-1]:  # without its answer nobody is a hit, and where it was passed over none comes
-            rows = rows[~board.closed[rows, j] | board.answered(j)[rows]]
+            rows = rows[~pool.closed[rows, j] | pool.answered(j)[rows]]
         of, known, members = (
             zip(rows.tolist(), self._market.ids[rows].tolist(), strict=True),
             self._market.known,
@@ -143,8 +144,8 @@ class Auditing:
 
     def _cost(self, rows: list[int]) -> Array:
         """Of the way to the end."""
-        board = self._market.board
-        costs: Array = np.where(board.closed[rows][:, self._path], 0.0, board.costs[rows][:, self._path]).sum(1)
+        pool = self._market
+        costs: Array = np.where(pool.closed[rows][:, self._path], 0.0, pool.costs[rows][:, self._path]).sum(1)
         return costs
 
     def _raise(self, spent: float) -> list[list[float]]:
@@ -165,10 +166,10 @@ class Auditing:
             if one.action == "run":
                 self._begun.append((one.candidate_id, self._place_of_rung[one.rung_id]))
         rows = self._row_of([candidate_id for candidate_id, _ in self._begun])
-        return float(self._market.board.costs[rows, [rung for _, rung in self._begun]].sum()) if self._begun else 0.0
+        return float(self._market.costs[rows, [rung for _, rung in self._begun]].sum()) if self._begun else 0.0
 
     def _row_of(self, ids: list[int]) -> Places:
-        """(n,) rows on the board."""
+        """(n,) rows on the pool."""
         for row in range(self._entered, len(self._market.ids)):
             self._rows[int(self._market.ids[row])] = row  # after the row it has in an earlier campaign
         self._entered = len(self._market.ids)

@@ -16,22 +16,21 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, open_for_people
-from sciagent.campaign.pricing.ledger_pool import Market
-from sciagent.campaign.pricing.numeraire import Allowance, Numeraire
-from sciagent.campaign.pricing.observations import Reading, read
+from sciagent.campaign.pricing.numeraire import Numeraire
+from sciagent.campaign.pricing.observations import ObservationSchema
 from sciagent.campaign.pricing.predicted import foretold, sentence
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.sources import PricedSpec
+from sciagent.campaign.pricing.priced_campaign import PricedCampaign, priced_campaign
 from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.ladder import PaidIndex, Position
+from sciagent.domain.valuation import Valuation
 from sciagent.errors import SciagentError
 from sciagent.scheduling.aims import questions
-from sciagent.scheduling.indices import Group, groups
+from sciagent.scheduling.indices import CandidateGroup, groups
 from sciagent.scheduling.law.hints import Padded, hinted
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.rules.priced import WARM_UP, Priced
-from sciagent.store.campaign_state import campaigns
+from sciagent.scheduling.rules.priced import WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -48,74 +47,58 @@ COMPARED = 3000  # open candidates that are looked at to say how many promise mo
 
 @dataclass(frozen=True)
 class Remade:
-    """The law of a campaign as of now. numeraire: with the weights that the law was written with. price: payoff for the
-    whole budget, or a core-second where nothing is limited."""
+    """The law of a campaign as of now."""
 
-    built: Built
-    reading: Reading
-    market: Market
-    numeraire: Numeraire
+    campaign: PricedCampaign
+    """The campaign with its candidates and its unit of cost."""
+
     row: laws.LawRow
+    """The row of `law` that the hyper-parameters are from."""
+
     truths: tuple[TruthTransform, ...]
+    """One for each aim: from the unit of its property to that of the law."""
+
     laws: tuple[Law, ...]
+    """The law with structure and the one without, with their weights."""
+
     price: float
+    """Payoff for the whole budget, or for a core-second where nothing is limited."""
 
 
 @dataclass(frozen=True)
 class Promise:
-    """Of one candidate. value, expected: payoff; index, as price in `Remade`. rung: place in `Reading.paid` of the one
-    to buy next; later: expected purchases after that, by place. ahead: open candidates with a higher index, None where
-    they are too many to look at."""
+    """What an open candidate is worth, and what would be bought for it."""
 
-    value: float
-    expected: float
-    index: float
-    rung: int
-    later: Mapping[int, float]
+    valuation: Valuation
+    """What it is worth by the law of now, at the price of now."""
+
+    rung: PaidIndex
+    """The rung that would be bought next."""
+
+    later: Mapping[PaidIndex, float]
+    """Expected purchases after that, by rung."""
+
     ahead: int | None
-
-
-def allowances(spec: CampaignSpec, paid: Sequence[int]) -> tuple[Allowance, ...]:
-    """The limits of a budget, under the names that `Purse.limits` gives them. paid: positions of the paid rungs."""
-    budget = spec.budget
-    found = [Allowance(name, limit, name) for name, limit in budget.resources().items()]
-    for label, limit in budget.rungs.items():
-        if (position := spec.position(label)) in paid:
-            found.append(Allowance(f"rung {position}", float(limit), rung=list(paid).index(position)))
-    if budget.wall_minutes is not None:  # of all workers: engines run on one thread
-        found.append(Allowance("wall_seconds", 60 * budget.wall_minutes * spec.workers, "core_seconds"))
-    return tuple(found)
+    """Open candidates with a higher index; None where they are too many to look at."""
 
 
 def remake(built: Built, connection: Connection) -> Remade | None:
     """None where there is no law yet, or it was learnt of other rungs."""
-    reading, row = read(built), laws.last(connection, built.row.id)
-    if reading is None or row is None or row.state["priced"]["truths"] is None:
+    campaign = priced_campaign(built, connection)
+    if campaign is None or campaign.row is None or (truths := campaign.scheduler.truths) is None:
         return None
-    if row.state["columns"] != [[c.rung, c.property] for c in reading.columns]:
-        return None
-    learn_from = None
-    if isinstance(built.spec.scheduler, PricedSpec) and built.spec.scheduler.law is not None:
-        learn_from = campaigns.get(connection, built.spec.scheduler.law.source).id
-    market = Market(built, reading, connection, learn_from)
-    numeraire = Numeraire(allowances(built.spec, reading.paid))
-    names, weights = [one.name for one in numeraire.allowances], row.state["weights"]
-    if set(names) == set(weights):  # else the budget was amended
-        numeraire.weights = np.array([weights[name] for name in names], dtype=float)
-    factors = np.array([built.rungs[p].cost_model.factor for p in reading.paid])
-    market.board.costs = numeraire.costs(market.declared, factors)
-    truths = tuple(TruthTransform.restored(one) for one in row.state["priced"]["truths"])
-    structures = market.structures if built.spec.subject == "molecule" else None
-    made = fitted(row, reading, market.board.scores, truths, structures, built.spec.seed, market.board.errors)
+    pool = campaign.pool
+    structures = pool.structures if built.spec.subject == "molecule" else None
+    made = fitted(campaign.row, campaign.schema, pool.scores, truths, structures, built.spec.seed, pool.errors)
     if not made:
         return None
-    price = _price(connection, built.row.id, row, numeraire)
-    return Remade(built, reading, market, numeraire, row, truths, made, price)
+    price = _price(connection, built.row.id, campaign.row, campaign.numeraire)
+    return Remade(campaign, campaign.row, truths, made, price)
 
 
 def fitted(
     row: laws.LawRow,
-    reading: Reading,
+    schema: ObservationSchema,
     scores: Array,
     truths: Sequence[TruthTransform],
     structures: Similarity | None,
@@ -124,7 +107,7 @@ def fitted(
 ) -> tuple[Law, ...]:
     """The laws with the hyper-parameters of the row; none without an answer to each question. scores, errors: (n, c).
     structures: how alike the n candidates are, or None for the law without structure alone."""
-    aims, padded = reading.aims, None if structures is None else Padded(structures)
+    aims, padded = schema.aims, None if structures is None else Padded(structures)
     if padded is not None:
         padded.n = len(scores)
     decided = int((~np.isnan(scores[:, [a.columns[-1] for a in aims.aims]])).all(1).sum())
@@ -153,41 +136,64 @@ def _price(connection: Connection, campaign_id: int, row: laws.LawRow, numeraire
 
 def promise(remade: Remade, candidate_id: int) -> Promise | None:
     """None where nothing can be bought for it any more."""
-    board, reading = remade.market.board, remade.reading
-    rows = np.flatnonzero(remade.market.ids == candidate_id)
-    if not len(rows) or board.closed[rows[-1], -1]:
+    campaign, pool = remade.campaign, remade.campaign.pool
+    rows = np.flatnonzero(pool.ids == candidate_id)
+    if not len(rows) or pool.closed[rows[-1], -1]:
         return None
-    mine = int(rows[-1])
-    open_ = board.open
+    mine, open_ = int(rows[-1]), pool.open
     of: Places = np.union1d(open_, [mine]) if len(open_) <= COMPARED else np.array([mine])
-    place = int(np.flatnonzero(of == mine)[0])
-    payoff = reading.aims.payoff(remade.truths, board.scores)
-    heaviest = max(remade.laws, key=lambda law: law.weight)
-    index, expected, value, last = np.zeros(len(of)), 0.0, 0.0, board.costs.shape[1] - 1
-    chosen: tuple[Group, int] | None = None
-    for law in remade.laws:
-        for group in groups(board, of, reading.aims, remade.truths, payoff, law.chains):
-            index[group.places] += law.weight * group.index
-            at = np.flatnonzero(group.places == place)
-            if len(at):
-                expected += law.weight * float(group.expected[at[0]])
-                value += law.weight * float(group.worth(remade.price)[at[0]])
-                if law is heaviest:
-                    chosen = group, int(at[0])
-    assert chosen is not None
-    group, at_ = chosen
+    found = evaluate(remade, of)
+    place, last = int(np.flatnonzero(of == mine)[0]), pool.paid[-1]
+    group, at = found.chosen[place]
     buys = [*group.rungs, last]
-    action = int(group.action(remade.price)[at_])
+    action = int(group.action(remade.price)[at])
     rung = buys[action] if action >= 0 else last
     # where the price is too high for it, as it would be at the price of its own index
-    coming = group.purchases(min(remade.price, 0.99 * float(group.index[at_])))[at_]
+    coming = group.purchases(min(remade.price, 0.99 * float(group.index[at])))[at]
     later = {j: float(n) for j, n in zip(buys, coming, strict=True) if j != rung and n > 0}
-    free = Priced(reading.aims, None, 0, 1.0 if remade.numeraire.allowances else np.inf, reading.trusted).free(board)
-    if (waiting := [j for j in free if not board.closed[mine, j]]) and rung not in free:
+    free = campaign.scheduler.free(pool)
+    if (waiting := [j for j in free if not pool.closed[mine, j]]) and rung not in free:
         later = {**later, rung: 1.0} if rung not in later else later
         rung = waiting[0]
-    ahead = int((index[of != mine] > index[place]).sum()) if len(open_) <= COMPARED else None
-    return Promise(value, expected, float(index[place]), rung, later, ahead)
+    index = np.array([one.index for one in found.valuations])
+    ahead = int((index > index[place]).sum()) if len(open_) <= COMPARED else None
+    return Promise(found.valuations[place], rung, later, ahead)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the law of now says of some candidates."""
+
+    valuations: list[Valuation]
+    """(n,) in the order asked for."""
+
+    chosen: list[tuple[CandidateGroup, int]]
+    """(n,) the programme of each by the heavier law, and its place there."""
+
+
+def evaluate(remade: Remade, of: Places) -> Evaluation:
+    """Evaluate candidates by the laws together, at the price of now. of: (n,) rows of the pool, all of them open."""
+    campaign, pool = remade.campaign, remade.campaign.pool
+    payoff = campaign.schema.aims.payoff(remade.truths, pool.scores)
+    heaviest = max(remade.laws, key=lambda law: law.weight)
+    index, expected, value, cost = np.zeros((4, len(of)))
+    chosen: dict[int, tuple[CandidateGroup, int]] = {}
+    for law in remade.laws:
+        for group in groups(pool, of, campaign.schema.aims, remade.truths, payoff, law.chains):
+            places = group.places
+            index[places] += law.weight * group.index
+            expected[places] += law.weight * group.expected
+            value[places] += law.weight * group.worth(remade.price)
+            if law is heaviest:
+                buys = [*group.rungs, pool.paid[-1]]
+                cost[places] = (group.purchases(remade.price) * pool.costs[of[places]][:, buys]).sum(1)
+                chosen.update({int(place): (group, at) for at, place in enumerate(places)})
+    hits = campaign.schema.aims.kind == "hits"
+    found = [
+        Valuation(float(e), float(e) if hits else None, float(c), float(v), float(i))
+        for e, c, v, i in zip(expected, cost, value, index, strict=True)
+    ]
+    return Evaluation(found, [chosen[place] for place in range(len(of))])
 
 
 def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> dict[str, Any]:
@@ -222,23 +228,24 @@ def _nothing(text: str) -> dict[str, Any]:
 
 
 def _told(connection: Connection, remade: Remade, candidate_id: int, found: Promise) -> dict[str, Any]:
-    market, built, paid = remade.market, remade.built, remade.reading.paid
-    row = int(np.flatnonzero(market.ids == candidate_id)[-1])
+    campaign = remade.campaign
+    pool, built, paid = campaign.pool, campaign.built, campaign.schema.paid
+    row = int(np.flatnonzero(pool.ids == candidate_id)[-1])
     position = paid[found.rung]
     rung = built.rungs[position]
     cost = {
         resource: round(float(amounts[row, found.rung]) * rung.cost_model.factor, 6)
-        for resource, amounts in market.declared.items()
+        for resource, amounts in pool.declared.items()
         if amounts[row, found.rung] > 0
     }
-    hits, limited = remade.reading.aims.kind == "hits", bool(remade.numeraire.allowances)
-    unit = "hits" if hits else "utility"
+    hits, limited = campaign.schema.aims.kind == "hits", bool(campaign.numeraire.allowances)
+    unit, worth = "hits" if hits else "utility", found.valuation
     per = f"{unit} a budget" if limited else f"{unit} a core-second"
-    share = float(market.board.costs[row, found.rung]) if limited else None
+    share = float(pool.costs[row, found.rung]) if limited else None
     told = {
-        "value": found.value, "p_hit": found.expected if hits else None, "expected": found.expected,
-        "foretold": foretold(built, remade.reading, remade.laws, remade.truths, market.board.scores, row),
-        "index": found.index, "price": remade.price, "ahead": found.ahead, "next_rung": rung.spec.rung,
+        "value": worth.value, "p_hit": worth.p_hit, "expected": worth.payoff,
+        "foretold": foretold(built, campaign.schema, remade.laws, remade.truths, pool.scores, row),
+        "index": worth.index, "price": remade.price, "ahead": found.ahead, "next_rung": rung.spec.rung,
         "next_cost": cost, "next_share": share,
         "later": {built.rungs[paid[j]].spec.rung: round(n, 6) for j, n in sorted(found.later.items())},
         "law_version": remade.row.version, "law_watermark": remade.row.watermark,
@@ -252,7 +259,7 @@ def _told(connection: Connection, remade: Remade, candidate_id: int, found: Prom
     return told | {"text": " ".join(_sentences(told, _places(connection, built, position)))}
 
 
-def _places(connection: Connection, built: Built, position: int) -> tuple[int, int] | None:
+def _places(connection: Connection, built: Built, position: Position) -> tuple[int, int] | None:
     """(used, limit) where the rung is limited by count."""
     limit = built.limit_by_rung.get(position)
     return (
@@ -309,4 +316,4 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
 
 
-__all__ = ["Promise", "Remade", "allowances", "fitted", "outlook", "promise", "remake"]
+__all__ = ["Evaluation", "Promise", "Remade", "evaluate", "fitted", "outlook", "promise", "remake"]

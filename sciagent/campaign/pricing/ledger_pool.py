@@ -1,4 +1,4 @@
-"""The board of a campaign, kept in step with the ledger: who is open, what each rung said, what each job would take.
+"""The pool of a campaign, kept in step with the ledger: who is open, what each rung said, what each job would take.
 
 A candidate's row is its sequence number in the campaign, after the rows of an earlier campaign that the law learns
 from. Rows are read again when something was written about them; nothing here is not in the ledger.
@@ -6,6 +6,7 @@ from. Rows are read again when something was written about them; nothing here is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -13,13 +14,14 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.pricing.observations import KNOWN, Reading
+from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.chemistry.fingerprint import structure_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
+from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.domain.states import Standing
 from sciagent.scheduling.audit.draw import lots
-from sciagent.scheduling.candidate_pool import Board
+from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.growing import GrowingStructures
 from sciagent.scheduling.law.replicates import pooled
 from sciagent.store.campaign_state import standings
@@ -35,30 +37,51 @@ GOING = (Standing.OPEN, Standing.PENDING)
 STARTED = (*WORKED, Standing.PENDING)  # at the rung where they stand
 
 
-class Market:
-    """Attributes: `board`; `ids`, (n,) ledger ids of its rows; `known`, rungs (places in `reading.paid`) whose answer
-    is there already, by row; `declared`, (n, k) by resource: what jobs are declared to take; `structures`; `lots`, (n,)
-    as the audit draws them, NaN of who was over when we looked; `changed`, rows that were written since somebody
-    emptied it."""
+class LedgerPool(CandidatePool):
+    """The candidates of one campaign as a scheduler sees them."""
 
-    def __init__(self, built: Built, reading: Reading, connection: Connection, learn_from: int | None = None) -> None:
-        """learn_from: ledger id of a campaign whose candidates the law learns from, too."""
-        self._built, self.reading = built, reading
-        k, c = len(reading.paid), len(reading.columns)
-        self.board = Board(
-            np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), tuple(one.at for one in reading.columns)
+    def __init__(
+        self,
+        built: Built,
+        paid: Sequence[Position],
+        schema: ObservationSchema | None,
+        connection: Connection,
+        learn_from: int | None = None,
+    ) -> None:
+        """paid: positions of the rungs that are bought, the terminal one last. schema: which answers are read; None:
+        none are, and neither structures nor costs. learn_from: ledger id of a campaign whose candidates the law learns
+        from, too."""
+        self._built, self._paid, self._schema = built, tuple(paid), schema
+        columns = () if schema is None else schema.columns
+        k, c = len(paid), len(columns)
+        super().__init__(
+            np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), tuple(column.at for column in columns)
         )
+        self.score = np.empty(0)
+
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self.known: dict[int, int] = {}
+        """(n,) ledger ids of the rows."""
+
+        self.known: dict[int, PaidIndex] = {}
+        """By row, a rung whose answer is in the ledger already."""
+
         self.declared: dict[str, Array] = {"core_seconds": np.empty((0, k))}
+        """By resource, (n, k) what jobs are declared to take."""
+
         self.structures = GrowingStructures()
+        """How alike the candidates are."""
+
         self.lots: Array = np.empty(0)
+        """(n,) as the audit draws them; NaN for candidates that were over when they were entered."""
+
+        self.changed: list[int] = []
+        """Rows that were written since somebody emptied the list."""
+
         self._counted: NDArray[np.bool_] = np.empty((0, k), dtype=bool)
         self._touched: set[int] = set()
-        self.changed: list[int] = []
         self._first = 0
-        if learn_from is not None:
-            self._learn(connection, learn_from)
+        if learn_from is not None and schema is not None:
+            self._learn(connection, schema, learn_from)
         self._first = len(self.ids)
         self.refresh(connection)
 
@@ -86,24 +109,33 @@ class Market:
 
     def _enter(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
         """New rows, in the order of their sequence numbers."""
-        going = [r.candidate_id for r in rows if r.standing not in WORKED or r.depth >= self.reading.paid[0]]
-        made = candidates.load(connection, going)
-        self._append([r.candidate_id for r in rows], [made.get(r.candidate_id) for r in rows])
+        ids = [r.candidate_id for r in rows]
+        if self._schema is None:
+            self._enter_rows(ids)
+        else:
+            going = [r.candidate_id for r in rows if r.standing not in WORKED or r.depth >= self._paid[0]]
+            made = candidates.load(connection, going)
+            self._enter_rows(ids)
+            self._describe([made.get(id_) for id_ in ids])
         self._place(connection, rows)
 
-    def _append(self, ids: Sequence[int], made: Sequence[Candidate | None]) -> None:
-        k = len(self.reading.paid)
-        first, last = len(self.ids), len(self.ids) + len(ids)
+    def _enter_rows(self, ids: Sequence[int]) -> None:
+        k = len(self._paid)
         self.ids = np.concatenate([self.ids, np.array(ids, dtype=np.int64)])
-        self._counted = np.vstack([self._counted, np.zeros((len(ids), k), dtype=bool)])
-        drawn = np.full(len(ids), np.nan)
-        there = [place for place, one in enumerate(made) if one is not None]
+        self.add(np.zeros((len(ids), k)))
+
+    def _describe(self, made: Sequence[Candidate | None]) -> None:
+        """Structures, lots and declared costs of the rows that were entered last; None for those that are over."""
+        k, last = len(self._paid), len(self.ids)
+        first = last - len(made)
+        self._counted = np.vstack([self._counted, np.zeros((len(made), k), dtype=bool)])
+        drawn = np.full(len(made), np.nan)
+        there = [place for place, candidate in enumerate(made) if candidate is not None]
         drawn[there] = lots(self._built.spec.seed, (one.key for one in made if one is not None))
         self.lots = np.concatenate([self.lots, drawn])
-        self.board.add(np.zeros((len(ids), k)))
         for resource, known in self.declared.items():
-            self.declared[resource] = np.vstack([known, np.zeros((len(ids), k))])
-        for place, position in enumerate(self.reading.paid):
+            self.declared[resource] = np.vstack([known, np.zeros((len(made), k))])
+        for place, position in enumerate(self._paid):
             verifier = self._built.rungs[position].verifier
             for row, candidate in zip(range(first, last), made, strict=True):
                 cost = None if candidate is None else cost_or_none(verifier, candidate)
@@ -118,57 +150,67 @@ class Market:
         """Where candidates stand, and what was said of them so far."""
         if not rows:
             return
-        paid, board = self.reading.paid, self.board
         at = {r.candidate_id: self._first + r.seq for r in rows}
-        self.changed += at.values()
         of = list(at.values())
-        board.out[of] = [r.standing not in GOING for r in rows]
-        board.pending[of] = [r.standing == Standing.PENDING for r in rows]
+        self.changed += of
+        self.out[of] = [r.standing not in GOING for r in rows]
+        self.pending[of] = [r.standing == Standing.PENDING for r in rows]
+        assert self.score is not None
+        self.score[of] = [math.nan if r.score is None else r.score for r in rows]
         passed = np.array([r.position + (r.standing in STARTED) for r in rows])
-        board.closed[of] = np.array(paid) < passed[:, None]
-        for row in of if self.known else ():
+        self.closed[of] = np.array(self._paid) < passed[:, None]
+        if self._schema is not None:
+            self._observe(connection, self._schema, rows, at)
+
+    def _observe(
+        self, connection: Connection, schema: ObservationSchema, rows: Sequence[standings.Stands], at: dict[int, int]
+    ) -> None:
+        """Answers to these candidates. at: their rows in the pool, by ledger id."""
+        for row in at.values() if self.known else ():
             self.known.pop(row, None)
-        asked = [r for r in rows if r.standing != Standing.DROPPED or r.position >= paid[0]]
-        for place, position in enumerate(paid):
+        asked = [r for r in rows if r.standing != Standing.DROPPED or r.position >= self._paid[0]]
+        for place, position in zip(self.paid, self._paid, strict=True):
             found = self._answers(connection, [r.candidate_id for r in asked], position)
             for r in asked:
                 row, one = at[r.candidate_id], found.get(r.candidate_id)
-                answered = position < r.position or (position == r.position and r.standing in WORKED)
-                if answered:
+                if position < r.position or (position == r.position and r.standing in WORKED):
                     skipped = r.candidate_id not in found and position < r.position
                     if not self._counted[row, place] and not skipped:
                         self._counted[row, place] = True
-                        board.tried[place] += 1
-                        board.failed[place] += one is None
-                    self._write(row, position, one)
+                        self.tried[place] += 1
+                        self.failed[place] += one is None
+                    self._write(schema, row, position, one)
                 elif r.candidate_id in found and r.standing == Standing.OPEN and row not in self.known:
                     self.known[row] = place
-        for position in {c.rung for c in self.reading.columns if c.at == KNOWN}:
+        for position in {c.rung for c in schema.columns if c.at == KNOWN}:
             found = self._answers(connection, [r.candidate_id for r in asked], position)
             for r in asked:
-                self._write(at[r.candidate_id], position, found.get(r.candidate_id))
+                self._write(schema, at[r.candidate_id], position, found.get(r.candidate_id))
 
-    def _learn(self, connection: Connection, campaign_id: int) -> None:
+    def _learn(self, connection: Connection, schema: ObservationSchema, campaign_id: int) -> None:
         """The candidates of an earlier campaign that a paid rung of this one has answered, the latest first."""
         ids = standings.climbed(connection, campaign_id, SHARED)
-        found = {p: self._answers(connection, ids, p) for p in {c.rung for c in self.reading.columns}}
-        told = [i for i in ids if any(i in found[c.rung] for c in self.reading.columns if c.at != KNOWN)]
+        found = {p: self._answers(connection, ids, p) for p in {c.rung for c in schema.columns}}
+        told = [i for i in ids if any(i in found[c.rung] for c in schema.columns if c.at != KNOWN)]
         made = candidates.load(connection, told)
-        self._append(told, [made.get(i) for i in told])
+        self._enter_rows(told)
+        self._describe([made.get(i) for i in told])
         for row, i in enumerate(told):
-            self.board.out[row] = True
+            self.out[row] = True
             for position, answers in found.items():
-                self._write(row, position, answers.get(i))
+                self._write(schema, row, position, answers.get(i))
 
-    def _answers(self, connection: Connection, ids: Sequence[int], position: int) -> dict[int, evidence.Values | None]:
+    def _answers(
+        self, connection: Connection, ids: Sequence[int], position: Position
+    ) -> dict[int, evidence.Values | None]:
         v = self._built.rungs[position].verifier
         return evidence.values_of(connection, ids, v.name, v.version, v.settings_hash)
 
-    def _write(self, row: int, position: int, said: evidence.Values | None) -> None:
+    def _write(self, schema: ObservationSchema, row: int, position: Position, said: evidence.Values | None) -> None:
         """said: of all replicates, which are pooled."""
-        for column, what in enumerate(self.reading.columns):
+        for column, what in enumerate(schema.columns):
             if what.rung == position:
                 value, error = np.nan, None
                 if said and what.property in said:
                     value, error = pooled(*zip(*said[what.property], strict=True))
-                self.board.write(row, column, value, error or 0.0)
+                self.write(row, column, value, error or 0.0)

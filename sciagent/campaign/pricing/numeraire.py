@@ -8,13 +8,15 @@ the sum gets more weight, what would be left over gets less, after each look at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.domain.cost import MEASURED
+from sciagent.domain.ladder import PaidIndex, Position
 
 Array = NDArray[np.float64]
 
@@ -25,12 +27,19 @@ FLOOR = 1e-9  # share of all that a job costs at least: nothing is free
 
 @dataclass(frozen=True)
 class Allowance:
-    """One limit. resource: what it counts of `declared`, or None where it counts jobs of one rung: place `rung`."""
+    """One limit of the budget."""
 
     name: str
+    """As `Purse.limits` names it."""
+
     limit: float
+    """What may be spent in all."""
+
     resource: str | None = None
-    rung: int | None = None
+    """The resource that is limited; None where jobs of one rung are counted."""
+
+    rung: PaidIndex | None = None
+    """The rung whose jobs are counted."""
 
     def factors(self, learnt: Array) -> Array:
         """(k,) by which jobs take more than declared."""
@@ -79,3 +88,15 @@ class Numeraire:
             one.name: price * float(weight) / one.limit
             for weight, one in zip(self.weights, self.allowances, strict=True)
         }
+
+
+def allowances(spec: CampaignSpec, paid: Sequence[Position]) -> tuple[Allowance, ...]:
+    """The limits of a budget, under the names that `Purse.limits` gives them. paid: positions of the paid rungs."""
+    budget = spec.budget
+    found = [Allowance(name, limit, name) for name, limit in budget.resources().items()]
+    for label, limit in budget.rungs.items():
+        if (position := spec.position(label)) in paid:
+            found.append(Allowance(f"rung {position}", float(limit), rung=PaidIndex(list(paid).index(position))))
+    if budget.wall_minutes is not None:  # of all workers: engines run on one thread
+        found.append(Allowance("wall_seconds", 60 * budget.wall_minutes * spec.workers, "core_seconds"))
+    return tuple(found)

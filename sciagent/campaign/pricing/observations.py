@@ -1,4 +1,4 @@
-"""What the law reads of a campaign's answers: a column for each property of each rung that may tell of an objective."""
+"""Which answers of a campaign the law observes: one column a property of a rung that may tell of an objective."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.domain.objectives import Objective, Window
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-KNOWN = -1  # stands for the rungs that run at once: what they said is known of every candidate
+KNOWN = PaidIndex(-1)  # stands for the rungs that run at once: what they said is known of every candidate
 MOST = 3  # properties of one rung that tell of an objective which it does not measure itself
 WIDE = 5  # a gate so many times wider than the objective's window says nothing of where that lies
 GATE_SHARE = 0.25  # of a gate's one edge: how far off it is taken to lie
@@ -27,26 +28,37 @@ TELLS_LITTLE = frozenset({"total_energy"})  # grows with the size of a molecule 
 
 
 @dataclass(frozen=True)
-class Column:
-    """rung: position in the campaign's ladder; at: of the paid rungs up to the terminal one, or KNOWN."""
+class ObservedColumn:
+    """A property of one rung that tells of an objective."""
 
-    rung: int
-    at: int
+    rung: Position
+    """The rung on the campaign's ladder."""
+
+    at: PaidIndex
+    """The same among the paid rungs, or KNOWN."""
+
     property: str
+    """Name of the property."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """columns: in ladder order. paid: positions of the rungs that are bought, the terminal one last. aims: what is
-    wanted, by column. trusted: places in `paid` of rungs that measure an objective's own property."""
+class ObservationSchema:
+    """Which answers the law of a campaign reads, and what it asks of them."""
 
-    columns: tuple[Column, ...]
-    paid: tuple[int, ...]
+    columns: tuple[ObservedColumn, ...]
+    """What is read, in ladder order."""
+
+    paid: tuple[Position, ...]
+    """The rungs that are bought, the terminal one last."""
+
     aims: Aims
-    trusted: frozenset[int]
+    """What is wanted, by column."""
+
+    trusted: frozenset[PaidIndex]
+    """Rungs below the terminal one that measure an objective's own property."""
 
 
-def read(built: Built) -> Reading | None:
+def observation_schema(built: Built) -> ObservationSchema | None:
     """None where no paid rung leads to the terminal one, or where no objective is measured: nothing can be priced."""
     from sciagent.scheduling.aims import Aim, Aims
 
@@ -54,7 +66,7 @@ def read(built: Built) -> Reading | None:
     paid = tuple(r.rules.position for r in below if r in built.paid)
     if not paid:
         return None
-    wanted: list[list[Column]] = []
+    wanted: list[list[ObservedColumn]] = []
     objectives: list[Objective] = []
     for objective in built.objectives:
         if chosen := _columns_of(objective.property, below, paid):
@@ -77,10 +89,12 @@ def read(built: Built) -> Reading | None:
     goal = built.spec.goal
     kind = goal.kind if goal.kind != "hits" or any(o.accept for o in objectives) else "best"
     trusted = {c.at for c in columns if c.at != KNOWN and c.property in {o.property for o in objectives}}
-    return Reading(tuple(columns), paid, Aims(aims, kind, goal.count or 1), frozenset(trusted - {len(paid) - 1}))
+    return ObservationSchema(
+        tuple(columns), paid, Aims(aims, kind, goal.count or 1), frozenset(trusted - {PaidIndex(len(paid) - 1)})
+    )
 
 
-def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[int]) -> list[Column]:
+def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position]) -> list[ObservedColumn]:
     """What tells of a property, the highest rung that measures it last; nothing where none does."""
     deciding = max((i for i, r in enumerate(rungs) if name in _measured(r)), default=None)
     if deciding is None:
@@ -88,18 +102,21 @@ def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[int]) -> l
     found = []
     for rung in rungs[: deciding + 1]:
         position = rung.rules.position
-        at = paid.index(position) if position in paid else KNOWN
+        at = PaidIndex(paid.index(position)) if position in paid else KNOWN
         if name in _measured(rung):
-            found.append(Column(position, at, name))
+            found.append(ObservedColumn(position, at, name))
         elif at != KNOWN:
             gated = [p for p in rung.rules.gate if p in _measured(rung) and p not in rung.verifier.gates]
             others = [p for p in _measured(rung) if p not in TELLS_LITTLE][:MOST]
-            found += [Column(position, at, p) for p in sorted(gated or others)]
+            found += [ObservedColumn(position, at, p) for p in sorted(gated or others)]
     return found
 
 
 def _hint(
-    objective: Objective, columns: Sequence[Column], rungs: Sequence[BuiltRung], place: Mapping[Column, int]
+    objective: Objective,
+    columns: Sequence[ObservedColumn],
+    rungs: Sequence[BuiltRung],
+    place: Mapping[ObservedColumn, int],
 ) -> Hint | None:
     """What the highest lower rung that measures the property is known to say of it: by its verifier's declared prior,
     or by its gate, whose edges then stand for the objective's limits on the rung's own scale."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.pricing.observations import Reading
+from sciagent.campaign.pricing.observations import ObservationSchema
 from sciagent.domain.properties import properties
 from sciagent.scheduling.law.interval import foretell
 from sciagent.scheduling.law.stack import Law
@@ -19,19 +19,19 @@ from sciagent.scheduling.law.transforms import TruthTransform
 
 def foretold(
     built: Built,
-    reading: Reading,
+    schema: ObservationSchema,
     laws: Sequence[Law],
     truths: Sequence[TruthTransform],
     scores: NDArray[np.float64],
     row: int,
 ) -> list[dict[str, Any]]:
-    """As JSON: mean and 90 % interval, in the property's own unit. scores: (n, c) of the board, row: of the candidate.
+    """As JSON: mean and 90 % interval, in the property's own unit. scores: (n, c) of the pool, row: of the candidate.
     What is known already is left out, for nobody has to foretell it."""
     found = []
-    for question, (aim, truth) in enumerate(zip(reading.aims.aims, truths, strict=True)):
+    for question, (aim, truth) in enumerate(zip(schema.aims.aims, truths, strict=True)):
         if not math.isnan(scores[row, aim.columns[-1]]):
             continue
-        decides = reading.columns[aim.columns[-1]]
+        decides = schema.columns[aim.columns[-1]]
         told = foretell(laws, question, np.array([row])).in_unit(truth)
         one = {"property": decides.property, "rung": built.rungs[decides.rung].spec.rung}
         ends = {"value": float(told.mean[0]), "low": float(told.low[0]), "high": float(told.high[0])}

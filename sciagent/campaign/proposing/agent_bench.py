@@ -1,4 +1,4 @@
-"""The workbench as a model's tools see it: what was measured, what is left, what became of earlier proposals."""
+"""The workbench as a model's tools use it, with results, remaining budget and earlier proposals."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from sciagent.verification.sandbox.host import Worker
 
 
 class AgentWorkbench(CampaignWorkbench):
-    """Implements `agent.tools.bench.AgentBench` for one turn. room: proposals that it may make; what is beyond is
-    refused."""
+    """Implements `agent.tools.bench.AgentBench` for one turn. room: how many proposals it accepts; more are refused."""
 
     def __init__(self, built: Built, worker: Worker, owner: str, *, room: int, trajectory: int) -> None:
         super().__init__(built, worker, owner)
@@ -29,19 +28,19 @@ class AgentWorkbench(CampaignWorkbench):
         fitting = list(proposals[: max(self._room, 0)])
         self._room -= len(fitting)
         late = [
-            ProposalOut(one.text[:200], "refused", reason="too_many", detail="no more proposals in this turn")
-            for one in proposals[len(fitting) :]
+            ProposalOut(proposal.text[:200], "refused", reason="too_many", detail="no more proposals in this turn")
+            for proposal in proposals[len(fitting) :]
         ]
         return [*(super().propose(fitting) if fitting else []), *late]
 
-    def told(self, key: str) -> list[str]:
-        """What each paid rung has said of a candidate, in words."""
+    def results_of(self, key: str) -> list[str]:
+        """One line per paid rung that has answered on the candidate."""
         with self._built.ledger.read() as connection:
             id_ = briefing.candidate_id(connection, self._built, key)
-            return [] if id_ is None else briefing.told(connection, self._built, [id_])[id_]
+            return [] if id_ is None else briefing.measured_lines(connection, self._built, [id_])[id_]
 
     def recent(self, n: int) -> list[Past]:
-        """The latest proposals of the campaign, newest first, and what became of them."""
+        """The latest proposals of the campaign with their outcome, newest first."""
         p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
         reason = sa.func.coalesce(p.reason, cc.reason, "")
         query = (

@@ -1,5 +1,5 @@
-"""What a model is told before its first turn: the goal, the ladder, what is left, and what this campaign has learned so
-far, in a bounded text."""
+"""The text that a model gets before its first turn: goal, ladder, remaining budget, and what the campaign has
+learned."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from sciagent.store.database import tables as t
 from sciagent.store.results import candidates, evidence, scaffolds
 from sciagent.store.views import queries
 
-SHOWN = 8  # of the best: as many as an answer held to a schema may name
-MANY = 4000  # of the latest proposals and candidates that are counted
+SHOWN = 8  # best candidates shown; a structured answer can refer to as many
+MANY = 4000  # the latest proposals and candidates that are counted
 CLASSES = 8
 MAX_TEXT = 4000
 
 
 def goal(built: Built) -> str:
-    """What is wanted, and what it is measured by, in a few lines."""
+    """The objectives and the ladder, in a few lines."""
     spec = built.spec
     lines = [spec.description.strip()] if spec.description else []
-    lines += [f"Wanted: {_wanted(one)}." for one in built.objectives]
+    lines += [f"Wanted: {_wanted(objective)}." for objective in built.objectives]
     for rung in built.rungs:
         gate = ", ".join(show_window(name, window) for name, window in rung.rules.gate.items())
         free = "at once" if rung.verifier.tier is Tier.FAST else "costs the budget"
@@ -43,15 +43,15 @@ def goal(built: Built) -> str:
     return "\n".join(lines)
 
 
-def _wanted(one: Objective) -> str:
-    if one.accept is not None:
-        return show_window(one.property, one.accept)
-    unit = properties()[one.property].unit
-    return f"{one.property} as {one.direction} as can be" + ("" if unit == "1" else f", in {unit}")
+def _wanted(objective: Objective) -> str:
+    if objective.accept is not None:
+        return show_window(objective.property, objective.accept)
+    unit = properties()[objective.property].unit
+    return f"{objective.property} as {objective.direction} as can be" + ("" if unit == "1" else f", in {unit}")
 
 
 def left_text(left: Mapping[str, float]) -> str:
-    """What may still be spent, by resource or rung."""
+    """The remaining budget by resource or rung, in one line."""
     parts = []
     for name, amount in left.items():
         unit = RESOURCE_UNITS.get(name, "")
@@ -60,8 +60,11 @@ def left_text(left: Mapping[str, float]) -> str:
 
 
 def digest(connection: Connection, built: Built) -> str:
-    """What was tried, what worked and what did not: the best so far with what was measured, what became of each class
-    of structures, how many proposals were refused or dropped and why, and the latest notes."""
+    """What the campaign has learned, in at most MAX_TEXT characters.
+
+    The best candidates with their results, the outcome by class of structures, reasons for refusals, the scores of
+    earlier predictions, and the latest notes.
+    """
     campaign_id = built.row.id
     lines = best_lines(connection, built, SHOWN)
     if (hits := queries.hits(connection, campaign_id)) > 0:
@@ -70,59 +73,61 @@ def digest(connection: Connection, built: Built) -> str:
         lines.append("Tried so far, by ring skeleton: " + "; ".join(classes) + ".")
     if reasons := _reasons(connection, campaign_id):
         lines.append("Turned down so far: " + ", ".join(f"{n} x {reason}" for reason, n in reasons) + ".")
-    for one in predictions.scores(connection, built):
-        unit = properties()[one.property].unit
+    for score in predictions.scores(connection, built):
+        unit = properties()[score.property].unit
         lines.append(
-            f"Predictions of {one.property} against {one.rung}: {one.n}, mean score (CRPS) {one.crps:.2g} {unit}, "
-            f"{100 * one.inside:.0f} % within the error given, {one.bias:+.2g} {unit} too high on average."
+            f"Predictions of {score.property} against {score.rung}: {score.n}, "
+            f"mean score (CRPS) {score.crps:.2g} {unit}, "
+            f"{100 * score.inside:.0f} % within the error given, {score.bias:+.2g} {unit} too high on average."
         )
     lines += [f"Note of an earlier episode: {text}" for text in notes(connection, campaign_id)]
     return "\n".join(lines)[:MAX_TEXT]
 
 
 def best_lines(connection: Connection, built: Built, n: int) -> list[str]:
-    """The n best by score, as `#1 SMILES: score; what was measured`."""
-    found = standings.top(connection, built.row.id, n)
-    said = told(connection, built, [row[0] for row in found])
+    """The n best candidates, as `#1 SMILES: score; results`."""
+    top = standings.top(connection, built.row.id, n)
+    results = measured_lines(connection, built, [row[0] for row in top])
     return [
-        f"#{place} {text}: score {score:.2f}" + (f"; {'; '.join(said[id_])}" if said[id_] else "")
-        for place, (id_, _, text, score, *_) in enumerate(found, 1)
+        f"#{place} {text}: score {score:.2f}" + (f"; {'; '.join(results[id_])}" if results[id_] else "")
+        for place, (id_, _, text, score, *_) in enumerate(top, 1)
     ]
 
 
-def told(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> dict[int, list[str]]:
-    """What paid rungs, and the one that decides, have said on what is wanted, cheapest first; by candidate."""
+def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> dict[int, list[str]]:
+    """By candidate, one line per paid rung and the terminal one: its values of the objectives' properties, cheapest
+    first."""
     lines: dict[int, list[str]] = {id_: [] for id_ in candidate_ids}
-    wanted = {one.property for one in built.objectives}
+    wanted = {objective.property for objective in built.objectives}
     for rung in built.rungs:
         v = rung.verifier
         if rung.is_fast and not rung.rules.is_terminal:
             continue
-        found = evidence.find_reusable(connection, candidate_ids, v.name, v.version, v.settings_hash)
-        for id_, one in found.items():
+        known = evidence.find_reusable(connection, candidate_ids, v.name, v.version, v.settings_hash)
+        for id_, row in known.items():
             values = ", ".join(
                 f"{m.property} {show(m.quantity.value, None, m.quantity.unit)}"
-                for m in one.measured
+                for m in row.measured
                 if m.property in wanted
             )
-            lines[id_].append(f"{rung.spec.rung}: {values or one.outcome}")
+            lines[id_].append(f"{rung.spec.rung}: {values or row.outcome}")
     return lines
 
 
 def _classes(connection: Connection, campaign_id: int) -> list[str]:
-    """The most frequent of the latest candidates' Murcko scaffolds, and what became of those that have them."""
-    said = []
-    for one in scaffolds.tried(connection, campaign_id, MANY, CLASSES):
-        skeleton = features(one.text).scaffold[:100] or "no ring"
-        hits = f", {one.hits} hit{'s' * (one.hits > 1)}" if one.hits else ""
-        dropped = f", {one.dropped} turned down" if one.dropped else ""
-        best = "" if one.best is None else f", best score {one.best:.2f}"
-        said.append(f"{skeleton}: {one.n}{hits}{dropped}{best}")
-    return said
+    """The most frequent Murcko scaffolds of the latest candidates, with counts of hits and rejections."""
+    lines = []
+    for scaffold in scaffolds.tried(connection, campaign_id, MANY, CLASSES):
+        skeleton = features(scaffold.text).scaffold[:100] or "no ring"
+        hits = f", {scaffold.hits} hit{'s' * (scaffold.hits > 1)}" if scaffold.hits else ""
+        dropped = f", {scaffold.dropped} turned down" if scaffold.dropped else ""
+        best = "" if scaffold.best is None else f", best score {scaffold.best:.2f}"
+        lines.append(f"{skeleton}: {scaffold.n}{hits}{dropped}{best}")
+    return lines
 
 
 def _reasons(connection: Connection, campaign_id: int) -> list[tuple[str, int]]:
-    """The commonest reasons of the latest proposals that were refused, and of candidates that were dropped."""
+    """The most frequent reasons why recent proposals were refused and candidates were dropped."""
     p, cc, counts = t.proposal.c, t.campaign_candidate.c, dict[str, int]()
     latest = sa.select(p.reason).where(p.campaign_id == campaign_id).order_by(p.id.desc()).limit(MANY).subquery()
     dropped = (
@@ -132,15 +137,17 @@ def _reasons(connection: Connection, campaign_id: int) -> list[tuple[str, int]]:
         .limit(MANY)
         .subquery()
     )
-    for one in (latest, dropped):
-        query = sa.select(one.c.reason, sa.func.count()).where(one.c.reason.is_not(None)).group_by(one.c.reason)
+    for source in (latest, dropped):
+        query = (
+            sa.select(source.c.reason, sa.func.count()).where(source.c.reason.is_not(None)).group_by(source.c.reason)
+        )
         for reason, n in connection.execute(query).all():
             counts[reason] = counts.get(reason, 0) + int(n)
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:4]
 
 
 def notes(connection: Connection, campaign_id: int, n: int = 3) -> list[str]:
-    """The latest that models left for later episodes, oldest first."""
+    """The latest notes that models left for later episodes, oldest first."""
     e = t.event.c
     query = sa.select(e.payload).where(e.campaign_id == campaign_id, e.kind == "note").order_by(e.id.desc()).limit(n)
     return [str(payload.get("text", ""))[:500] for payload in connection.execute(query).scalars()][::-1]
@@ -151,17 +158,17 @@ def write_note(connection: Connection, campaign_id: int, trajectory: int, text: 
 
 
 def candidate_id(connection: Connection, built: Built, key: str) -> int | None:
-    """Of a candidate of the campaign; None for a key that it does not have."""
+    """Id of a candidate of this campaign; None if the campaign has no candidate with this key."""
     ids = candidates.ids_of(connection, [key])
     there = standings.members(connection, built.row.id, list(ids.values()))
     return next((id_ for id_ in ids.values() if id_ in there), None)
 
 
 def left(connection: Connection, built: Built) -> dict[str, float]:
-    """Of the budget what is neither spent nor reserved, by resource, and by rung in runs."""
+    """The budget that is neither spent nor reserved, by resource; for rungs, in runs."""
     from sciagent.campaign.core.budget_tracker import Purse
 
     purse = Purse(built, connection)
-    found = {name: limit - purse.used().get(name, 0.0) for name, limit in purse.limits().items()}
+    remaining = {name: limit - purse.used().get(name, 0.0) for name, limit in purse.limits().items()}
     labels = {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
-    return {labels.get(name, name): max(amount, 0.0) for name, amount in found.items()}
+    return {labels.get(name, name): max(amount, 0.0) for name, amount in remaining.items()}

@@ -1,8 +1,8 @@
-"""A model's episodes as the source of a driver's candidates: many at once, each turn written before the next is asked.
+"""A language model as a source of candidates: several episodes at once; each turn is written before the next is asked.
 
-An answer is sampled in a thread while the driver goes on; there its calls of MCP servers are made, too. Calls of our
-own tools run in the driver, and turn, tokens, proposals and what the fast rungs said are one transaction. An answer
-that was not written before a crash is asked for again, and what it calls elsewhere is called again.
+An answer is sampled in a thread while the driver goes on; calls of MCP servers are made in that thread, too. Calls of
+sciagent's own tools run in the driver: turn, tokens, proposals and results of fast rungs are one transaction. An answer
+that was not written before a crash is sampled again, and its calls of MCP servers are repeated.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.asking import Answered, Asking
-from sciagent.agent.episode import Episode, Limits
+from sciagent.agent.asking import Asking, ModelAnswer
+from sciagent.agent.episode import Episode, EpisodeLimits
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, to_json
 from sciagent.agent.prompting import opening
-from sciagent.agent.tools.calls import Answer, Toolbox
+from sciagent.agent.tools.calls import Toolbox, ToolResults
 from sciagent.agent.tools.registry import Observation
 from sciagent.agent.trace.deltas import delta_of
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.agent_bench import AgentWorkbench
-from sciagent.campaign.proposing.sources import Scripted, Seat, Taken, next_episode, turn_seed
+from sciagent.campaign.proposing.sources import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
 from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.domain.cost import Cost
 from sciagent.store.campaign_state import campaigns, trajectories
@@ -34,11 +34,11 @@ from sciagent.verification.sandbox.host import Worker
 if TYPE_CHECKING:
     from sciagent.agent.foreign.servers import Servers
 
-FAULTS = 5  # episodes in a row that the model failed: it is not asked again
+FAULTS = 5  # failed episodes in a row after which the model is not asked again
 
 
-class Conversing:
-    """Implements `proposing.Source`."""
+class ModelSource:
+    """Implements `sources.Source` with a language model."""
 
     total: int | None = None
     patience = 100
@@ -50,24 +50,24 @@ class Conversing:
         lease: DriverLease,
         worker: Worker,
         policy: PolicyClient,
-        seat: Seat,
+        slot: ProposerSlot,
         spec: LlmSpec,
         foreign: Servers | None = None,
     ) -> None:
-        self._built, self._lease, self._worker, self._seat, self._spec = built, lease, worker, seat, spec
-        self._seeds = Scripted(built, connection, lease, worker, seat) if spec.seeds else None
+        self._built, self._lease, self._worker, self._slot, self._spec = built, lease, worker, slot, spec
+        self._seeds = ScriptSource(built, connection, lease, worker, slot) if spec.seeds else None
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
         self._foreign = foreign
         self._tools = Toolbox(spec.tools, built.edit_limits(), self._structured, foreign, spec.ranks)
-        self._asking = Asking(policy, spec.episodes, seat.bell, self._tools.fetch)
+        self._asking = Asking(policy, spec.episodes, slot.bell, self._tools.fetch)
         if foreign is not None:
-            payload = {"proposer": seat.name, "tools": list(foreign.tools), "left_out": self._tools.left_out}
+            payload = {"proposer": slot.name, "tools": list(foreign.tools), "left_out": self._tools.left_out}
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
-        self._limits = Limits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
+        self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
         self._idle, self._ids = list[Episode](), dict[int, int]()
         self._faults = 0
         for row in trajectories.running(connection, built.row.id):
-            if "opening" in row.settings and row.settings.get("name", "") == seat.name:
+            if "opening" in row.settings and row.settings.get("name", "") == slot.name:
                 self._idle.append(self._resumed(connection, row))
 
     def _resumed(self, connection: Connection, row: trajectories.TrajectoryRow) -> Episode:
@@ -107,11 +107,11 @@ class Conversing:
         return Sampling(self._spec.temperature, max_tokens=self._spec.max_tokens, seed=seed, schema=schema, call=call)
 
     def _begun(self) -> Episode:
-        """A new episode, told what the campaign has learned so far."""
+        """Open a new episode, whose opening holds what the campaign has learned so far."""
         built = self._built
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            number = next_episode(connection, built)  # a client of MCP may have taken one
+            number = next_episode(connection, built)  # an MCP client may have taken the previous one
             messages = opening(
                 briefing.goal(built),
                 briefing.digest(connection, built),
@@ -120,24 +120,24 @@ class Conversing:
                 self._structured,
             )
             seed = turn_seed(built, number, 0)
-            settings = self._seat.settings() | {"opening": [to_json(one) for one in messages]}
+            settings = self._slot.settings() | {"opening": [to_json(message) for message in messages]}
             self._ids[number] = trajectories.open_(
                 connection,
                 built.row.id,
                 number,
-                proposer=self._seat.name or self._asking.policy.name,
+                proposer=self._slot.name or self._asking.policy.name,
                 settings=settings,
                 seed=seed,
             )
         return Episode(number, seed, messages, self._limits)
 
-    def take(self, limit: int) -> Taken | None:
+    def take(self, limit: int) -> TurnResult | None:
         if self._seeds is not None:
             taken = self._seeds.take(limit)
             if taken is not None:
                 return taken
             self._seeds = None
-            return Taken(0, Cost(), barren=False)
+            return TurnResult(0, Cost(), barren=False)
         if self._faults >= FAULTS:
             return None
         answered = self._asking.next()
@@ -148,18 +148,18 @@ class Conversing:
             return self._summarised(answered.episode, answered.sampled)
         return self._turn(answered.episode, answered.sampled, answered.fetched, limit)
 
-    def _failed(self, answered: Answered) -> Taken:
-        """The model did not answer: the episode is over, what it has brought stays."""
+    def _failed(self, answered: ModelAnswer) -> TurnResult:
+        """End the episode because the model failed; its proposals stay."""
         self._faults += 1
         with self._built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             payload = {"trajectory": answered.episode.number, "why": answered.fault}
             campaigns.log_event(connection, self._built.row.id, "model_failed", payload)
             trajectories.end(connection, self._ids.pop(answered.episode.number), f"the model failed: {answered.fault}")
-        return Taken(0, Cost(), barren=False)
+        return TurnResult(0, Cost(), barren=False)
 
-    def _summarised(self, episode: Episode, sampled: Sampled) -> Taken:
-        """What the model thought, in its own words: a turn in which nothing is called."""
+    def _summarised(self, episode: Episode, sampled: Sampled) -> TurnResult:
+        """Record the model's summary of its thoughts: a turn without calls."""
         number, row = episode.asked, _sampled_row(sampled, episode.held, self._sampling(episode))
         episode.summarise(sampled)
         cost = _cost(sampled)
@@ -167,11 +167,10 @@ class Conversing:
             campaigns.check_driver(connection, self._lease)
             new = NewTurn(number, episode.cursor | {"summary": 1}, [], [], cost, sampled.policy, row)
             self._write(connection, episode, new, cost, episode.ended)
-        return Taken(0, cost, barren=False)
+        return TurnResult(0, cost, barren=False)
 
     def _write(self, connection: Connection, episode: Episode, new: NewTurn, cost: Cost, ended: str | None) -> int:
-        """A turn, what the model took for it, and the end of the episode if it is over; else it goes on. The turn's
-        id."""
+        """Write a turn and its cost, and end the episode if it is over. Returns the turn's id."""
         turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
         spend.book(connection, self._built.row.id, None, None, cost)
         if ended is None:
@@ -180,7 +179,7 @@ class Conversing:
             trajectories.end(connection, self._ids.pop(episode.number), ended)
         return turn_id
 
-    def _turn(self, episode: Episode, sampled: Sampled, fetched: Mapping[int, Observation], limit: int) -> Taken:
+    def _turn(self, episode: Episode, sampled: Sampled, fetched: Mapping[int, Observation], limit: int) -> TurnResult:
         built, number = self._built, episode.asked
         bench = AgentWorkbench(
             built, self._worker, self._lease.owner, room=min(limit, self._spec.batch), trajectory=episode.number
@@ -196,17 +195,17 @@ class Conversing:
                 number,
                 episode.cursor,
                 _calls(answer),
-                [to_json(one) for one in answer.messages],
+                [to_json(message) for message in answer.messages],
                 bench.cost + cost,
                 sampled.policy,
                 row,
             )
             bench.commit(connection, self._write(connection, episode, new, cost, ended))
-        return Taken(bench.n_proposals, bench.cost + cost, not bench.n_new)
+        return TurnResult(bench.n_proposals, bench.cost + cost, not bench.n_new)
 
     def close(self) -> None:
         if self._foreign is not None:
-            self._foreign.close()  # first, for the threads of the others wait for it
+            self._foreign.close()  # first, since the sampling threads wait for it
         self._asking.close()
 
 
@@ -214,12 +213,13 @@ def _cost(sampled: Sampled) -> Cost:
     return Cost(llm_tokens=float(sampled.prompt_tokens + sampled.output_tokens), core_seconds=sampled.core_seconds)
 
 
-def _calls(answer: Answer) -> Sequence[Mapping[str, Any]]:
-    return [{"tool": one.name[:200], "arguments": one.arguments[:20_000], "ok": one.ok} for one in answer.calls]
+def _calls(answer: ToolResults) -> Sequence[Mapping[str, Any]]:
+    return [{"tool": call.name[:200], "arguments": call.arguments[:20_000], "ok": call.ok} for call in answer.calls]
 
 
 def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) -> SampledRow:
-    """Of the prompt only what comes after the tokens that were held already."""
+    """What the ledger keeps of a sampled answer. Of the prompt, only the tokens after the first `held` ones are
+    kept."""
     used = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,

@@ -1,4 +1,4 @@
-"""How new a proposal is when it is made. It depends on the time, so it is a note on the proposal and never evidence."""
+"""How novel a proposal is when it is made. Since it depends on time, it is a note on the proposal and not evidence."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from sciagent.chemistry.scaffold import FINGERPRINT, Features, features, nearest
 from sciagent.domain.candidates import Candidate
 from sciagent.store.results import candidates, scaffolds
 
-COMPARED = 256  # the candidates that came last, in any campaign of the ledger
-FILLED = 200  # imported and added candidates that get their scaffold with each turn
+COMPARED = 256  # the latest candidates of the ledger, of any campaign
+FILLED = 200  # imported and added candidates without a scaffold that get one with each turn
 
 Note = dict[str, Any]
 
 
 def notes(connection: Connection, made: Sequence[Candidate | None]) -> list[Note | None]:
-    """A note for each molecule, before it is entered; those before it in the same turn count as earlier.
+    """One note per molecule, before it is entered. Earlier molecules of the same turn count as known.
 
-    `candidate`: whether the ledger did not have it. `scaffold`: whether it had no candidate with this Murcko scaffold;
-    None while earlier ones have none worked out. `nearest`: Tanimoto similarity by `fingerprint` to the nearest of
-    the `compared` candidates that came last; 1 for one that is there already, None for the first of all.
-    The cost is bounded: one look-up by key and one by scaffold for the turn, and COMPARED similarities a molecule.
+    `candidate`: whether the ledger did not have it. `scaffold`: whether no candidate had this Murcko scaffold; None as
+    long as some earlier candidates have no scaffold entered. `nearest`: Tanimoto similarity by `fingerprint` to the
+    nearest of the `compared` latest candidates; 1 for a known molecule, None if there is nothing to compare with. The
+    cost is bounded: one query by key and one by scaffold per turn, and COMPARED similarities per molecule.
     """
-    molecules = [one for one in made if one is not None and one.kind == "molecule"]
-    there = set(candidates.ids_of(connection, {one.key for one in molecules}))
-    fresh = {one.key: features(one.text) for one in molecules if one.key not in there}
+    molecules = [candidate for candidate in made if candidate is not None and candidate.kind == "molecule"]
+    there = set(candidates.ids_of(connection, {molecule.key for molecule in molecules}))
+    fresh = {molecule.key: features(molecule.text) for molecule in molecules if molecule.key not in there}
     old_scaffolds = scaffolds.known(connection, (f.scaffold_hash for f in fresh.values()))
     unsure = bool(fresh) and bool(scaffolds.without(connection, 1))
     earlier = [features(text) for text in scaffolds.latest(connection, COMPARED)] if fresh else []
-    found: list[Note | None] = []
-    for one in made:
-        if one is None or one.kind != "molecule":
-            found.append(None)
-        elif one.key in there:
-            found.append({"candidate": False, "scaffold": False, "nearest": 1.0})
+    noted: list[Note | None] = []
+    for candidate in made:
+        if candidate is None or candidate.kind != "molecule":
+            noted.append(None)
+        elif candidate.key in there:
+            noted.append({"candidate": False, "scaffold": False, "nearest": 1.0})
         else:
-            found.append(_note(fresh[one.key], old_scaffolds, earlier, unsure))
-            there.add(one.key)
-            old_scaffolds.add(fresh[one.key].scaffold_hash)
-            earlier = [fresh[one.key], *earlier[: COMPARED - 1]]
-    return found
+            noted.append(_note(fresh[candidate.key], old_scaffolds, earlier, unsure))
+            there.add(candidate.key)
+            old_scaffolds.add(fresh[candidate.key].scaffold_hash)
+            earlier = [fresh[candidate.key], *earlier[: COMPARED - 1]]
+    return noted
 
 
-def _note(one: Features, old: set[str], earlier: Sequence[Features], unsure: bool) -> Note:
-    is_new = one.scaffold_hash not in old
-    similarity = nearest(one, earlier)
+def _note(fresh: Features, old: set[str], earlier: Sequence[Features], unsure: bool) -> Note:
+    is_new = fresh.scaffold_hash not in old
+    similarity = nearest(fresh, earlier)
     return {
         "candidate": True,
         "scaffold": None if is_new and unsure else is_new,
@@ -58,9 +58,11 @@ def _note(one: Features, old: set[str], earlier: Sequence[Features], unsure: boo
 
 
 def remember(connection: Connection, made: Sequence[Candidate | None], ids: Mapping[str, int]) -> None:
-    """Gives the candidates of this turn their scaffold, and some of those that a file or a person brought."""
+    """Store the scaffolds of this turn's candidates, and of some candidates that a file or a person brought."""
     mine = {
-        ids[one.key]: features(one.text).scaffold_hash for one in made if one is not None and one.kind == "molecule"
+        ids[candidate.key]: features(candidate.text).scaffold_hash
+        for candidate in made
+        if candidate is not None and candidate.kind == "molecule"
     }
     scaffolds.write(connection, mine)
     older = scaffolds.without(connection, FILLED)

@@ -1,5 +1,5 @@
-"""The tools of a campaign for whoever speaks MCP: every call is a turn, written under the lock of the campaign's row,
-beside a driver or without one."""
+"""A campaign's tools for an MCP client. Each call is a turn, written under the lock of the campaign's row, so that
+it works with or without a driver at the same time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ROOM = 8  # candidates that one call may propose
 PROPOSER = "mcp"
 
 
-class Served:
-    """One client's episode. client: how it calls itself. Use as a context manager. `instructions`: what it is told."""
+class McpEpisode:
+    """One client's episode, used as a context manager. client: the name that it gives itself."""
 
     def __init__(self, built: Built, client: str) -> None:
         self._built, self._client, self._owner = built, client[:100], campaigns.new_owner()
@@ -45,10 +45,10 @@ class Served:
                 seed=turn_seed(built, self._number, 0),
             )
 
-    def __enter__(self) -> Served:
+    def __enter__(self) -> McpEpisode:
         fast = self._built.fast
         prepare(fast)
-        self._worker = Worker(self._built.scratch(), preload=[one.verifier.name for one in fast])
+        self._worker = Worker(self._built.scratch(), preload=[rung.verifier.name for rung in fast])
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -58,10 +58,10 @@ class Served:
 
     def schemas(self) -> list[Mapping[str, Any]]:
         """Name, description and JSON schema of each tool."""
-        return [one["function"] for one in self._tools.schemas()]
+        return [schema["function"] for schema in self._tools.schemas()]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Observation:
-        """Carry out a call as a client sent it, one at a time. Raises nothing for what was sent."""
+        """Carry out one call at a time. Mistakes in the arguments are reported in the observation, not raised."""
         with self._lock:
             return self._called(name, json.dumps(arguments))
 
@@ -71,10 +71,10 @@ class Served:
         seed = turn_seed(built, self._number, number)
         seen = self._tools.call(name, arguments, bench, seed=seed, limits=built.edit_limits())
         calls = [{"tool": name[:200], "arguments": arguments[:20_000], "ok": seen.ok}]
-        told = [to_json(Message("tool", seen.text, name=name[:64]))]
+        observations = [to_json(Message("tool", seen.text, name=name[:64]))]
         with built.ledger.begin() as connection:
             directives.lock(connection, built.row.id)
-            new = NewTurn(number, {}, calls, told, bench.cost, self._client)
+            new = NewTurn(number, {}, calls, observations, bench.cost, self._client)
             bench.commit(connection, trajectories.write_turn(connection, self._id, new))
         self._turns += 1
         return seen

@@ -1,5 +1,5 @@
-"""Several proposers of one campaign, side by side: who has proposed least goes next, and who is quick waits for who is
-slow, so that each has its share of the budget whatever its answers take."""
+"""Several proposers in one campaign. The one with the fewest proposals goes next, and a fast one waits for slower
+ones, so that each gets its share of the budget."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.proposing.sources import Source, Taken
+from sciagent.campaign.proposing.sources import Source, TurnResult
 from sciagent.campaign.spec.sources import OneProposerSpec, SeveralSpec
 from sciagent.domain.cost import Cost
 from sciagent.store.campaign_state import trajectories
@@ -15,20 +15,21 @@ from sciagent.store.campaign_state import trajectories
 
 @dataclass
 class _Member:
-    """made: proposals so far; a turn that brought none counts as one. barren: turns in a row that might have brought
-    something new and did not."""
+    """One of the proposers."""
 
     source: Source
     spec: OneProposerSpec
     made: int
+    """Proposals so far; a turn without proposals counts as one."""
     barren: int = 0
+    """Turns in a row that brought nothing new."""
     is_done: bool = False
 
 
 class SideBySide:
-    """Implements `proposing.Source`. sources: of each proposer by its name."""
+    """Implements `sources.Source` for several proposers. sources: by the proposer's name."""
 
-    patience = 1  # it counts for each of them what is barren, and never says so of a turn of its own
+    patience = 1  # barren turns are counted per proposer here; no turn is reported as barren
 
     def __init__(self, built: Built, sources: Mapping[str, Source]) -> None:
         chosen = built.spec.proposer
@@ -41,30 +42,30 @@ class SideBySide:
         self._next: _Member | None = None
 
     def _open(self) -> list[_Member]:
-        return [one for one in self._members if not one.is_done]
+        return [member for member in self._members if not member.is_done]
 
     @property
     def total(self) -> int | None:
-        totals = [one.source.total for one in self._members]
-        return None if None in totals else sum(one for one in totals if one is not None)
+        totals = [member.source.total for member in self._members]
+        return None if None in totals else sum(total for total in totals if total is not None)
 
     @property
     def is_busy(self) -> bool:
-        return any(one.source.is_busy for one in self._open())
+        return any(member.source.is_busy for member in self._open())
 
     @property
     def is_ready(self) -> bool:
-        return any(one.source.is_ready for one in self._open())
+        return any(member.source.is_ready for member in self._open())
 
     def prepare(self) -> bool:
         there = self._open()
-        least = min((one.made for one in there), default=0)
-        ready = [one for one in there if one.made < least + self._lead and one.source.prepare()]
-        self._next = min(ready, key=lambda one: one.made, default=None)
+        least = min((member.made for member in there), default=0)
+        ready = [member for member in there if member.made < least + self._lead and member.source.prepare()]
+        self._next = min(ready, key=lambda member: member.made, default=None)
         return self._next is not None or not there
 
-    def take(self, limit: int) -> Taken | None:
-        """The turn of who is next; None once all of them have nothing left."""
+    def take(self, limit: int) -> TurnResult | None:
+        """The turn of the next proposer; None if no proposer has anything left."""
         while (member := self._next) is not None:
             taken = member.source.take(min(limit, member.spec.batch))
             if taken is not None:
@@ -74,9 +75,9 @@ class SideBySide:
                 return taken._replace(barren=False)
             member.is_done = True
             if not self.prepare():
-                return Taken(0, Cost(), barren=False)  # the others are at work
+                return TurnResult(0, Cost(), barren=False)  # the others are at work
         return None
 
     def close(self) -> None:
-        for one in self._members:
-            one.source.close()
+        for member in self._members:
+            member.source.close()

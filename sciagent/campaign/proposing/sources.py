@@ -1,4 +1,4 @@
-"""Where a driver's candidates come from: turns of a proposer, each written whole or not at all."""
+"""The sources of a driver's candidates. Each turn of a proposer is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -30,74 +30,81 @@ if TYPE_CHECKING:
     from sciagent.agent.foreign.servers import Servers
 
 
-class Taken(NamedTuple):
-    """What a turn brought. n_proposals: all that were made. barren: it might have brought something new and did not."""
+class TurnResult(NamedTuple):
+    """The result of one turn."""
 
     n_proposals: int
+    """All proposals, including refused ones and duplicates."""
     cost: Cost
     barren: bool
+    """Whether the turn brought nothing new, although it could have."""
 
 
 @dataclass(frozen=True)
-class Seat:
-    """The place of a proposer in its campaign. name: empty where it is alone. number: of the trajectory of its script.
-    bell: set whenever a model has answered."""
+class ProposerSlot:
+    """One proposer of a campaign."""
 
     name: str
+    """Empty if it is the only one."""
     spec: OneProposerSpec
     number: int = 0
+    """Number of the trajectory of its script."""
     bell: threading.Event = field(default_factory=threading.Event)
+    """Set whenever a model has answered."""
 
     def settings(self) -> dict[str, Any]:
-        """What its trajectories keep of it."""
+        """The settings stored with its trajectories."""
         return self.spec.model_dump(mode="json") | ({"name": self.name} if self.name else {})
 
 
 class Source(Protocol):
-    """Of one driver. It is asked whenever fewer candidates wait than are wanted."""
+    """Supplies a driver with candidates. The driver calls it whenever fewer candidates wait than it wants."""
 
     @property
     def patience(self) -> int:
-        """Barren turns in a row after which it has nothing left."""
+        """After this many barren turns in a row it counts as exhausted."""
 
     @property
     def total(self) -> int | None:
-        """How many it will propose in all; None if it cannot say."""
+        """Number of proposals that it will make in all; None if unknown."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn will come of itself, though none can be taken now: a model is at work."""
+        """Whether a turn will follow by itself although none can be taken now, because a model is answering."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether asking it again brings it on now: a model has answered, or could be asked something."""
+        """Whether calling `prepare` again helps now: a model has answered, or can be asked."""
 
     def prepare(self) -> bool:
-        """More are wanted. Whether a turn can be taken now, without waiting."""
+        """Prepare more proposals. Returns whether a turn can be taken now, without waiting."""
 
-    def take(self, limit: int) -> Taken | None:
-        """The next turn, with at most `limit` proposals, written down; None when there is nothing left.
+    def take(self, limit: int) -> TurnResult | None:
+        """Make and write the next turn, with at most `limit` proposals; None if nothing is left.
 
-        Raises StaleLeaseError, and writes nothing, if another process drives the campaign now."""
+        Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
+        """
 
     def close(self) -> None: ...
 
 
-class Scripted:
-    """Turns of `evolve` and `screen`, which take no time of their own: one trajectory for the whole campaign."""
+class ScriptSource:
+    """Turns of `evolve` and `screen`, which take hardly any time. One trajectory holds the whole campaign."""
 
     is_busy = is_ready = False
     patience = 25
 
-    def __init__(self, built: Built, connection: Connection, lease: DriverLease, worker: Worker, seat: Seat) -> None:
-        self._built, self._lease, self._worker, self._seat = built, lease, worker, seat
-        self._proposer = built.make_script(seat.spec)
+    def __init__(
+        self, built: Built, connection: Connection, lease: DriverLease, worker: Worker, slot: ProposerSlot
+    ) -> None:
+        self._built, self._lease, self._worker, self._slot = built, lease, worker, slot
+        self._proposer = built.make_script(slot.spec)
         self._trajectory_id = trajectories.open_(
             connection,
             built.row.id,
-            seat.number,
-            proposer=seat.name or self._proposer.name,
-            settings=seat.settings(),
+            slot.number,
+            proposer=slot.name or self._proposer.name,
+            settings=slot.settings(),
             seed=built.spec.seed,
         )
         self._number, self._cursor = trajectories.last_turn(connection, self._trajectory_id)
@@ -109,11 +116,11 @@ class Scripted:
     def prepare(self) -> bool:
         return True
 
-    def take(self, limit: int) -> Taken | None:
+    def take(self, limit: int) -> TurnResult | None:
         built, number = self._built, self._number + 1
         bench = CampaignWorkbench(built, self._worker, self._lease.owner)
         cursor = self._proposer.turn(
-            bench, Turn(number, turn_seed(built, self._seat.number, number), self._cursor), limit
+            bench, Turn(number, turn_seed(built, self._slot.number, number), self._cursor), limit
         )
         if cursor is None:
             return None
@@ -122,56 +129,60 @@ class Scripted:
             new = NewTurn(number, cursor, bench.calls, bench.observations, bench.cost, self._proposer.name)
             bench.commit(connection, trajectories.write_turn(connection, self._trajectory_id, new))
         self._number, self._cursor = number, cursor
-        return Taken(bench.n_proposals, bench.cost, not bench.n_new)
+        return TurnResult(bench.n_proposals, bench.cost, not bench.n_new)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to release."""
 
 
 def turn_seed(built: Built, trajectory: int, number: int) -> int:
-    """Of a turn: from the campaign's name and seed, the trajectory and the turn."""
+    """Seed of a turn, from the campaign's name and seed, the trajectory and the turn's number."""
     return int(content_hash([built.spec.campaign, built.spec.seed, trajectory, number])[:12], 16)
 
 
 def source_of(built: Built, lease: DriverLease, worker: Worker, bell: threading.Event) -> Source:
-    """Of the campaign's proposer, or of all that it names. bell: set whenever a model has answered. Who calls it holds
-    the driver lease. Raises UsageError for a model that is not there."""
-    seats = [Seat(name, spec, number, bell) for number, (name, spec) in enumerate(built.spec.proposers)]
-    if len(seats) == 1:
-        return _one(built, lease, worker, seats[0])
+    """The source for the campaign's proposer or proposers. bell: set whenever a model has answered.
+
+    The caller holds the driver lease. Raises UsageError if a model is missing.
+    """
+    slots = [ProposerSlot(name, spec, number, bell) for number, (name, spec) in enumerate(built.spec.proposers)]
+    if len(slots) == 1:
+        return _slot_source(built, lease, worker, slots[0])
     from sciagent.campaign.proposing.side_by_side import SideBySide
 
     with ExitStack() as undo:
         sources = {}
-        for seat in seats:
-            sources[seat.name] = _one(built, lease, worker, seat)
-            undo.callback(sources[seat.name].close)
+        for slot in slots:
+            sources[slot.name] = _slot_source(built, lease, worker, slot)
+            undo.callback(sources[slot.name].close)
         undo.pop_all()
     return SideBySide(built, sources)
 
 
-def _one(built: Built, lease: DriverLease, worker: Worker, seat: Seat) -> Source:
-    spec = seat.spec
+def _slot_source(built: Built, lease: DriverLease, worker: Worker, slot: ProposerSlot) -> Source:
+    spec = slot.spec
     if not isinstance(spec, LlmSpec):
         with built.ledger.begin() as connection:
-            return Scripted(built, connection, lease, worker, seat)
-    from sciagent.campaign.proposing.conversing import Conversing  # and what it needs, where a model is asked
+            return ScriptSource(built, connection, lease, worker, slot)
+    from sciagent.campaign.proposing.conversing import ModelSource  # imported only if a model is used
 
     with ExitStack() as undo:
-        foreign = servers_of(spec, built.spec.base)  # neither servers nor a model, which take seconds to start, are
+        foreign = start_servers(spec, built.spec.base)  # servers and models take seconds to start, so they are started
         if foreign is not None:
             undo.callback(foreign.close)
-        policy = policy_of(spec)  # waited for in a transaction, for others write to the ledger
+        policy = start_policy(spec)  # before the transaction, which would block other writers
         undo.callback(policy.close)
         with built.ledger.begin() as connection:
-            source = Conversing(built, connection, lease, worker, policy, seat, spec, foreign)
+            source = ModelSource(built, connection, lease, worker, policy, slot, spec, foreign)
         undo.pop_all()
         return source
 
 
-def servers_of(spec: LlmSpec, folder: Path) -> Servers | None:
-    """The MCP servers that the model may ask, started; None where there are none. folder: of the campaign file. Raises
-    UsageError for one that cannot be used, and where the extra is not installed."""
+def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
+    """Start the MCP servers that the model may call; None if there are none. folder: of the campaign file.
+
+    Raises UsageError if a server cannot be used, or if the extra is not installed.
+    """
     if not spec.mcp:
         return None
     if importlib.util.find_spec("mcp") is None:
@@ -180,21 +191,21 @@ def servers_of(spec: LlmSpec, folder: Path) -> Servers | None:
     from sciagent.agent.foreign.servers import Servers
 
     servers = []
-    for name, one in spec.mcp.items():
-        secret = {one.token_env: _secret(one.token_env, f"token_env of {name}")} if one.token_env else {}
-        if one.command is not None:
-            servers.append(Server(name, one.tools, one.timeout, one.command, folder, extra=secret))
+    for name, server in spec.mcp.items():
+        secret = {server.token_env: _secret(server.token_env, f"token_env of {name}")} if server.token_env else {}
+        if server.command is not None:
+            servers.append(Server(name, server.tools, server.timeout, server.command, folder, extra=secret))
         else:
             token = next(iter(secret.values()), None)
-            servers.append(Server(name, one.tools, one.timeout, url=one.url or "", token=token))
+            servers.append(Server(name, server.tools, server.timeout, url=server.url or "", token=token))
     return Servers(servers)
 
 
 def _secret(variable: str, where: str) -> str:
-    """Raises UsageError."""
-    if not (found := os.environ.get(variable)):
+    """The value of an environment variable. Raises UsageError if it is not set."""
+    if not (value := os.environ.get(variable)):
         raise UsageError(f"the environment variable {variable}, which {where} names, is not set")
-    return found
+    return value
 
 
 def next_episode(connection: Connection, built: Built) -> int:
@@ -202,8 +213,8 @@ def next_episode(connection: Connection, built: Built) -> int:
     return max(trajectories.last_number(connection, built.row.id), len(built.spec.proposers) - 1) + 1
 
 
-def policy_of(spec: LlmSpec) -> PolicyClient:
-    """Raises UsageError for a model that is not there, and where its extra is not installed."""
+def start_policy(spec: LlmSpec) -> PolicyClient:
+    """The client of the model. Raises UsageError if the model is missing or its extra is not installed."""
     if spec.endpoint is not None:
         from sciagent.agent.policies.endpoint import EndpointPolicy
 

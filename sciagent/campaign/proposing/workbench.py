@@ -1,5 +1,5 @@
-"""The workbench: what a proposer may do. Proposals are parsed, run through the fast rungs at once, and written to the
-ledger together with the turn they belong to: after a kill a turn is there whole or not at all."""
+"""The workbench through which proposers act. Proposals are parsed, run through the fast rungs at once, and written to
+the ledger together with their turn, so that after a kill a turn is there completely or not at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sciagent.store.job_queue import attempts, spend
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
-MAX_TEXT = 4000  # what is kept of a text that did not become a candidate
+MAX_TEXT = 4000  # characters kept of a text that did not become a candidate
 
 
 @dataclass
@@ -49,7 +49,7 @@ class _Entry:
 
 
 class CampaignWorkbench:
-    """Implements `domain.ports.Workbench` for one turn at a time: propose as often as you like, then `commit`."""
+    """Implements `domain.ports.Workbench` for one turn: call `propose` any number of times, then `commit` once."""
 
     def __init__(self, built: Built, worker: Worker, owner: str) -> None:
         self._built = built
@@ -68,7 +68,7 @@ class CampaignWorkbench:
 
     @property
     def cost(self) -> Cost:
-        """What the fast rungs of this turn cost."""
+        """Cost of the fast rungs in this turn."""
         total = Cost()
         for entry in self._entries:
             for _, result in entry.computed:
@@ -77,7 +77,7 @@ class CampaignWorkbench:
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        """The tool calls of the turn, as the ledger keeps them."""
+        """The turn's tool calls, as the ledger stores them."""
         return [
             {
                 "tool": "propose",
@@ -88,7 +88,7 @@ class CampaignWorkbench:
 
     @property
     def observations(self) -> list[dict[str, Any]]:
-        """What each call was answered."""
+        """The answer to each call."""
         answers = (_out(e) for e in self._entries)
         return [{"status": o.status, "key": o.key, "standing": o.standing, "reason": o.reason} for o in answers]
 
@@ -127,7 +127,7 @@ class CampaignWorkbench:
         return _Entry(given, "new", candidate=made)
 
     def _mark_duplicates(self, entries: Sequence[_Entry]) -> list[_Entry]:
-        """The entries that are new to the campaign; the others are marked."""
+        """Mark duplicates, and return the entries that are new to the campaign."""
         keys = [e.candidate.key for e in entries if e.candidate is not None]
         with self._built.ledger.read() as connection:
             ids = candidates.ids_of(connection, keys)
@@ -145,16 +145,16 @@ class CampaignWorkbench:
         return fresh
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[_Entry]) -> None:
-        """Known evidence is reused; the rest goes through the warm process in one batch."""
+        """Reuse known evidence, and run the rest in the warm process as one batch."""
         v = rung.verifier
         by_key = {e.candidate.key: e for e in entries if e.candidate is not None}
         with self._built.ledger.read() as connection:
             ids = candidates.ids_of(connection, by_key)
-            found = evidence.find_reusable(connection, list(ids.values()), v.name, v.version, v.settings_hash)
+            known = evidence.find_reusable(connection, list(ids.values()), v.name, v.version, v.settings_hash)
         for key, id_ in ids.items():
-            if id_ in found:
-                by_key[key].answers.append(answer_of(rung, found[id_]))
-                by_key[key].reused.append((rung, found[id_].id))
+            if id_ in known:
+                by_key[key].answers.append(answer_of(rung, known[id_]))
+                by_key[key].reused.append((rung, known[id_].id))
                 self._place(by_key.pop(key))
         todo = [e for e in by_key.values() if e.candidate is not None]
         if not todo:
@@ -172,9 +172,10 @@ class CampaignWorkbench:
         entry.where = place(self._built.rules, self._built.objectives, entry.answers)
 
     def commit(self, connection: Connection, turn_id: int | None, seeds: frozenset[str] = frozenset()) -> None:
-        """Write everything of the turn: candidates, proposals, fast evidence, standings, spend.
+        """Write the turn: candidates, proposals, fast evidence, standings, spend.
 
-        Who calls it holds the lock of the campaign's row. turn_id: None for what a person adds."""
+        The caller holds the lock of the campaign's row. turn_id: None for proposals of a person.
+        """
         built, now = self._built, db_now(connection)
         made = [e.candidate for e in self._entries if e.candidate is not None]
         novelty = newness.notes(connection, [e.candidate for e in self._entries])
@@ -188,7 +189,7 @@ class CampaignWorkbench:
         there = standings.members(
             connection, built.row.id, [ids[e.candidate.key] for e in self._entries if e.candidate is not None]
         )
-        for entry in self._entries:  # the same may have been added by another process since we looked
+        for entry in self._entries:  # another process may have added the same candidate since `propose`
             if entry.candidate is not None and ids[entry.candidate.key] in there:
                 entry.status = "duplicate"
         rows = [
@@ -212,24 +213,26 @@ class CampaignWorkbench:
         proposal_ids = [int(i) for i in connection.execute(statement, rows).scalars()] if rows else []
         fresh = [(e, p) for e, p in zip(self._entries, proposal_ids, strict=True) if e.status == "new"]
         self._write_parents(connection, fresh, ids)
-        standings.add(
-            connection,
-            built.row.id,
-            [
-                {
-                    "candidate_id": ids[e.candidate.key],
-                    "proposal_id": p,
-                    "in_seeds": e.given.operation == "seed" or e.candidate.key in seeds,
-                    **columns(e.where),
-                }
-                for e, p in fresh
-                if e.candidate is not None and e.where is not None
-            ],
-        )
+        self._write_standings(connection, fresh, ids, seeds)
         for rung in built.fast:
             self._write_fast(connection, rung, ids)
         self._write_blocked(connection, turn_id)
         self._write_reuse(connection, fresh, ids)
+
+    def _write_standings(
+        self, connection: Connection, fresh: Sequence[tuple[_Entry, int]], ids: dict[str, int], seeds: frozenset[str]
+    ) -> None:
+        rows = [
+            {
+                "candidate_id": ids[entry.candidate.key],
+                "proposal_id": proposal_id,
+                "in_seeds": entry.given.operation == "seed" or entry.candidate.key in seeds,
+                **columns(entry.where),
+            }
+            for entry, proposal_id in fresh
+            if entry.candidate is not None and entry.where is not None
+        ]
+        standings.add(connection, self._built.row.id, rows)
 
     def _write_blocked(self, connection: Connection, turn_id: int | None) -> None:
         """An event for each candidate that the safety screen refused."""
@@ -263,12 +266,12 @@ class CampaignWorkbench:
                     key = parse_molecule(parent).key
                 except InvalidCandidateError:
                     continue
-                found = candidates.ids_of(connection, [key])
-                if key in found and entry.candidate is not None:
+                ids_of_key = candidates.ids_of(connection, [key])
+                if key in ids_of_key and entry.candidate is not None:
                     rows.append(
                         {
                             "candidate_id": ids[entry.candidate.key],
-                            "parent_id": found[key],
+                            "parent_id": ids_of_key[key],
                             "proposal_id": proposal_id,
                             "operation": entry.given.operation[:100],
                         }
@@ -290,7 +293,7 @@ class CampaignWorkbench:
         attempts.end(connection, attempt_id, AttemptState.DONE, cost=cost, wall_seconds=wall, outcome=Outcome.OK)
         spend.book(connection, self._built.row.id, rung.id, attempt_id, cost)
         files = store_files(self._built.ledger, [result for _, result in batch])
-        found = [
+        results = [
             Result(
                 rung,
                 attempt_id,
@@ -303,7 +306,7 @@ class CampaignWorkbench:
             for (entry, result), artifacts in zip(batch, files, strict=True)
             if entry.candidate is not None
         ]
-        record_results(connection, found)
+        record_results(connection, results)
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[tuple[_Entry, int]], ids: dict[str, int]) -> None:
         now, mark = db_now(connection), evidence.read_watermark(connection)

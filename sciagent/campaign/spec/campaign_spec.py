@@ -30,6 +30,7 @@ from sciagent.campaign.spec.sources import (
     file_hash,
 )
 from sciagent.domain.evidence import content_hash
+from sciagent.domain.ladder import Position
 from sciagent.domain.needs import text_of
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
@@ -56,26 +57,26 @@ class CampaignSpec(Part):
     subject: Literal["molecule", "crystal"] = Field(description="What the candidates are.")
     seed: int = Field(0, strict=True, ge=0, le=2**31 - 1, description="Seed of the proposer's random choices.")
     standardise: Literal["refuse", "parent"] = Field(
-        "refuse", description="More than one fragment: refuse it, or keep the parent molecule."
+        "refuse", description="A structure of several fragments: refuse it, or keep the parent molecule."
     )
-    objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1, description="What is wanted of which property.")
+    objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1, description="The wanted properties.")
     ladder: tuple[RungSpec, ...] = Field(min_length=1, description="The rungs, in order, cheapest first.")
     terminal: str = Field(
         default_factory=str,
-        description="Label of the rung that decides; default: the last that is not of the world tier.",
+        description="Label of the rung that decides; default: the last one that is not of the world tier.",
     )
     safety: SafetySpec = Field(
         default_factory=SafetySpec,
-        description="The safety screen, first rung of every ladder of molecules whether the file names it or not.",
+        description="The safety screen, which is the first rung of every ladder of molecules.",
     )
-    goal: GoalSpec = Field(description="What counts, and when the campaign is done.")
+    goal: GoalSpec = Field(description="What counts as success, and when the campaign is done.")
     budget: BudgetSpec = Field(description="What the campaign may spend.")
     proposer: ProposerSpec = Field(description="Where candidates come from.")
     scheduler: SchedulerSpec = Field(
-        default_factory=lambda: PricedSpec(kind="priced", law=None), description="What routes them up the ladder."
+        default_factory=lambda: PricedSpec(kind="priced", law=None), description="Which candidate gets which rung next."
     )
     workers: Count = Field(
-        default_factory=cores, description="Jobs of one core at one time; default: the number of cores."
+        default_factory=cores, description="Single-core jobs at the same time; default: the number of cores."
     )
 
     _base: Path | None = PrivateAttr(None)
@@ -121,7 +122,7 @@ class CampaignSpec(Part):
         check_together(parts, faults)
         faults.raise_any()
         given = "safety" in self.model_fields_set
-        ladder = screened(self.ladder, self.safety, given, self.subject)  # after the messages that name places
+        ladder = screened(self.ladder, self.safety, given, self.subject)  # last: it shifts the positions in messages
         self.__dict__["ladder"] = tuple(rung.owned_by(self.campaign) for rung in ladder)
         base = (info.context or {}).get("base")
         if base is not None:
@@ -137,36 +138,36 @@ class CampaignSpec(Part):
 
     @property
     def base(self) -> Path:
-        """The folder that relative paths start from; the working directory where none was given."""
+        """The folder where relative paths start: that of the campaign file, or else the working directory."""
         return self._base or Path()
 
     @property
     def proposers(self) -> list[tuple[str, OneProposerSpec]]:
-        """Each with its name; one that is alone has none."""
+        """The proposers by name; a single one has an empty name."""
         chosen = self.proposer
         return list(chosen.proposers.items()) if isinstance(chosen, SeveralSpec) else [("", chosen)]
 
     def without_screen(self, reason: str) -> CampaignSpec:
-        """With the safety screen turned off. Raises ValidationError if the reason says nothing."""
+        """The spec with the safety screen turned off. Raises ValidationError if the reason is too short."""
         ladder = tuple(rung for rung in self.ladder if rung.verifier != SCREEN)
         return self.model_copy(update={"ladder": ladder, "safety": SafetySpec(screen=False, reason=reason)})
 
-    def position(self, label: str) -> int:
-        """Raises ValueError for a label that is not in the ladder."""
-        return [rung.label for rung in self.ladder].index(label)
+    def position(self, label: str) -> Position:
+        """Position of a rung on the ladder. Raises ValueError for an unknown label."""
+        return Position([rung.label for rung in self.ladder].index(label))
 
     @property
-    def terminal_position(self) -> int:
+    def terminal_position(self) -> Position:
         return self.position(self.terminal)
 
     def domain_objectives(self) -> tuple[Objective, ...]:
-        """In canonical units, with default scales."""
+        """The objectives in canonical units, with default scales."""
         return tuple(objective.domain() for objective in self.objectives)
 
     def canonical(self) -> dict[str, Any]:
         """The spec as JSON: canonical units, defaults filled in, files by name and SHA-256, no absolute path.
 
-        `workers` is None where the file leaves it to the machine.
+        `workers` is None if the file does not set it, since the default depends on the machine.
         """
         parts = {"campaign", "description", "subject", "seed", "standardise"}
         if self.subject == "molecule":
@@ -174,7 +175,7 @@ class CampaignSpec(Part):
         whole = self.model_dump(mode="json", include=parts)
         return whole | {
             "schema": SCHEMA,
-            "objectives": [_objective(one) for one in self.domain_objectives()],
+            "objectives": [_objective(objective) for objective in self.domain_objectives()],
             "ladder": [_rung(rung) for rung in self.ladder],
             "terminal": self.terminal,
             "goal": self.goal.model_dump(mode="json"),
@@ -185,7 +186,7 @@ class CampaignSpec(Part):
         }
 
     def _proposer(self) -> dict[str, Any]:
-        """As JSON, each file by its name and what it holds."""
+        """The proposer as JSON, with name and SHA-256 of each of its files."""
         whole = self.proposer.model_dump(mode="json")
         for where, name in self.proposer.files().items():
             part = whole
@@ -200,11 +201,12 @@ class CampaignSpec(Part):
 
     @property
     def identity_hash(self) -> str:
-        """Over all that may not be amended."""
+        """Hash of everything that cannot be amended."""
         return content_hash(without_amendable(self.canonical()))
 
     def diff(self, other: Mapping[str, Any], identity_only: bool = False) -> list[str]:
-        """`path: old -> new`, from another spec's canonical form to this one's. identity_only: without AMENDABLE."""
+        """Lines `path: old -> new` from another spec's canonical form to this one's. identity_only: without
+        AMENDABLE."""
         new = self.canonical()
         if identity_only:
             return differences(without_amendable(other), without_amendable(new))

@@ -1,5 +1,7 @@
-"""What must fit together across a spec. Works on the parts that are right by themselves, so that one run of the reader
-reports everything that can be known."""
+"""Checks that the parts of a spec fit together.
+
+They work on the parts that are valid by themselves, so that one reading reports all mistakes that can be known.
+"""
 
 from __future__ import annotations
 
@@ -21,52 +23,58 @@ from sciagent.yaml.faults import Faults
 
 @dataclass(frozen=True)
 class Draft:
-    """Parts that are right by themselves. labels: one for each rung, right or not; None where nothing names it."""
+    """The parts of a spec that are valid by themselves."""
 
     subject: str | None
     objectives: Mapping[int, ObjectiveSpec]
+    """By position in the file."""
     ladder: Mapping[int, RungSpec]
+    """By position in the file."""
     labels: tuple[str | None, ...]
+    """One per rung, valid or not; None if the label cannot be known."""
     terminal: str | None
     goal: GoalSpec | None
     budget: BudgetSpec | None
     all_objectives: bool
+    """Whether every objective is valid."""
     all_rungs: bool
+    """Whether every rung is valid."""
 
 
 def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
-    """What can be saved of data that did not validate as a whole. base: the folder of the campaign file."""
+    """The valid parts of data that did not validate as a whole. base: the folder of the campaign file."""
     objectives, ladder = _items(data, "objectives"), _items(data, "ladder")
-    good_objectives = {i: part for i, item in enumerate(objectives) if (part := _try(ObjectiveSpec, item))}
-    good_rungs = {i: part for i, item in enumerate(ladder) if (part := _try(RungSpec, item, base))}
+    good_objectives = {i: part for i, item in enumerate(objectives) if (part := _valid_or_none(ObjectiveSpec, item))}
+    good_rungs = {i: part for i, item in enumerate(ladder) if (part := _valid_or_none(RungSpec, item, base))}
     subject, terminal = data.get("subject"), data.get("terminal")
     return Draft(
         subject=subject if subject in ("molecule", "crystal") else None,
         objectives=good_objectives,
         ladder=good_rungs,
-        labels=raw_labels(ladder),
+        labels=labels_of(ladder),
         terminal=terminal if isinstance(terminal, str) else default_terminal(ladder),
-        goal=_try(GoalSpec, data.get("goal")),
-        budget=_try(BudgetSpec, data.get("budget")),
+        goal=_valid_or_none(GoalSpec, data.get("goal")),
+        budget=_valid_or_none(BudgetSpec, data.get("budget")),
         all_objectives=len(good_objectives) == len(objectives),
         all_rungs=len(good_rungs) == len(ladder),
     )
 
 
-def raw_labels(ladder: list[Any]) -> tuple[str | None, ...]:
+def labels_of(ladder: list[Any]) -> tuple[str | None, ...]:
     return tuple(_label(item) for item in ladder)
 
 
 def default_terminal(ladder: list[Any]) -> str | None:
-    """The last rung that is not of the world tier, else the last."""
+    """The label of the last rung that is not of the world tier; otherwise of the last rung."""
     for item in reversed(ladder):
-        found = find_verifier(item.get("verifier")) if isinstance(item, dict) else None
-        if found is None or found.tier is not Tier.WORLD:
+        verifier = find_verifier(item.get("verifier")) if isinstance(item, dict) else None
+        if verifier is None or verifier.tier is not Tier.WORLD:
             return _label(item)
     return _label(ladder[-1]) if ladder else None
 
 
 def check_together(parts: Draft, faults: Faults) -> None:
+    """Add a fault for each contradiction between the parts."""
     _check_rungs(parts, faults)
     _check_terminal(parts, faults)
     _check_opinions(parts, faults)
@@ -76,7 +84,7 @@ def check_together(parts: Draft, faults: Faults) -> None:
     for name in parts.budget.rungs if parts.budget else ():
         if name not in labels and None not in parts.labels:
             message = f'no rung is labelled "{name}"{did_you_mean(name, labels)}'
-            faults.add(("budget", "rungs", name), message, _of(labels), on_key=True)
+            faults.add(("budget", "rungs", name), message, _labels_hint(labels), on_key=True)
 
 
 def _check_rungs(parts: Draft, faults: Faults) -> None:
@@ -96,7 +104,7 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
     labels = [label for label in parts.labels if label]
     if parts.terminal is not None and parts.terminal not in labels and None not in parts.labels:
         near = did_you_mean(parts.terminal, labels)
-        faults.add(("terminal",), f'no rung is labelled "{parts.terminal}"{near}', _of(labels))
+        faults.add(("terminal",), f'no rung is labelled "{parts.terminal}"{near}', _labels_hint(labels))
     elif parts.terminal is not None and parts.labels.count(parts.terminal) == 1:
         for i in range(parts.labels.index(parts.terminal) + 1, len(parts.labels)):
             rung = parts.ladder.get(i)
@@ -106,7 +114,7 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
 
 
 def _check_opinions(parts: Draft, faults: Faults) -> None:
-    """Nobody's opinion stands above a calculation or a measurement, nor decides where there is one."""
+    """An opinion may neither stand above a calculation or a measurement, nor be the terminal rung if there is one."""
     physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.is_opinion]
     for i, rung in parts.ladder.items():
         above = [parts.ladder[p].label for p in physical if p < i]
@@ -128,7 +136,7 @@ def _check_objectives(parts: Draft, faults: Faults) -> None:
             faults.add(where, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
     unclear = not parts.all_rungs or len(set(parts.labels)) < len(parts.labels)
     if unclear or parts.terminal not in parts.labels:
-        return  # said already
+        return  # reported already
     last = parts.labels.index(parts.terminal)
     measured = {name for i, rung in parts.ladder.items() if i <= last for name in rung.measured()}
     for i, objective in parts.objectives.items():
@@ -145,7 +153,7 @@ def _check_goal(parts: Draft, faults: Faults) -> None:
         faults.add(("goal", "kind"), message, "give an objective a window, min or max; or use kind: best")
 
 
-def _of(labels: list[str]) -> str:
+def _labels_hint(labels: list[str]) -> str:
     return f"rungs: {', '.join(labels) or 'none'}"
 
 
@@ -159,11 +167,11 @@ def _label(item: Any) -> str | None:
 
 
 def _items(data: Mapping[str, Any], key: str) -> list[Any]:
-    found = data.get(key)
-    return found if isinstance(found, list) else []
+    value = data.get(key)
+    return value if isinstance(value, list) else []
 
 
-def _try(part: Any, value: Any, base: Path | None = None) -> Any:
+def _valid_or_none(part: Any, value: Any, base: Path | None = None) -> Any:
     try:
         return TypeAdapter(part).validate_python(value, context=None if base is None else {"base": base})
     except ValidationError:

@@ -1,4 +1,4 @@
-"""What changed between two canonical specs, and which changes a running campaign may take."""
+"""Differences between two canonical specs, and the changes that a running campaign accepts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 120
 
 
 def without_amendable(canonical: Mapping[str, Any]) -> dict[str, Any]:
-    """The canonical form less everything that may be amended."""
+    """The canonical form without everything that can be amended."""
     rest = dict(canonical)
     of_rungs = [path.removeprefix("ladder.") for path in AMENDABLE if path.startswith("ladder.")]
     rest["ladder"] = [{k: v for k, v in rung.items() if k not in of_rungs} for rung in canonical.get("ladder", ())]
@@ -27,30 +27,28 @@ def without_amendable(canonical: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """`path: old -> new`, one a line; rungs and objectives go by their name, their order is a line of its own."""
+    """One line `path: old -> new` per change. Rungs and objectives are matched by name; their order gets its own
+    line."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        keys = [*old, *(key for key in new if key not in old)]
-        return [
-            line
-            for key in keys
-            for line in differences(old.get(key, ABSENT), new.get(key, ABSENT), f"{path}.{key}" if path else str(key))
-        ]
+        prefix = f"{path}." if path else ""
+        return [line for key, a, b in _pairs(old, new) for line in differences(a, b, f"{prefix}{key}")]
     before, after = _by_name(old), _by_name(new)
     if before is not None and after is not None:
-        lines = [
-            line
-            for name in [*before, *(name for name in after if name not in before)]
-            for line in differences(before.get(name, ABSENT), after.get(name, ABSENT), f"{path}[{name}]")
-        ]
-        common = [name for name in before if name in after]
-        if common != [name for name in after if name in before]:
+        lines = [line for name, a, b in _pairs(before, after) for line in differences(a, b, f"{path}[{name}]")]
+        if [name for name in before if name in after] != [name for name in after if name in before]:
             lines.append(f"{path}, order: {', '.join(before)} -> {', '.join(after)}")
         return lines
     return [] if old == new and type(old) is type(new) else [f"{path}: {_show(old)} -> {_show(new)}"]
 
 
+def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """(key, old value, new value) for the keys of both, ABSENT for a missing value."""
+    keys = [*old, *(key for key in new if key not in old)]
+    return [(key, old.get(key, ABSENT), new.get(key, ABSENT)) for key in keys]
+
+
 def _by_name(value: Any) -> dict[str, Any] | None:
-    """A list of mappings that each carry their own, different name."""
+    """A list of mappings with distinct names, as a mapping by name; None for anything else."""
     if not isinstance(value, list) or not value:
         return None
     for key in _NAMED_BY:

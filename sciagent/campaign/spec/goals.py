@@ -1,4 +1,4 @@
-"""What a campaign wants and may spend: objectives, gates' limits, the goal and the budget, as YAML has them."""
+"""Objectives, gates, goal and budget of a campaign file."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ Pair = Annotated[tuple[Finite, Finite], BeforeValidator(_two_numbers)]
 
 
 class Part(BaseModel):
-    """Base of all parts of the spec: unknown keys are refused, values are frozen."""
+    """Base class of all parts of the spec: unknown keys are refused, values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def registered_property(name: str) -> Property:
-    """Raises a fault with the nearest name that is registered."""
+    """The property of this name. Raises a fault that suggests the nearest registered name."""
     try:
         return properties()[name]
     except UnknownNameError as error:
@@ -67,19 +67,19 @@ def registered_property(name: str) -> Property:
 
 
 def limit_in_canonical_unit(value: float, unit: str | None, prop: Property) -> float:
-    """A limit in `prop.unit`, rounded to 12 digits where it was converted."""
+    """A limit in `prop.unit`, rounded to 12 digits if it was converted."""
     converted = in_canonical_unit(value, unit or prop.unit, prop)
     return value if converted == value else float(f"{converted:.12g}")
 
 
 def scale_in_canonical_unit(scale: float, unit: str | None, prop: Property, limit: float) -> float:
-    """A distance from a limit in `prop.unit`, rounded likewise. scale, limit: in `unit`."""
+    """A distance from a limit in `prop.unit`, rounded in the same way. scale, limit: in `unit`."""
     converted = spread_in_canonical_unit(limit, scale, unit or prop.unit, prop)
     return scale if converted == scale else float(f"{converted:.12g}")
 
 
 def check_unit(unit: str | None, prop: Property) -> None:
-    """Raises a fault for a unit that the property does not take, or for none where one is needed."""
+    """Raises a fault if the property does not take this unit, or if the unit is missing but needed."""
     takes = f"{prop.name} takes: {', '.join(prop.units)}"
     if unit is None and prop.unit != "1":
         raise fault(f"{prop.name} needs a unit", takes)
@@ -95,7 +95,7 @@ def check_unit(unit: str | None, prop: Property) -> None:
 
 
 def check_window(window: Window, prop: Property) -> str:
-    """What makes the window (canonical unit) impossible to meet, or an empty text."""
+    """Why no value can lie in the window (in the canonical unit), or an empty text."""
     low, high = window.low, window.high
     if low is not None and high is not None and low > high:
         return f"the lower limit {low:g} lies above the upper limit {high:g}"
@@ -110,11 +110,11 @@ def check_window(window: Window, prop: Property) -> str:
 
 
 class ObjectiveSpec(Part):
-    """What the campaign wants of one property; every number is in `unit`."""
+    """What the campaign wants of one property. Every number is in `unit`."""
 
     property: str = Field(description="A registered property, such as homo_lumo_gap.")
     unit: str | None = Field(
-        None, validate_default=True, description="Unit of all numbers here; may be left out for dimensionless ones."
+        None, validate_default=True, description="Unit of all numbers here; not needed for dimensionless properties."
     )
     window: Pair | None = Field(None, description="[low, high]: accepted inside.")
     maximise: Pair | None = Field(None, description="[worst, best]: desirability rises from 0 to 1 between them.")
@@ -219,7 +219,7 @@ class GateSpec(Part):
 
     min: Finite | None = Field(None, description="Lower limit.")
     max: Finite | None = Field(None, description="Upper limit.")
-    unit: str | None = Field(None, description="Unit of the limits; may be left out for dimensionless properties.")
+    unit: str | None = Field(None, description="Unit of the limits; not needed for dimensionless properties.")
 
     @model_validator(mode="after")
     def _some_limit(self) -> GateSpec:
@@ -229,6 +229,7 @@ class GateSpec(Part):
 
 
 def canonical_window(low: float | None, high: float | None, unit: str | None, name: str) -> Window:
+    """The window in the canonical unit of the named property."""
     prop = properties()[name]
     return Window(
         None if low is None else limit_in_canonical_unit(low, unit, prop),
@@ -237,18 +238,20 @@ def canonical_window(low: float | None, high: float | None, unit: str | None, na
 
 
 class GoalSpec(Part):
-    """What the campaign is for, and when it is done."""
+    """The purpose of the campaign, and when it is done."""
 
-    kind: Literal["hits", "best", "graded"] = Field(description="Hits: find them; best: the top; graded: by utility.")
-    count: Count | None = Field(None, description="Stop after so many hits, or: how many best ones; default: no limit.")
+    kind: Literal["hits", "best", "graded"] = Field(
+        description="hits: find hits; best: find the best; graded: by utility."
+    )
+    count: Count | None = Field(None, description="Number of hits after which to stop, or of best candidates wanted.")
 
 
 class AmountSpec(Part):
-    """An amount for the whole campaign, or a rate."""
+    """An amount, either for the whole campaign or per week."""
 
-    amount: NotNegative = Field(description="How much, in the unit of the resource.")
+    amount: NotNegative = Field(description="Amount in the unit of the resource.")
     per: Literal["campaign", "week"] = Field(
-        description="campaign: in all, as a plain number; week: at most so much in any seven days."
+        description="campaign: for the whole campaign, like a plain number; week: for any seven days."
     )
 
 
@@ -256,14 +259,14 @@ _NUMBER: TypeAdapter[float] = TypeAdapter(NotNegative)
 
 
 def _stock_or_rate(value: Any, _: Any) -> float | AmountSpec:
-    """A number is for the campaign, and what is for the campaign is a number."""
+    """A number stays a number; a mapping with `per: campaign` becomes a number; a weekly rate stays a mapping."""
     if isinstance(value, Mapping):
         value = AmountSpec.model_validate(value)
     if isinstance(value, AmountSpec):
         return value.amount if value.per == "campaign" else value
     if isinstance(value, str | bool | list | tuple):
-        found = "a list" if isinstance(value, list | tuple) else json.dumps(value, ensure_ascii=False)
-        raise fault(f"must be a number or a mapping, not {found}", "such as 5, or {amount: 5, per: week}")
+        kind = "a list" if isinstance(value, list | tuple) else json.dumps(value, ensure_ascii=False)
+        raise fault(f"must be a number or a mapping, not {kind}", "such as 5, or {amount: 5, per: week}")
     return _NUMBER.validate_python(value)
 
 
@@ -271,7 +274,8 @@ Limit = Annotated[NotNegative | AmountSpec, WrapValidator(_stock_or_rate)]
 
 
 class BudgetSpec(Part):
-    """What the campaign may spend; at least one entry. Of each resource a number, for the whole campaign, or a rate."""
+    """What the campaign may spend; at least one entry. Each resource takes a number, for the whole campaign, or a
+    rate."""
 
     core_seconds: Limit | None = Field(None, description="CPU time of all verifications, in seconds.")
     gpu_seconds: Limit | None = Field(None, description="GPU time, in seconds.")
@@ -279,10 +283,10 @@ class BudgetSpec(Part):
     money: Limit | None = Field(None, description="Money, in EUR.")
     lab_slots: Limit | None = Field(None, description="Slots in the laboratory.")
     licences: Limit | None = Field(None, description="Uses of licensed programs.")
-    wall_minutes: Positive | None = Field(None, description="Minutes on the clock, over all runs of the campaign.")
-    proposals: Count | None = Field(None, description="Candidates that the proposer may hand in.")
+    wall_minutes: Positive | None = Field(None, description="Elapsed minutes, over all runs of the campaign.")
+    proposals: Count | None = Field(None, description="Number of proposals.")
     rungs: dict[str, Annotated[int, Field(strict=True, ge=0, le=10**12)]] = Field(
-        default_factory=dict, description="Evidence rows that the campaign may pay for, by rung label."
+        default_factory=dict, description="Number of evidence rows to pay for, by rung label."
     )
 
     @model_validator(mode="after")
@@ -292,23 +296,27 @@ class BudgetSpec(Part):
         return self
 
     def resources(self) -> Mapping[str, float]:
-        """Limits by resource of `domain.cost.RESOURCE_UNITS`, of a rate in seven days; one that is missing is not
-        limited."""
+        """Limits by resource of `domain.cost.RESOURCE_UNITS`: of a rate, for seven days. A missing resource has no
+        limit."""
         return {**self.stocks(), **self.rates()}
 
     def stocks(self) -> Mapping[str, float]:
-        """What is limited for the whole campaign."""
+        """The limits that hold for the whole campaign."""
         amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
-        return {key: float(one) for key, one in amounts.items() if one is not None and not isinstance(one, AmountSpec)}
+        return {
+            key: float(amount)
+            for key, amount in amounts.items()
+            if amount is not None and not isinstance(amount, AmountSpec)
+        }
 
     def rates(self) -> Mapping[str, float]:
-        """What is limited in any seven days."""
+        """The limits that hold for any seven days."""
         amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
-        return {key: one.amount for key, one in amounts.items() if isinstance(one, AmountSpec)}
+        return {key: amount.amount for key, amount in amounts.items() if isinstance(amount, AmountSpec)}
 
 
 def _split(message: str) -> tuple[str, str]:
-    """`what is wrong; known: a, b` as message and hint."""
+    """A message `what is wrong; known: a, b` split into message and hint."""
     for word in ("; known: ", "; it takes: "):
         if word in message:
             head, tail = message.split(word, 1)

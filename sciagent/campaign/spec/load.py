@@ -1,4 +1,4 @@
-"""Reads a campaign file. Every mistake in it is reported at once, one a line: `file:line:col: path: what is wrong`."""
+"""Reads a campaign file. All mistakes are reported together, one per line: `file:line:col: path: what is wrong`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ __all__ = ["campaign_schema", "load_spec", "parse_spec"]
 
 
 def load_spec(path: Path) -> CampaignSpec:
-    """The campaign in a YAML file; paths in it start at its folder. Raises SpecError."""
+    """Read the campaign in a YAML file. Relative paths start at its folder. Raises SpecError."""
     return parse_spec(text_of(path), str(path), path.resolve().parent)
 
 
 def parse_spec(
     text: str, name: str = "campaign.yaml", base: Path | None = None, *, candidates: bool = True
 ) -> CampaignSpec:
-    """The campaign in a YAML text. name: what messages call it. base: where relative paths start, by default the
-    working directory. candidates: False where no proposer will run, and its files need not be there; such a spec has
-    another hash. Raises SpecError."""
+    """Read the campaign in a YAML text. Raises SpecError.
+
+    name: the file name used in messages. base: where relative paths start, by default the working directory.
+    candidates: False if no proposer will run and its files need not exist; the hash of such a spec differs.
+    """
     document = read(text)
     if not isinstance(document.data, dict):
         raise SpecError(report(name, document.faults))
@@ -59,5 +61,5 @@ def _explain_all(error: ValidationError, document: Document, base: Path) -> list
         together.raise_any()
     except ValidationError as more:
         errors += more.errors(include_url=False)
-    faults = [explain(found, document) for found in errors[:MAX_FAULTS] if not is_echo(found)]
+    faults = [explain(mistake, document) for mistake in errors[:MAX_FAULTS] if not is_echo(mistake)]
     return [fault for fault in faults if not document.broken(fault.loc)]

@@ -1,4 +1,4 @@
-"""MCP servers that a campaign's model may ask: how each is reached, and which of its tools are allowed."""
+"""MCP servers whose tools a campaign's model may call: their addresses, and which tools are allowed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sciagent.domain.addresses import address_fault
 from sciagent.yaml.faults import Faults, fault
 
 MAX_SERVERS = 8
-MAX_TOOLS = 32  # of one server
+MAX_TOOLS = 32  # per server
 
 Word = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
@@ -25,24 +25,27 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class McpServerSpec(Part):
-    """An MCP server whose tools the model may call: a program that is started, or an address.
+    """An MCP server whose tools the model may call: a program to start, or an address.
 
-    A program is started with the rights of who runs the campaign, in the folder of the campaign file, without a shell
-    and without the variables of the environment but for PATH, HOME and the like.
+    A program runs with the rights of the user who runs the campaign, in the folder of the campaign file, without a
+    shell, and without environment variables other than PATH, HOME and the like.
     """
 
     command: tuple[Word, ...] | None = Field(
-        None, min_length=1, max_length=64, description="Program and arguments; it speaks MCP on stdin and stdout."
+        None,
+        min_length=1,
+        max_length=64,
+        description="Program and arguments; the program speaks MCP on stdin and stdout.",
     )
     url: str | None = Field(None, max_length=500, description="Address of a server over streamable HTTP.")
     token_env: str | None = Field(
         None,
         max_length=100,
-        description="Environment variable with a secret: sent as a bearer token to a url, handed on under its own name "
+        description="Environment variable with a secret: sent as a bearer token to a url, passed under the same name "
         "to a command.",
     )
     tools: tuple[str, ...] = Field(
-        min_length=1, max_length=MAX_TOOLS, description="The tools that may be called, as the server calls them."
+        min_length=1, max_length=MAX_TOOLS, description="Names of the tools that may be called."
     )
     timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds that one call may take.")] = 30.0
 
@@ -90,7 +93,8 @@ class McpServerSpec(Part):
 
 
 def check_servers(servers: Mapping[str, McpServerSpec], ours: tuple[str, ...]) -> None:
-    """Raises faults for names of servers that are none, and where two tools would be called the same."""
+    """Raises faults for invalid server names, and for two tools with the same full name. ours: names of sciagent's
+    tools."""
     faults, seen = Faults(), dict.fromkeys(ours, "a tool of sciagent")
     if len(servers) > MAX_SERVERS:
         faults.add((), f"{len(servers)} servers; the limit is {MAX_SERVERS}")

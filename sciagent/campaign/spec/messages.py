@@ -1,4 +1,4 @@
-"""Mistakes of a campaign file in plain words. Settings of a verifier are known only to the verifier."""
+"""Explains the mistakes in a campaign file. The keys below `settings` are known only to the verifier."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sciagent.yaml.positions import Document, Fault, Loc
 
 
 def explain(error: Mapping[str, Any], document: Document) -> Fault:
-    """One error of pydantic at its place in the campaign file."""
+    """One error of pydantic as a message with its place in the campaign file."""
     return explain_with(error, document, _unknown_key)
 
 
@@ -29,6 +29,6 @@ def _unknown_key(loc: Loc, data: Any) -> tuple[str, str]:
 
 def _below(shape: Any, part: int | str, here: Any) -> Any:
     if shape is RungSpec and part == "settings":
-        found = find_verifier(here.get("verifier"))
-        return found.Settings if found else None
+        verifier = find_verifier(here.get("verifier"))
+        return verifier.Settings if verifier else None
     return member(shape, part, here)

@@ -1,4 +1,4 @@
-"""The reference of every key of a campaign file and of every verifier's settings, from the models themselves."""
+"""Generates the reference of all keys of a campaign file and all settings of verifiers, from their models."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ verifier](#verifiers), [properties and their units](#properties). Required keys 
 
 
 def reference(distribution: str | None = None) -> str:
-    """Markdown. distribution: only its verifiers, by default those of every package installed that load."""
+    """The reference as Markdown. distribution: show only its verifiers; by default those of all installed packages."""
     schema = campaign_schema()
     names = [name for name in verifier_names() if distribution in (None, provider(name).split()[0])]
-    found = list(_loaded(names))
-    seen: set[str] = set()  # what several verifiers share, such as the geometry, is shown at the first of them
+    verifiers = list(_loaded(names))
+    seen: set[str] = set()  # a model that several verifiers share, such as the geometry, is shown once
     parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec", seen), "## Verifiers\n"]
-    for one in sorted(found, key=lambda v: (v.tier.order, v.name)):
-        parts += _verifier(one, seen)
+    for verifier in sorted(verifiers, key=lambda v: (v.tier.order, v.name)):
+        parts += _verifier(verifier, seen)
     parts += ["## Properties\n", _properties()]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def _loaded(names: list[str]) -> Iterator[type[Verifier[Any]]]:
-    """What does not load has no settings to tell of; `sciagent verifiers` says why."""
+    """The verifiers that load; `sciagent verifiers` says why another one does not."""
     for name in names:
         with contextlib.suppress(UsageError):
             yield verifier_class(name)
 
 
-def _verifier(one: type[Verifier[Any]], seen: set[str]) -> Iterator[str]:
-    yield f"### `{one.name}`\n"
-    yield f"{_first_paragraph(one.__doc__)}\n"
-    yield f"Tier `{one.tier}`, version {one.version}. {_measured(one)}\n"
-    schema = one.Settings.model_json_schema()
-    yield from _models(schema, schema, one.name, seen)
+def _verifier(verifier: type[Verifier[Any]], seen: set[str]) -> Iterator[str]:
+    yield f"### `{verifier.name}`\n"
+    yield f"{_first_paragraph(verifier.__doc__)}\n"
+    yield f"Tier `{verifier.tier}`, version {verifier.version}. {_measured(verifier)}\n"
+    schema = verifier.Settings.model_json_schema()
+    yield from _models(schema, schema, verifier.name, seen)
 
 
-def _measured(one: type[Verifier[Any]]) -> str:
+def _measured(verifier: type[Verifier[Any]]) -> str:
     try:
-        names = sorted({found.property.name for found in one().measures})
+        names = sorted({measure.property.name for measure in verifier().measures})
     except ValidationError:  # some setting has no default
         return "What it measures depends on its settings."
     return f"With its default settings it measures {_codes(names)}."
 
 
 def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[str]:
-    """A table for `top`, then one for each model it leads to that was not `seen`, in the order of first use."""
+    """A table for `top`, then one for each model below it that is not in `seen`, in the order of first use."""
     queue = [(name, top)]
     while queue:
         title, model = queue.pop(0)
@@ -89,14 +89,14 @@ def _table(model: Schema) -> str:
 
 
 def _takes(field: Schema) -> str:
-    """A field's type in a few words, its bounds with it."""
+    """A field's type and bounds in a few words."""
     if "$ref" in field:
         return _link(field["$ref"])
     for several in ("anyOf", "oneOf", "allOf"):
         if several in field:
-            return " or ".join(dict.fromkeys(_takes(one) for one in field[several]))
+            return " or ".join(dict.fromkeys(_takes(option) for option in field[several]))
     if "enum" in field:
-        return ", ".join(f"`{_plain(one)}`" for one in field["enum"])
+        return ", ".join(f"`{_plain(value)}`" for value in field["enum"])
     if "const" in field:
         return f"`{_plain(field['const'])}`"
     kind = str(field.get("type", "anything"))
@@ -106,6 +106,10 @@ def _takes(field: Schema) -> str:
     if kind == "object":
         inside = field.get("additionalProperties")
         return f"mapping to {_takes(inside)}" if isinstance(inside, dict) and inside else "mapping"
+    return _scalar(field, kind)
+
+
+def _scalar(field: Schema, kind: str) -> str:
     names = {"string": "text", "null": "nothing", "boolean": "true or false"}
     bounds = [
         f"{sign} {field[key]:g}"
@@ -119,17 +123,17 @@ def _references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         if "$ref" in value:
             yield value["$ref"].rpartition("/")[2]
-        for one in value.values():
-            yield from _references(one)
+        for item in value.values():
+            yield from _references(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from _references(one)
+        for item in value:
+            yield from _references(item)
 
 
 def _properties() -> str:
     lines = ["| property | units, canonical first | what it is |", "|---|---|---|"]
-    for one in sorted(properties().values(), key=lambda p: p.name):
-        lines.append(f"| `{one.name}` | {_codes(list(one.units))} | {_cell(one.description)} |")
+    for prop in sorted(properties().values(), key=lambda p: p.name):
+        lines.append(f"| `{prop.name}` | {_codes(list(prop.units))} | {_cell(prop.description)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -143,13 +147,13 @@ def _codes(names: list[str]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A default as YAML would have it."""
+    """A default as it would stand in YAML."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k}: {_plain(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_plain(one) for one in value) + "]"
+        return "[" + ", ".join(_plain(item) for item in value) + "]"
     return str(value)
 
 

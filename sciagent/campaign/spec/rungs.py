@@ -1,4 +1,4 @@
-"""A rung of the ladder as YAML has it: a verifier with its settings, the gate on its results, its limits."""
+"""A rung of the ladder in a campaign file: a verifier with its settings, the gate on its results, its limits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def default_label(verifier: str) -> str:
 
 
 def find_verifier(name: object) -> type[Verifier[Any]] | None:
-    """The class, or None when there is none or it does not load."""
+    """The verifier class; None if it does not exist or does not load."""
     try:
         return verifier_class(name) if isinstance(name, str) else None
     except UsageError:
@@ -50,17 +50,17 @@ def find_verifier(name: object) -> type[Verifier[Any]] | None:
 
 
 def _base(info: ValidationInfo) -> Path | None:
-    """The folder of the campaign file, where it is known."""
-    found = (info.context or {}).get("base")
-    return None if found is None else Path(found)
+    """The folder of the campaign file, if known."""
+    base = (info.context or {}).get("base")
+    return None if base is None else Path(base)
 
 
 class LimitsSpec(Part):
-    """What one verification may use at most; the defaults go by tier."""
+    """The most that one verification may use; the defaults depend on the tier."""
 
     wall_seconds: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=1e9)] = Field(
         default_factory=lambda: TIER_LIMITS[Tier.SIMULATION][0],
-        description="Seconds on the clock; default: fast 10 (per candidate), simulation 600, high_fidelity 7200.",
+        description="Elapsed seconds; default: fast 10 (per candidate), simulation 600, high_fidelity 7200.",
     )
     memory_mb: Annotated[float, Field(strict=True, allow_inf_nan=False, ge=1, le=1e9)] = Field(
         default_factory=lambda: TIER_LIMITS[Tier.SIMULATION][1],
@@ -71,8 +71,8 @@ class LimitsSpec(Part):
 Amount = Annotated[int, Field(strict=True, ge=1, le=needs.MOST_OTHERS)]
 
 
-class _Configured(dict[str, Any]):
-    """Settings as the file has them, with the verifier that took them: a rung constructs its verifier once."""
+class _SettingsWithVerifier(dict[str, Any]):
+    """Settings as the file has them, and the verifier made from them: each rung constructs its verifier only once."""
 
     verifier: Verifier[Any] | None = None
 
@@ -89,15 +89,15 @@ class RungSpec(Part):
     settings: dict[str, Any] = Field(
         default_factory=dict, validate_default=True, description="Settings of the verifier."
     )
-    gate: dict[str, GateSpec] = Field(default_factory=dict, description="Limits by property the verifier measures.")
+    gate: dict[str, GateSpec] = Field(default_factory=dict, description="Limits on the measured properties.")
     limits: LimitsSpec = Field(default_factory=LimitsSpec, description="Wall time and memory of one verification.")
     resources: dict[str, Amount] = Field(
         default_factory=dict,
-        description="What one verification holds while it runs, by name: cores, gpu, a licence; default: one core.",
+        description="Resources that one verification holds while it runs: cores, gpu, licences; default: one core.",
     )
     on_refusal: Literal["drop", "skip"] = Field(
         default_factory=lambda: "skip",
-        description="A candidate the verifier refuses: drop it, or skip the rung; default: drop if fast, else skip.",
+        description="If the verifier refuses a candidate: drop it, or skip the rung; default: drop if fast, else skip.",
     )
 
     _base: Path | None = PrivateAttr(None)
@@ -107,14 +107,14 @@ class RungSpec(Part):
     @model_validator(mode="before")
     @classmethod
     def _defaults_by_tier(cls, data: Any) -> Any:
-        found = find_verifier(data.get("verifier")) if isinstance(data, dict) else None
-        if found is None:
+        verifier = find_verifier(data.get("verifier")) if isinstance(data, dict) else None
+        if verifier is None:
             return data
-        wall, memory = TIER_LIMITS[found.tier]
+        wall, memory = TIER_LIMITS[verifier.tier]
         given = data.get("limits", {})
         limits = {"wall_seconds": wall, "memory_mb": memory, **given} if isinstance(given, dict) else given
-        on_refusal = "drop" if found.tier is Tier.FAST else "skip"
-        return {"rung": default_label(found.name), "on_refusal": on_refusal, **data, "limits": limits}
+        on_refusal = "drop" if verifier.tier is Tier.FAST else "skip"
+        return {"rung": default_label(verifier.name), "on_refusal": on_refusal, **data, "limits": limits}
 
     @field_validator("verifier")
     @classmethod
@@ -134,19 +134,21 @@ class RungSpec(Part):
     @field_validator("settings")
     @classmethod
     def _taken_by_the_verifier(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        if (found := find_verifier(info.data.get("verifier"))) is None:
+        if (verifier := find_verifier(info.data.get("verifier"))) is None:
             return value
-        configured = _Configured(value)
+        configured = _SettingsWithVerifier(value)
         try:
-            configured.verifier = found(value, _base(info))
+            configured.verifier = verifier(value, _base(info))
             canonical_json(configured.verifier.settings.model_dump(mode="json"))
             _ = configured.verifier.measures
         except ValidationError:
-            raise  # pydantic puts our path before the verifier's
+            raise  # pydantic puts the rung's path before the verifier's
         except (UsageError, ValueError, TypeError, LookupError) as error:
-            raise fault(f'verifier "{found.name}" does not take these settings: {error}') from None
+            raise fault(f'verifier "{verifier.name}" does not take these settings: {error}') from None
         except Exception as error:  # noqa: BLE001  a plug-in may raise anything
-            raise fault(f'verifier "{found.name}" fails with these settings: {type(error).__name__}: {error}') from None
+            raise fault(
+                f'verifier "{verifier.name}" fails with these settings: {type(error).__name__}: {error}'
+            ) from None
         return configured
 
     @field_validator("resources")
@@ -156,9 +158,9 @@ class RungSpec(Part):
             needs.check(value)
         except ValueError as error:
             raise fault(str(error)) from None
-        found = find_verifier(info.data.get("verifier"))
-        if found is not None and found.tier is Tier.FAST and needs.text_of(value) is not None:
-            raise fault(f'verifier "{found.name}" is of the fast tier, which has one core and nothing else')
+        verifier = find_verifier(info.data.get("verifier"))
+        if verifier is not None and verifier.tier is Tier.FAST and needs.text_of(value) is not None:
+            raise fault(f'verifier "{verifier.name}" is of the fast tier, which has one core and nothing else')
         return value
 
     @field_validator("gate")
@@ -188,7 +190,7 @@ class RungSpec(Part):
     @model_validator(mode="after")
     def _keep_the_verifier(self, info: ValidationInfo) -> RungSpec:
         self._base = _base(info)
-        if isinstance(self.settings, _Configured) and self.settings.verifier is not None:
+        if isinstance(self.settings, _SettingsWithVerifier) and self.settings.verifier is not None:
             self._verifier = self.settings.verifier
             self.__dict__["settings"] = dict(self.settings)
             faults = Faults()
@@ -209,11 +211,11 @@ class RungSpec(Part):
 
     @property
     def holds(self) -> dict[str, int]:
-        """What one verification holds, its cores among it."""
+        """The resources that one verification holds, including its cores."""
         return {needs.CORES: 1} | self.resources
 
     def owned_by(self, campaign: str) -> RungSpec:
-        """This rung as a rung of that campaign: only the campaign finds evidence of it that is not reusable."""
+        """This rung as part of a campaign: evidence of it that is not reusable is found by this campaign only."""
         if self._campaign == campaign:
             return self
         owned = self if not self._campaign else self.with_settings(self.settings)
@@ -230,14 +232,14 @@ class RungSpec(Part):
 
     @property
     def configured(self) -> Verifier[Any]:
-        """The verifier with these settings: constructed once, when the rung is read."""
+        """The verifier with these settings, constructed once, when the rung is read."""
         if self._verifier is None:
             self._verifier = verifier_class(self.verifier)(self.settings, self._base)
             self._verifier.scope = self._campaign
         return self._verifier
 
     def window_gates(self) -> Mapping[str, Window]:
-        """Gates by property, in canonical units: those of the campaign, and those that the settings bring."""
+        """Gates by property, in canonical units: the campaign's, and those that the verifier's settings define."""
         brought = {name: Window(low, high) for name, (low, high) in self.configured.gates.items()}
         return brought | {
             name: canonical_window(gate.min, gate.max, gate.unit, name) for name, gate in self.gate.items()

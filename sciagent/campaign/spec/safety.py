@@ -1,4 +1,4 @@
-"""The safety screen in a campaign: first rung of every ladder of molecules, unless the file gives a reason."""
+"""The safety screen: the first rung of every ladder of molecules, unless the file turns it off with a reason."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ _REASON = "say why, in a sentence that a colleague can judge: three words and 15
 
 
 class ExtraSmartsSpec(Part):
-    """A pattern of one's own, refused like those that ship."""
+    """A pattern of the user's own, refused like those that ship with sciagent."""
 
     name: str = Field(pattern=NAME, description="Name, different from that of any other safety rule.")
     smarts: str = Field(min_length=1, description="SMARTS; a match is refused.")
-    reason: str = Field(description="Why, in plain words; shown with every refusal.")
+    reason: str = Field(description="Reason, shown with every refusal.")
     group: Literal["explosive", "acute_hazard", "chemical_weapon"] = Field(
-        default="acute_hazard", description="The reason under which a refusal is counted."
+        default="acute_hazard", description="The group under which a refusal is counted."
     )
 
 
 class SafetySpec(Part):
-    """What the safety screen refuses. Turned off, or softened, only with a reason."""
+    """What the safety screen refuses. Turning it off, or exempting rules, needs a reason."""
 
     screen: bool = Field(default=True, strict=True, description="False turns the screen off; needs a reason.")
     allow: tuple[str, ...] = Field(
-        default_factory=tuple, description="Safety rules that do not refuse in this campaign; needs a reason."
+        default_factory=tuple, description="Safety rules that are not applied in this campaign; needs a reason."
     )
     extra_smarts: tuple[ExtraSmartsSpec, ...] = Field(
-        default_factory=tuple, description="Patterns beyond those that ship."
+        default_factory=tuple, description="Additional patterns to refuse."
     )
     reason: str = Field(default="", max_length=1000, description="Why the screen is off, or softened.")
 
     @field_validator("allow")
     @classmethod
     def _rules_there_are(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if (found := find_verifier(SCREEN)) is None:
+        if (screen := find_verifier(SCREEN)) is None:
             return value
-        known: Sequence[str] = getattr(found, "rule_names")()  # noqa: B009  (of the plug-in, not of the contract)
+        known: Sequence[str] = getattr(screen, "rule_names")()  # noqa: B009  (of the plug-in, not of the contract)
         faults = Faults()
         for i, name in enumerate(value):
             if name not in known:
@@ -56,14 +56,14 @@ class SafetySpec(Part):
     @field_validator("extra_smarts")
     @classmethod
     def _taken_by_the_screen(cls, value: tuple[ExtraSmartsSpec, ...]) -> tuple[ExtraSmartsSpec, ...]:
-        if (found := find_verifier(SCREEN)) is None or not value:
+        if (screen := find_verifier(SCREEN)) is None or not value:
             return value
         faults = Faults()
         try:
-            found.Settings.model_validate({"extra_smarts": [one.model_dump() for one in value]})
+            screen.Settings.model_validate({"extra_smarts": [pattern.model_dump() for pattern in value]})
         except ValidationError as error:
-            for one in error.errors(include_url=False):
-                faults.add(one["loc"][1:], str(one["msg"]).removeprefix("Value error, "))
+            for problem in error.errors(include_url=False):
+                faults.add(problem["loc"][1:], str(problem["msg"]).removeprefix("Value error, "))
         faults.raise_any()
         return value
 
@@ -79,42 +79,53 @@ class SafetySpec(Part):
         return self
 
     def settings(self) -> dict[str, Any]:
-        """For the verifier."""
-        given = {"allow": list(self.allow), "extra_smarts": [one.model_dump() for one in self.extra_smarts]}
+        """The settings of the screening verifier."""
+        given = {"allow": list(self.allow), "extra_smarts": [pattern.model_dump() for pattern in self.extra_smarts]}
         return {key: value for key, value in given.items() if value}
 
 
 def is_reason(text: str) -> bool:
-    """Whether a text says something: three words with letters, 15 characters."""
+    """Whether a text can be a reason: at least three words with letters and 15 characters."""
     words = {word.lower() for word in text.split() if sum(c.isalpha() for c in word) >= 2}
     return len(" ".join(text.split())) >= 15 and len(words) >= 3
 
 
 def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subject: str) -> tuple[RungSpec, ...]:
-    """The ladder with the screen as its first rung, where the file does not name it. given: `safety:` is in the file.
+    """The ladder with the safety screen as its first rung. given: whether the file has the key `safety`.
 
-    Raises ValidationError where the ladder's own screen stands elsewhere, is softened without a reason, or is
-    contradicted.
+    Raises ValidationError if the file's own screening rung stands elsewhere, is softened without a reason, or
+    contradicts `safety`.
     """
     faults = Faults()
-    places = [i for i, rung in enumerate(ladder) if rung.verifier == SCREEN]
     if subject != "molecule":
         if given:
             faults.add(("safety",), "the safety screen is for molecules; leave this out", on_key=True)
         faults.raise_any()
         return ladder
-    if not places:
-        if safety.screen and default_label(SCREEN) in [rung.label for rung in ladder]:
-            where = [rung.label for rung in ladder].index(default_label(SCREEN))
-            faults.add(("ladder", where, "rung"), f'"{default_label(SCREEN)}" is the label of the safety screen')
-        if safety.screen and find_verifier(SCREEN) is None:
-            faults.add(("ladder",), f'the safety screen "{SCREEN}" is not installed; install sciagent whole')
-        faults.raise_any()
-        return (
-            (RungSpec.model_validate({"verifier": SCREEN, "settings": safety.settings()}), *ladder)
-            if safety.screen
-            else ladder
-        )
+    if all(rung.verifier != SCREEN for rung in ladder):
+        return _with_default_screen(ladder, safety) if safety.screen else ladder
+    _check_own_screen(ladder, safety, faults)
+    faults.raise_any()
+    own = ladder[0]
+    if safety.settings() and not own.settings:
+        own = own.with_settings(safety.settings())
+    return (own, *ladder[1:])
+
+
+def _with_default_screen(ladder: tuple[RungSpec, ...], safety: SafetySpec) -> tuple[RungSpec, ...]:
+    """The ladder with a screening rung put first. Raises ValidationError if that is not possible."""
+    faults, label = Faults(), default_label(SCREEN)
+    if (labels := [rung.label for rung in ladder]) and label in labels:
+        faults.add(("ladder", labels.index(label), "rung"), f'"{label}" is the label of the safety screen')
+    if find_verifier(SCREEN) is None:
+        faults.add(("ladder",), f'the safety screen "{SCREEN}" is not installed; install sciagent whole')
+    faults.raise_any()
+    return (RungSpec.model_validate({"verifier": SCREEN, "settings": safety.settings()}), *ladder)
+
+
+def _check_own_screen(ladder: tuple[RungSpec, ...], safety: SafetySpec, faults: Faults) -> None:
+    """Faults of a screening rung that stands in the file's own ladder."""
+    places = [i for i, rung in enumerate(ladder) if rung.verifier == SCREEN]
     own = ladder[places[0]]
     if not safety.screen:
         faults.add(("ladder", places[0], "verifier"), "safety.screen is false; leave this rung out, or the switch")
@@ -132,10 +143,6 @@ def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subj
         faults.add(("safety",), f"ladder[{places[0]}].settings says it too; say it in one place", on_key=True)
     if own.settings.get("allow") and not is_reason(safety.reason):
         faults.add(("ladder", places[0], "settings", "allow"), "exempting safety rules needs safety.reason", _REASON)
-    faults.raise_any()
-    if safety.settings() and not own.settings:
-        own = own.with_settings(safety.settings())
-    return (own, *ladder[1:])
 
 
 __all__ = ["SCREEN", "ExtraSmartsSpec", "SafetySpec", "is_reason", "screened"]

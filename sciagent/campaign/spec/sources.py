@@ -1,4 +1,4 @@
-"""Where candidates come from and what routes them: proposers and schedulers, each by its `kind`."""
+"""Proposers and schedulers of a campaign file, each chosen by its `kind`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Files = dict[tuple[str, ...], str]
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file, read in pieces. Raises OSError."""
+    """SHA-256 of a file, read in chunks. Raises OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while piece := stream.read(CHUNK):
@@ -32,7 +32,8 @@ def file_hash(path: Path) -> str:
 
 
 def check_file(value: str, info: ValidationInfo) -> str:
-    """The name as given. Where the campaign's folder is known, the file must exist there and be readable."""
+    """Return the name of a table of molecules. If the campaign's folder is known, the file must exist and be
+    readable."""
     name = value.lower().removesuffix(".gz")
     if not name.endswith(FORMATS):
         raise fault(f'"{value}" is no table of molecules', f"takes: {', '.join(FORMATS)}, each also with .gz")
@@ -66,22 +67,22 @@ class EvolveSpec(Part):
     wait: bool = Field(
         False,
         strict=True,
-        description="Propose, and start dearer rungs, only when all that was proposed has been through the first paid "
-        "rung; what is found then does not depend on how fast the machine is.",
+        description="Propose, and start more expensive rungs, only when all earlier proposals have been through the "
+        "first paid rung; the result then does not depend on the speed of the machine.",
     )
     ahead: Count = Field(24, description="Propose again while fewer candidates than this wait for a paid rung.")
 
     _file = field_validator("seeds")(check_file)
 
     def files(self) -> Files:
-        """Where in the spec each file is named, and the file as given."""
+        """Each file by its place in the spec."""
         return {("seeds",): self.seeds}
 
 
 class ScreenSpec(Part):
-    """Works through a file, in its order."""
+    """Proposes the molecules of a file, in its order."""
 
-    kind: Literal["screen"] = Field(description="Works through a file.")
+    kind: Literal["screen"] = Field(description="Proposes the molecules of a file.")
     file: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     batch: Count = Field(20, description="Candidates a turn.")
@@ -89,7 +90,7 @@ class ScreenSpec(Part):
     _file = field_validator("file")(check_file)
 
     def files(self) -> Files:
-        """Where in the spec the file is named, and the file as given."""
+        """The file by its place in the spec."""
         return {("file",): self.file}
 
 
@@ -101,15 +102,17 @@ ToolName = Literal[
 class LlmSpec(Part):
     """A language model that proposes by calling tools, in episodes.
 
-    With `endpoint` an OpenAI-compatible server is asked; without, a model of `sciagent models` answers in the process
-    of the campaign.
+    With `endpoint`, an OpenAI-compatible server answers; without, a model of `sciagent models` in the campaign's
+    process.
     """
 
-    # a key that is left out of the dump at its default came later: campaigns from before it keep their hash
+    # keys with exclude_if were added later: campaigns from before keep their hash
 
     kind: Literal["llm"] = Field(description="A language model that calls tools.")
     model: str = Field(
-        min_length=1, max_length=200, description="Of `sciagent models list`; with an endpoint, as the server calls it."
+        min_length=1,
+        max_length=200,
+        description="Name in `sciagent models list`; with an endpoint, the server's name of it.",
     )
     endpoint: str | None = Field(
         None, pattern=r"^https?://\S+$", max_length=500, description="Base URL of an OpenAI-compatible server."
@@ -124,48 +127,48 @@ class LlmSpec(Part):
     tools: tuple[ToolName, ...] = Field(get_args(ToolName), min_length=1, description="What it may call; default: all.")
     mcp: dict[str, McpServerSpec] = Field(
         {},
-        description="MCP servers whose tools it may call besides, each by a name of yours; a tool of NAME is called "
-        "NAME_TOOL.",
+        description="MCP servers whose tools it may call as well, each under a name of your choice; a tool of NAME is "
+        "called NAME_TOOL.",
         exclude_if=lambda servers: not servers,
     )
     structured: bool | None = Field(
         None,
         strict=True,
-        description="Whether every answer is held to one tool call by a JSON schema. Default: with a model of our own.",
+        description="Whether a JSON schema restricts every answer to one tool call. Default: only without an endpoint.",
     )
     tool_choice: Literal["auto", "required"] = Field(
         "auto",
-        description="required: every answer of an endpoint must call a tool; the server holds it to that.",
+        description="required: the server of an endpoint must restrict every answer to a tool call.",
         exclude_if=lambda choice: choice == "auto",
     )
     ranks: bool | None = Field(
         None,
         strict=True,
-        description="Whether tools take molecules only by their rank among the best, for a model that cannot spell "
-        "SMILES. Default: where answers are held to a schema.",
+        description="Whether tools take molecules only by their rank among the best, for a model that cannot write "
+        "SMILES. Default: if answers are structured.",
         exclude_if=lambda ranks: ranks is None,
     )
     logprobs: Literal["raw", "processed"] | None = Field(
         None,
-        description="Of which distribution the endpoint's log-probabilities are: raw with `sciagent serve-model`. "
-        "Matters only where temperature is not 1.",
-        exclude_if=lambda told: told is None,
+        description="The distribution of the endpoint's log-probabilities: raw with `sciagent serve-model`. "
+        "It matters only if temperature is not 1.",
+        exclude_if=lambda mode: mode is None,
     )
-    episodes: Count = Field(1, le=256, description="Conversations at once.")
-    turns: Count = Field(8, le=1000, description="Answers of one episode, at most.")
-    tokens: Count = Field(8192, description="Tokens sampled in one episode, at most.")
+    episodes: Count = Field(1, le=256, description="Conversations at the same time.")
+    turns: Count = Field(8, le=1000, description="Most answers in one episode.")
+    tokens: Count = Field(8192, description="Most tokens sampled in one episode.")
     minutes: float = Field(
         60.0,
         gt=0,
         le=100_000,
-        description="Minutes that the model may take for one episode, by the clock.",
+        description="Elapsed minutes that the model may take for one episode.",
         exclude_if=lambda minutes: minutes == 60,
     )
-    max_tokens: Count = Field(256, description="Tokens of one answer, at most.")
-    context: Count = Field(8192, description="Tokens of a prompt and its answer together; what is older is left out.")
+    max_tokens: Count = Field(256, description="Most tokens in one answer.")
+    context: Count = Field(8192, description="Tokens of a prompt and its answer together; older turns are left out.")
     thinking: Literal["preserve", "strip", "summarise"] = Field(
         "preserve",
-        description="What the model sees again of what it thought in earlier turns: all, nothing, or its own summary.",
+        description="What the model sees of its thoughts in earlier turns: all, nothing, or its own summary.",
         exclude_if=lambda thinking: thinking == "preserve",
     )
     temperature: Annotated[float, Field(strict=True, ge=0, le=2, description="1: the model's own distribution.")] = 1.0
@@ -173,10 +176,10 @@ class LlmSpec(Part):
     answer_mb: Count = Field(
         32,
         le=1024,
-        description="Megabytes that one answer of an endpoint may have; a longer one is broken off.",
+        description="Most megabytes in one answer of an endpoint; a longer answer is cut off.",
         exclude_if=lambda megabytes: megabytes == 32,
     )
-    batch: Count = Field(8, description="Candidates that one answer may propose, at most.")
+    batch: Count = Field(8, description="Most candidates that one answer may propose.")
     ahead: Count = Field(24, description="Ask again while fewer candidates than this wait for a paid rung.")
 
     @field_validator("seeds")
@@ -212,7 +215,7 @@ class LlmSpec(Part):
         return value
 
     def files(self) -> Files:
-        """Where in the spec the file is named, and the file as given."""
+        """The file by its place in the spec."""
         return {} if self.seeds is None else {("seeds",): self.seeds}
 
 
@@ -220,39 +223,39 @@ OneProposerSpec = Annotated[EvolveSpec | ScreenSpec | LlmSpec, Field(discriminat
 
 
 class SeveralSpec(Part):
-    """Several proposers side by side, which share the ledger, the budget and what was found so far."""
+    """Several proposers side by side, which share the ledger, the budget and the results so far."""
 
     kind: Literal["several"] = Field(description="Several proposers side by side.")
     proposers: dict[Annotated[str, Field(pattern=NAME)], OneProposerSpec] = Field(
-        min_length=2, max_length=16, description="Each under a name of its own, by which the report tells them apart."
+        min_length=2, max_length=16, description="Each under a name of its own, which the report shows."
     )
     lead: Count = Field(
         24,
-        description="Proposals that a quick one may be ahead of the slowest; then it waits. A model that answers "
-        "slowly gets its share of the budget so.",
+        description="How many proposals a fast proposer may be ahead of the slowest before it waits, so that a slow "
+        "model gets its share of the budget.",
     )
 
     @field_validator("proposers")
     @classmethod
     def _none_waits(cls, value: dict[str, OneProposerSpec]) -> dict[str, OneProposerSpec]:
         faults = Faults()
-        for name, one in value.items():
-            if isinstance(one, EvolveSpec) and one.wait:
+        for name, proposer in value.items():
+            if isinstance(proposer, EvolveSpec) and proposer.wait:
                 faults.add((name, "wait"), "only a proposer that is alone can wait for the first paid rung")
         faults.raise_any()
         return value
 
     @property
     def batch(self) -> int:
-        """The largest of theirs."""
-        return max(one.batch for one in self.proposers.values())
+        """The largest batch of the proposers."""
+        return max(proposer.batch for proposer in self.proposers.values())
 
     def files(self) -> Files:
-        """Where in the spec each file is named, and the file as given."""
+        """Each file by its place in the spec."""
         return {
             ("proposers", name, *where): file
-            for name, one in self.proposers.items()
-            for where, file in one.files().items()
+            for name, proposer in self.proposers.items()
+            for where, file in proposer.files().items()
         }
 
 
@@ -260,61 +263,62 @@ ProposerSpec = Annotated[EvolveSpec | ScreenSpec | LlmSpec | SeveralSpec, Field(
 
 
 class LawSpec(Part):
-    """Where the law begins."""
+    """The evidence from which the law starts."""
 
     source: str = Field(
-        alias="from", pattern=NAME, description="A campaign of this ledger whose answers it learns from."
+        alias="from", pattern=NAME, description="A campaign of this ledger whose evidence the law learns from."
     )
 
 
 class PricedSpec(Part):
-    """Evidence is bought where it is worth most per unit of cost, by a law that learns what each rung tells."""
+    """Buys evidence where it is worth most per unit of cost, by a law that learns how well each rung predicts the
+    next."""
 
-    kind: Literal["priced"] = Field(description="Where evidence is worth most; the default.")
-    law: LawSpec | None = Field(None, description="Where the law begins; default: from nothing.")
+    kind: Literal["priced"] = Field(description="Buy evidence where it is worth most; the default.")
+    law: LawSpec | None = Field(None, description="Where the law starts; default: without evidence.")
     audit: Annotated[
         float,
         Field(
             strict=True,
             ge=0,
             le=0.5,
-            description="Share of the spend that verifies candidates which were passed over, drawn with known "
-            "propensities: what was missed is known from them alone. 0: none.",
+            description="Share of the spend for verifying passed-over candidates, drawn with known propensities, to "
+            "estimate what was missed. 0: none.",
         ),
     ] = 0.05
 
 
 class ThresholdsSpec(Part):
-    """A candidate goes on to the next rung when it passes the gate of the last one."""
+    """A candidate goes on to the next rung if it passes the gate of the last one."""
 
-    kind: Literal["thresholds"] = Field(description="By gates.")
+    kind: Literal["thresholds"] = Field(description="Promote by gates.")
 
 
 class ExhaustiveSpec(Part):
-    """Every rung on every candidate, in order of arrival."""
+    """Runs every rung on every candidate, in order of arrival."""
 
-    kind: Literal["exhaustive"] = Field(description="Everything, in order of arrival.")
+    kind: Literal["exhaustive"] = Field(description="Run everything, in order of arrival.")
 
 
 class RandomSpec(Part):
-    """An open candidate, drawn at random, gets its next rung; the seed is the campaign's."""
+    """Runs the next rung of an open candidate drawn at random, with the campaign's seed."""
 
-    kind: Literal["random"] = Field(description="Drawn at random: the baseline.")
+    kind: Literal["random"] = Field(description="Draw at random: the baseline.")
 
 
 class HalvingSpec(Part):
-    """Of all that a paid rung has answered, the best 1/eta go on to the next; asynchronous."""
+    """The best 1/eta of the candidates that a paid rung has answered go on to the next one, asynchronously."""
 
     kind: Literal["halving"] = Field(description="The best 1/eta of each paid rung go on.")
     eta: Annotated[float, Field(strict=True, gt=1, le=1000)] = Field(
-        3.0, description="One in so many goes on to the next paid rung."
+        3.0, description="One in eta candidates goes on to the next paid rung."
     )
 
 
 class BestRungSpec(Part):
-    """One paid rung ranks all candidates, the best go straight to the terminal rung."""
+    """One paid rung ranks all candidates, and the best go straight to the terminal rung."""
 
-    kind: Literal["best_rung"] = Field(description="One rung ranks, then the terminal one.")
+    kind: Literal["best_rung"] = Field(description="Rank by one rung, then run the terminal one.")
     rung: str | None = Field(
         None,
         description="Label of the paid rung that ranks; default: the last one before the terminal. Paid rungs other "
@@ -325,7 +329,8 @@ class BestRungSpec(Part):
 def check_best_rung(
     scheduler: BestRungSpec, ladder: Sequence[RungSpec], terminal: str, objectives: Sequence[ObjectiveSpec]
 ) -> None:
-    """Raises faults unless the rung that ranks is paid and below the terminal one, and nothing needed is left out."""
+    """Raises faults unless the ranking rung is paid and below the terminal one, and every objective is still
+    measured."""
     labels = [rung.label for rung in ladder]
     last = labels.index(terminal) if terminal in labels else len(ladder)
     paid = [rung.label for rung in ladder[:last] if rung.tier is not Tier.FAST]
@@ -335,12 +340,11 @@ def check_best_rung(
         near = did_you_mean(scheduler.rung, paid)
         faults.add(("rung",), f'"{scheduler.rung}" {why}{near}', f"paid rungs there: {', '.join(paid) or 'none'}")
         faults.raise_any()
-    kept = {scheduler.rung or (paid[-1] if paid else None), terminal}
-    run = [rung for rung in ladder if rung.label in kept or rung.tier is Tier.FAST]
-    measured = {name for rung in run for name in rung.measured()}
+    run = {scheduler.rung or (paid[-1] if paid else None), terminal}
+    run |= {rung.label for rung in ladder if rung.tier is Tier.FAST}
     for objective in objectives:
-        elsewhere = any(objective.property in rung.measured() for rung in ladder)
-        if objective.property not in measured and elsewhere:
+        measuring = {rung.label for rung in ladder if objective.property in rung.measured()}
+        if measuring and not measuring & run:
             message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
             faults.add(("rung",) if scheduler.rung else ("kind",), message, "name that rung, or use another scheduler")
     faults.raise_any()

@@ -1,4 +1,4 @@
-"""The ready campaigns that come with sciagent, copied out for a person to change."""
+"""The example campaigns that come with sciagent, copied into a folder for a user to change."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ _EDITOR = "# yaml-language-server:"
 
 @dataclass(frozen=True)
 class Template:
-    """A ready campaign. data: the files it names, beside it."""
+    """An example campaign."""
 
     name: str
     path: Path
     description: str
     data: tuple[Path, ...]
+    """The files that it names, in the same folder."""
 
 
 def folder() -> Path:
-    """Where they lie: in the package as installed, or beside it in a checkout. Raises UsageError if nowhere."""
+    """The folder of the example campaigns: in the installed package, or beside it in a checkout. Raises UsageError."""
     with as_file(files("sciagent") / "campaigns") as packaged:
         for place in (packaged, packaged.parent.parent / "campaigns"):
             if (place / "quickstart.yaml").is_file():
@@ -34,26 +35,26 @@ def folder() -> Path:
 
 
 def templates() -> dict[str, Template]:
-    """By name, in order of name."""
-    found = {}
+    """The example campaigns by name, sorted."""
+    by_name = {}
     for path in sorted(folder().glob("*.yaml")):
         try:
             data = YAML(typ="safe", pure=True).load(path)
         except YAMLError:
             continue
         named = [data.get("proposer", {}).get(key) for key in ("seeds", "file")]
-        beside = [path.parent / one for one in (*named, *_files(data.get("ladder"))) if isinstance(one, str)]
+        beside = [path.parent / name for name in (*named, *_files(data.get("ladder"))) if isinstance(name, str)]
         text = " ".join(str(data.get("description", "")).split())
-        found[path.stem] = Template(path.stem, path, text, tuple(p for p in dict.fromkeys(beside) if p.is_file()))
-    return found
+        by_name[path.stem] = Template(path.stem, path, text, tuple(p for p in dict.fromkeys(beside) if p.is_file()))
+    return by_name
 
 
 def _files(value: object) -> list[str]:
-    """Every text in the ladder that names a file beside the campaign."""
+    """All texts in a part of the spec that look like names of files beside the campaign."""
     if isinstance(value, dict):
-        return [name for one in value.values() for name in _files(one)]
+        return [name for item in value.values() for name in _files(item)]
     if isinstance(value, list):
-        return [name for one in value for name in _files(one)]
+        return [name for item in value for name in _files(item)]
     is_name = (
         isinstance(value, str) and "/" not in value and Path(value).suffix in (".csv", ".smi", ".sdf", ".gz", ".yml")
     )
@@ -61,10 +62,10 @@ def _files(value: object) -> list[str]:
 
 
 def write(target: Path, template: str, name: str | None = None) -> list[Path]:
-    """A folder with the campaign, its data and a README; returns what was written.
+    """Write a folder with the campaign, its data and a README; return the paths written.
 
-    name: what the campaign is to be called; default: as the template. Raises UsageError where a file stands already,
-    UnknownNameError for a template there is not.
+    name: the campaign's name; default: the template's. Raises UsageError if a file exists already, UnknownNameError for
+    an unknown template.
     """
     known = templates()
     if template not in known:
@@ -76,7 +77,7 @@ def write(target: Path, template: str, name: str | None = None) -> list[Path]:
     if called != chosen.name:
         lines = [f"campaign: {called}" if line.startswith("campaign:") else line for line in lines]
     out = {target / f"{called}.yaml": "\n".join(lines) + "\n", target / "README.md": _readme(chosen, called)}
-    copies = {target / one.name: one for one in chosen.data}
+    copies = {target / file.name: file for file in chosen.data}
     for path in (*out, *copies):
         if path.exists():
             raise UsageError(f"{path} exists already; choose another folder, or move it away (nothing was written)")
@@ -95,7 +96,7 @@ def _what(file: Path) -> str:
 
 
 def _readme(chosen: Template, called: str) -> str:
-    data = "".join(f"- `{one.name}`: {_what(one)}\n" for one in chosen.data)
+    data = "".join(f"- `{file.name}`: {_what(file)}\n" for file in chosen.data)
     return f"""# {called}
 
 {chosen.description}

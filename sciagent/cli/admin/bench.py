@@ -71,14 +71,14 @@ def scheduling(
     of a recall from one run with budget 1, in the order of its indices, and is missing where a seed did not get there.
     """
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded, here and in the workers
-    from sciagent.scheduling.replay.trial import Outcome, run_all, trials
+    from sciagent.bench.trial import TrialOutcome, run_all, trials
 
     shares, names = _shares(budgets), _listed(schedulers)
     if plot is not None:
         _check_plot(plot)
     wanted = trials(names, shares, seeds, stream, marks)
     source = _source(table, identifier, rungs, goal, top, features, family, size)
-    outcomes = {name: Outcome() for name in names}
+    outcomes = {name: TrialOutcome() for name in names}
     for trial, values in _shown(run_all(source, wanted, workers), len(wanted)):
         outcomes[trial.scheduler].add(trial, values)
     found = {"schedulers": {name: outcome.summary() for name, outcome in outcomes.items()}}
@@ -99,9 +99,9 @@ def _source(
     family: str | None,
     size: int | None,
 ) -> Any:
+    from sciagent.bench.case import OfFamily, OfTable
+    from sciagent.bench.families import FAMILIES
     from sciagent.errors import UnknownNameError, UsageError
-    from sciagent.scheduling.replay.case import OfFamily, OfTable
-    from sciagent.scheduling.replay.families import FAMILIES
 
     if not 0 < top < 1:
         raise UsageError(f"--top {top:g}: a share between 0 and 1")
@@ -118,7 +118,7 @@ def _source(
         raise UsageError("--size goes with --family; a table is taken whole")
     if table is None or rungs is None or goal is None:
         raise UsageError("--table needs --rungs COLUMN:COST,... and --goal min or max")
-    from sciagent.scheduling.replay.table import parse_rungs, read_case
+    from sciagent.bench.table import parse_rungs, read_case
 
     parsed = parse_rungs(rungs)
     case = read_case(table, parsed, goal, top, identifier, _listed(features or ""))

@@ -47,7 +47,7 @@ def gc(
     from sciagent.store.campaign_state import directives
 
     opened = open_ledger(ledger)
-    found, count = housekeeping.find(opened, keep_days)
+    found, count = housekeeping.find_waste(opened, keep_days)
     unnamed = sum(one.kind == "unnamed" for one in found)
     if delete and not mine and unnamed > max(10, count.named):
         raise UsageError(
@@ -57,7 +57,7 @@ def gc(
     n = size = 0
     if delete:
         why = directives.reason(reason) if reason else _why(keep_days)
-        n, size = housekeeping.remove(opened, found, as_who or who(), why)
+        n, size = housekeeping.remove_waste(opened, found, as_who or who(), why)
     if json:
         put_json(
             {

@@ -24,7 +24,7 @@ from sciagent.cli.shared.common import (
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from sciagent.campaign.people.cancelling import Changed
+    from sciagent.campaign.people.cancelling import JobChange
     from sciagent.domain.states import JobState
     from sciagent.store.database.ledger import Ledger
 
@@ -111,7 +111,7 @@ def cancel(
         raise UsageError("name jobs by their numbers, or a candidate with --candidate (and its --campaign)")
     opened = open_ledger(ledger)
     chosen = _of_candidate(opened, campaign, candidate) if candidate else _named(opened, numbers or [], campaign)
-    done: list[Changed] = []
+    done: list[JobChange] = []
     for built, ids in _built(opened, chosen):
         done += cancelling.cancel(built, ids, as_who or who(), why)
     if json:
@@ -159,7 +159,7 @@ def retry(
         chosen = {row.name: [one.id for one in found]} if found else {}
     else:
         chosen = _named(opened, numbers or [], None)
-    done: list[Changed] = []
+    done: list[JobChange] = []
     builts = []
     for built, ids in _built(opened, chosen):
         done += cancelling.retry(built, ids, as_who or who(), named=not campaign)
@@ -311,7 +311,7 @@ def _built(opened: Ledger, chosen: dict[str, list[int]]) -> Iterable[tuple[Any, 
         yield open_for_people(opened, name), ids
 
 
-def _nothing_done(done: Sequence[Changed]) -> None:
+def _nothing_done(done: Sequence[JobChange]) -> None:
     """Exit code 1 where jobs were named and not one of them could be helped."""
     if done and not any(one.done for one in done):
         raise typer.Exit(1)

@@ -40,10 +40,10 @@ def check(
         request = asked and {**asdict(asked), "partition": asked.partition.name}
         put_json(
             {"site": site.site, "ok": not found.faults, "faults": found.faults}
-            | {"partitions": [asdict(one) for one in found.offers], "request": request, "slurm": found.rehearsal}
+            | {"partitions": [asdict(one) for one in found.partitions], "request": request, "slurm": found.rehearsal}
         )
     else:
-        for one in found.offers:
+        for one in found.partitions:
             limit = "no limit of time" if one.minutes is None else f"{one.minutes} minutes"
             holds = f"{one.memory_mb} MB, {one.cores} cores{_gpus(one.gpus)}"
             put(f"{one.name}: {'up' if one.up else 'not up'}, {limit}, {holds}")

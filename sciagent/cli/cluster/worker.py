@@ -133,9 +133,9 @@ def worker(
 def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
     import tempfile
 
-    from sciagent.execution.slurm.element import read_element, run_element
+    from sciagent.execution.slurm.element import read_task, run_element
 
-    element = read_element(elements)
+    element = read_task(elements)
     ran = run_element(ledger, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
     say(f"{element.name} ran {ran} of {len(element.jobs)} jobs")
 

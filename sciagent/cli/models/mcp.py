@@ -12,7 +12,7 @@ import typer
 from sciagent.cli.shared.common import LedgerOption, open_ledger, pick_campaign, say
 
 if TYPE_CHECKING:
-    from sciagent.campaign.proposing.serving import Served
+    from sciagent.campaign.proposing.serving import McpEpisode
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +36,7 @@ def mcp(
     import importlib.util
 
     from sciagent.campaign.core.build import open_for_people
-    from sciagent.campaign.proposing.serving import Served
+    from sciagent.campaign.proposing.serving import McpEpisode
     from sciagent.errors import UsageError
 
     if importlib.util.find_spec("mcp") is None:
@@ -44,7 +44,7 @@ def mcp(
     opened = open_ledger(ledger)
     with opened.read() as connection:
         name = pick_campaign(connection, campaign).name
-    with Served(open_for_people(opened, name), "mcp") as served:
+    with McpEpisode(open_for_people(opened, name), "mcp") as served:
         say(f"serving the tools of {name}" + (f" at http://127.0.0.1:{http}/mcp" if http else " on stdin and stdout"))
         import anyio
 
@@ -53,7 +53,7 @@ def mcp(
         anyio.run(partial(_over_http, server, http) if http else partial(_over_stdio, server))
 
 
-def _server(served: Served, name: str) -> Any:
+def _server(served: McpEpisode, name: str) -> Any:
     import anyio.to_thread
     from mcp import types
     from mcp.server.lowlevel import Server

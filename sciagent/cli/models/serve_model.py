@@ -92,7 +92,7 @@ def serve_model(
     for one in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(one, lambda *_: sys.exit(0))
     say(f"{found.package} {found.version} loads {served.folder}; what it prints: {where}")
-    with server.Server(call, environment, url, where.absolute()) as running:
+    with server.VllmServer(call, environment, url, where.absolute()) as running:
         running.wait_until_up()
         put(f"endpoint: {url}/v1\nmodel: {served.names[0]}\nlogprobs: raw")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""One connection to the broker: made when needed, given up at the first fault, made again after a growing pause."""
+"""A connection to the broker that opens when needed, closes at the first fault, and reopens after growing pauses."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 
 class AwayError(Exception):
-    """The broker does not answer at the moment."""
+    """The broker does not answer."""
 
 
-class Line:
-    """Used by one thread. patience: seconds a connection, or an answer, may take."""
+class BrokerConnection:
+    """Must be used by one thread only. patience: seconds allowed for connecting, and for each answer."""
 
     def __init__(self, broker: Broker, patience: float) -> None:
         self._broker = broker
@@ -35,8 +35,11 @@ class Line:
         self._not_before = 0.0
 
     def call(self, do: Callable[[Any, set[str]], T]) -> T:
-        """do(channel, names declared on it). Raises AwayError: at once while a pause lasts, else after two tries at
-        most, for a connection that was left idle may have ended meanwhile."""
+        """Return do(channel, names declared on the channel).
+
+        Raises AwayError: at once during a pause, otherwise after one try; an open connection is tried twice, since it
+        may have been closed while idle.
+        """
         if time.monotonic() < self._not_before:
             raise AwayError
         tries = 2 if self._channel is not None else 1
@@ -70,11 +73,11 @@ class Line:
         connection, self._connection, self._channel = self._connection, None, None
         self._declared = set()
         if connection is not None:
-            hang_up(connection)
+            close_quietly(connection)
 
 
-def hang_up(connection: Connection) -> None:
-    """Without a word to a server that may not listen."""
+def close_quietly(connection: Connection) -> None:
+    """Close without a farewell to the server, which may not answer."""
     try:
         connection.collect(socket_timeout=0.2)
     except Exception:

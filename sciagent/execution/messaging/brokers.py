@@ -1,4 +1,4 @@
-"""Which broker: its URL checked, its queues named, its connections with limits on waiting."""
+"""The message broker: checks its URL, names its queues, opens connections with time limits."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ if TYPE_CHECKING:
     from kombu import Connection, Queue
 
 SCHEMES = ("redis", "rediss", "amqp", "amqps")
-PREFIX = "sciagent."  # of all that sciagent makes in a broker, which others may use as well
+PREFIX = "sciagent."  # of every name in the broker, which others may use as well
 _QUEUE = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}  # a cut cable: 30 s
 
 
 def is_queue_name(name: object) -> bool:
-    """Lower-case letters, digits and underscores, beginning with a letter; at most 60."""
+    """Whether this is a valid queue name: at most 60 lower-case letters, digits and underscores, a letter first."""
     return isinstance(name, str) and _QUEUE.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
 class Broker:
-    """Where messages wait. `url` may hold a password and is in no representation; `shown` is for people."""
+    """The address of a message broker."""
 
     url: str = field(repr=False)
+    """May hold a password, and is therefore not part of the representation."""
     shown: str
+    """The address without the password, for messages."""
 
     @classmethod
     def parse(cls, url: str) -> Broker:
-        """Raises UsageError: another scheme, no host, a port or a database number that is none."""
+        """Read a URL. Raises UsageError for an unknown scheme, a missing host, a bad port or database number."""
         example = "redis://HOST:6379/0, rediss://…, amqp://USER:PASSWORD@HOST:5672/VHOST or amqps://…"
         try:
             parts = urlsplit(url)
@@ -57,8 +59,8 @@ class Broker:
         return self.url.startswith("redis")
 
     def queue(self, name: str) -> Queue:
-        """The queue in which tokens for `name` wait. On RabbitMQ a quorum queue: it outlives the loss of a node.
-        Raises ValueError for what is no name of a queue."""
+        """The broker's queue for tokens of queue `name`; on RabbitMQ a quorum queue, which survives a node's loss.
+        Raises ValueError if `name` is not a valid queue name."""
         from kombu import Queue
 
         if not is_queue_name(name):
@@ -67,7 +69,7 @@ class Broker:
         return Queue(PREFIX + name, routing_key=PREFIX + name, durable=True, queue_arguments=arguments)
 
     def transport_options(self, patience: float) -> dict[str, Any]:
-        """For kombu and Celery. patience: seconds that connecting, and then each answer, may take."""
+        """Options for kombu and Celery. patience: seconds allowed for connecting, and for each answer."""
         if not self.is_redis:
             return {"read_timeout": patience, "write_timeout": patience, "confirm_publish": True}
         return {
@@ -80,7 +82,7 @@ class Broker:
         }
 
     def connection(self, patience: float, heartbeat: int = 0) -> Connection:
-        """Not yet connected. heartbeat: seconds, on AMQP only."""
+        """A connection that is not open yet. heartbeat: seconds, on AMQP only."""
         import kombu
 
         return kombu.Connection(
@@ -92,7 +94,7 @@ class Broker:
         )
 
     def encryption(self) -> dict[str, Any]:
-        """The server's certificate is checked, whatever a library's default is."""
+        """TLS options: the server's certificate is always checked, whatever a library's default is."""
         if self.url.startswith("rediss"):
             return {"ssl": {"ssl_cert_reqs": ssl.CERT_REQUIRED}}
         if self.url.startswith("amqps"):

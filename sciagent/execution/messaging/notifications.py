@@ -1,4 +1,4 @@
-"""Hearing that something of a campaign has ended. What is not heard does not matter: who listens looks anyway."""
+"""Notifies a driver that a job of its campaign has ended. A lost message costs time only: the driver polls as well."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from sciagent.execution.messaging.broker_connection import FIRST_PAUSE, LONGEST_PAUSE, hang_up
+from sciagent.execution.messaging.broker_connection import FIRST_PAUSE, LONGEST_PAUSE, close_quietly
 from sciagent.execution.messaging.brokers import PREFIX, Broker
 
 if TYPE_CHECKING:
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 ENDED = f"{PREFIX}ended"
 PATIENCE_SECONDS = 5.0
-TURN_SECONDS = 1.0  # how often it looks whether it is to end
+TURN_SECONDS = 1.0  # how often the listener checks whether it was closed
 HEARTBEAT_SECONDS = 20
 
 
 def exchange() -> Exchange:
-    """All who listen hear all campaigns: a number each, and few campaigns run at once."""
+    """One exchange for all campaigns: a message is only a campaign's number, and few campaigns run at once."""
     from kombu import Exchange
 
     return Exchange(ENDED, type="fanout", durable=False, delivery_mode="transient")
 
 
 class Listener:
-    """A thread that sets `bell` when it is told of the campaign. `rung` counts how often."""
+    """A thread that sets `bell` at each message on the campaign. `rung` counts the messages."""
 
     def __init__(self, broker: Broker, campaign_id: int, bell: threading.Event) -> None:
         self.rung = 0
@@ -40,7 +40,7 @@ class Listener:
         self._thread.start()
 
     def close(self) -> None:
-        """It hears nothing any more; its thread ends by itself within seconds."""
+        """Stop listening. The thread ends by itself within seconds."""
         self._end.set()
 
     def _serve(self) -> None:
@@ -52,13 +52,13 @@ class Listener:
             except Exception as error:  # noqa: BLE001  drivers raise what sockets, TLS and a strange server make them
                 log.debug("no bell for campaign %d: %s", self._campaign_id, type(error).__name__)
             finally:
-                hang_up(connection)
-            # what came up and broke is tried again soon
+                close_quietly(connection)
+            # a connection that was open and broke is tried again soon
             pause = FIRST_PAUSE if self._heard_up else min(2 * pause, LONGEST_PAUSE)
             self._end.wait(pause)
 
     def _listen(self, connection: Connection) -> None:
-        """Until it is told to end. Raises whatever ends the connection."""
+        """Listen until closed. Raises whatever ends the connection."""
         from kombu import Consumer
 
         self._heard_up = False
@@ -85,7 +85,7 @@ class Listener:
     def _queue(self) -> Any:
         from kombu import Queue
 
-        # a name for each connection, for RabbitMQ lends it to one; Redis keeps names, and so must not get ever new ones
+        # RabbitMQ allows one connection per exclusive queue; Redis keeps names, so it must not get a new one each time
         name = f"{PREFIX}bell.{self._campaign_id}" + ("" if self._broker.is_redis else f".{uuid.uuid4()}")
         return Queue(name, exchange(), durable=False, auto_delete=True, exclusive=True)
 

@@ -1,6 +1,6 @@
-"""Redis for Celery's workers, when anybody may have written into the queue: what is no message is dropped, and logged.
+"""Redis transport for Celery's workers that drops and logs malformed messages, since anybody may write to the queue.
 
-The library's own reader raises out of the worker's loop, which ends the worker.
+The library's own reader raises an error that ends the worker.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Channel(redis.Channel):  # type: ignore[misc]
-    """Redis has already taken the message out of the queue when it is read: it cannot come back."""
+    """Drops malformed messages. Redis has removed a message from the queue before it is read: it cannot come back."""
 
     def _brpop_read(self, **options: Any) -> Any:
         try:

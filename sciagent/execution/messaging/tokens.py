@@ -1,6 +1,6 @@
-"""The only message there is: "there is work in QUEUE". What it looks like on the wire, and what else is refused.
+"""The wire format of the only message, a token "there is work in QUEUE"; everything else is refused.
 
-It has the form of a Celery task (message protocol 2), so that Celery's workers take it.
+It has the form of a Celery task (message protocol 2), so that Celery's workers accept it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NOTHING = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
 
 def body(queue: str) -> list[Any]:
-    """Positional arguments, keywords, what is to follow."""
+    """The message body: positional arguments, keyword arguments, callbacks."""
     return [[queue], {}, dict(_NOTHING)]
 
 
 def headers(queue: str) -> dict[str, Any]:
-    """Those that Celery needs, with a new id."""
+    """The headers that Celery needs, with a new id."""
     identity = str(uuid.uuid4())
     return {
         "lang": "py",
@@ -45,18 +45,18 @@ def headers(queue: str) -> dict[str, Any]:
 
 
 def queue_named(message: Message) -> str:
-    """The queue that a message speaks of. Raises ValueError: it is no token. Nothing in it is evaluated, and nothing
-    but plain JSON of a few bytes is read."""
-    found = message.headers
-    if not isinstance(found, dict) or found.get("task") != TASK:
+    """The queue that a token names. Raises ValueError if the message is not a token. Only plain JSON of a few bytes
+    is read, and nothing in it is evaluated."""
+    headers_ = message.headers
+    if not isinstance(headers_, dict) or headers_.get("task") != TASK:
         raise ValueError("it is not the task of a token")
     if message.content_type != "application/json":
         raise ValueError("it is not JSON")
-    said = message.body
-    if not isinstance(said, (str, bytes)) or len(said) > MAX_BYTES:
+    content = message.body
+    if not isinstance(content, (str, bytes)) or len(content) > MAX_BYTES:
         raise ValueError(f"it has no body of at most {MAX_BYTES} bytes")
     try:
-        read = json.loads(said)
+        read = json.loads(content)
     except (ValueError, RecursionError):
         raise ValueError("its body is not JSON") from None
     arguments = read[0] if isinstance(read, list) and len(read) == 3 else None
@@ -66,7 +66,7 @@ def queue_named(message: Message) -> str:
 
 
 def renew(message: Message, queue: str) -> None:
-    """Put a token of our own in its place: none of a stranger's headers (time limits, dates, what follows) is left."""
+    """Replace the message by a token of our own: none of its headers (time limits, dates, callbacks) is left."""
     message.headers = headers(queue)
     message.body = json.dumps(body(queue))
     message.content_type, message.content_encoding = "application/json", "utf-8"

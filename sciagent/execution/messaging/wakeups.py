@@ -1,4 +1,4 @@
-"""Waking up who waits for work, or for its end. The ledger is the truth: a lost token costs time, nothing else."""
+"""Sends wake-up messages to workers and drivers. The ledger holds the truth: a lost message costs time only."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from concurrent.futures import TimeoutError as NotInTime
 from typing import Any
 
 from sciagent.execution.messaging import tokens
-from sciagent.execution.messaging.broker_connection import AwayError, Line
+from sciagent.execution.messaging.broker_connection import AwayError, BrokerConnection
 from sciagent.execution.messaging.brokers import Broker
 from sciagent.execution.messaging.notifications import ENDED, Listener, exchange
 
 log = logging.getLogger(__name__)
 PATIENCE_SECONDS = 0.8
-MOST_TOKENS = 1000  # at once: more would not wake anybody else
+MOST_TOKENS = 1000  # per call; more would not wake more workers
 _WAITING_ORDERS = 1000
 
 Order = tuple[Callable[[Any, set[str]], Any], "Future[Any]", int]
 
 
 class Wakeups:
-    """What a broker carries. A thread of its own speaks with it, so that no caller ever waits for the network.
+    """Sends messages through a broker in a thread of its own, so that no caller waits for the network.
 
-    Safe from any thread, in the process that made it. Nothing here raises because a broker is away: what could not be
-    sent is dropped and counted in `dropped`, and connections come back by themselves.
+    Safe from any thread of the process that created it. No method raises because the broker is away: messages that
+    cannot be sent are dropped and counted in `dropped`, and the connection is restored by itself.
     url: see `Broker.parse`, which raises UsageError.
     """
 
@@ -43,7 +43,7 @@ class Wakeups:
         self._process = os.getpid()
 
     def wake(self, name: str, n: int = 1) -> None:
-        """Send n tokens "there is work in NAME". Returns at once. Raises ValueError for what is no name of a queue."""
+        """Send n tokens "there is work in NAME". Returns at once. Raises ValueError for an invalid queue name."""
         place = self.broker.queue(name)
         n = min(n, MOST_TOKENS)
         if n < 1:
@@ -64,7 +64,7 @@ class Wakeups:
         self._order(send, n)
 
     def waiting(self, name: str) -> int | None:
-        """How many tokens wait in the broker; None while it cannot be asked. Takes a second at most."""
+        """Number of tokens in the broker's queue; None if the broker does not answer. Takes a second at most."""
         place = self.broker.queue(name)
         answer = self._order(lambda channel, declared: int(place(channel).queue_declare()[1]), 0)
         try:
@@ -73,7 +73,7 @@ class Wakeups:
             return None
 
     def tell(self, campaign_id: int) -> None:
-        """Something of this campaign has ended: ring the bells of who drives it. Returns at once."""
+        """Notify the driver of this campaign that a job has ended. Returns at once."""
 
         def send(channel: Any, declared: set[str]) -> None:
             from kombu import Producer
@@ -87,12 +87,12 @@ class Wakeups:
         self._order(send, 1)
 
     def listen(self, campaign_id: int, bell: threading.Event) -> Listener:
-        """Set the bell whenever something of this campaign has ended, until the listener is closed. It also rings
-        when the connection has come up, for what was told before that was not heard."""
+        """Set the bell at each end of a job of this campaign, until the listener is closed. The bell is also set when
+        the connection opens, since earlier messages were missed."""
         return Listener(self.broker, campaign_id, bell)
 
     def close(self, patience: float = 1.0) -> None:
-        """Send what is still to be sent, for `patience` seconds at most."""
+        """Send the remaining messages, for at most `patience` seconds."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -104,11 +104,11 @@ class Wakeups:
             thread.join(patience)
 
     def _order(self, do: Callable[[Any, set[str]], Any], n: int) -> Future[Any]:
-        """n: how many messages it sends."""
+        """Queue a call for the sending thread. n: how many messages the call sends."""
         answer: Future[Any] = Future()
         try:
             with self._lock:
-                if self._closed or self._process != os.getpid():  # a fork has no thread that would send
+                if self._closed or self._process != os.getpid():  # a forked process has no sending thread
                     raise queue.Full
                 self._orders.put_nowait((do, answer, n))
                 if self._thread is None:
@@ -120,7 +120,7 @@ class Wakeups:
         return answer
 
     def _serve(self) -> None:
-        line = Line(self.broker, PATIENCE_SECONDS)
+        line = BrokerConnection(self.broker, PATIENCE_SECONDS)
         while (order := self._orders.get()) is not None:
             do, answer, n = order
             try:

@@ -1,4 +1,4 @@
-"""Texts that become an argument of a command or a line of a batch script. Each kind takes few signs, and no others."""
+"""Types of texts that become a command argument or a line of a batch script. Each allows only a few characters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESERVED = (
     "ntasks-per-node", "ntasks-per-socket", "open-mode", "output", "parsable", "partition", "qos", "quiet", "requeue",
     "signal", "test-only", "time", "time-min", "uid", "gid", "usage", "verbose", "version", "wait", "wrap",
 )  # fmt: skip
-"""Options of sbatch that sciagent sets itself, or that would change what it reads or who it is."""
+"""Options of sbatch that sciagent sets itself, or that would change its input or its user."""
 
 
 def _checked(pattern: str, takes: str, limit: int) -> AfterValidator:
@@ -38,10 +38,10 @@ def _quoted(value: str) -> str:
 
 
 Name = Annotated[str, _checked(r"[A-Za-z0-9][A-Za-z0-9_.-]*", 'letters, digits, "_", "." and "-"', 64)]
-"""A partition, an account, a QOS."""
+"""Name of a partition, an account or a QOS."""
 
 Licence = Annotated[str, _checked(NAME, 'a lower-case letter, then letters, digits and "_"', 31)]
-"""What a rung names in `resources`."""
+"""Name of a licence, as in a rung's `resources`."""
 
 Module = Annotated[
     str, _checked(r"[A-Za-z0-9][A-Za-z0-9_.+/-]*", 'the name of a module: letters, digits and "_.+-/"', 128)
@@ -57,7 +57,7 @@ Variable = Annotated[
 Value = Annotated[
     str, _checked(r"[A-Za-z0-9_@%+=:,./ -]*", 'letters, digits, spaces and "_@%+=:,./-"; no quotes, no $', 1000)
 ]
-"""Of an environment variable."""
+"""Value of an environment variable."""
 
 AbsolutePath = Annotated[
     str,
@@ -68,16 +68,16 @@ AbsolutePath = Annotated[
     ),
 ]
 Word = Annotated[str, _checked(r"[A-Za-z0-9_@%+=:,./-]+", 'letters, digits and "_@%+=:,./-"', 1000)]
-"""Of a command that array elements run."""
+"""A word of the command that array elements run."""
 
 
 def key_of(option: str) -> str:
-    """Of --key or --key=value."""
+    """The key in --key or --key=value."""
     return option.removeprefix("--").partition("=")[0]
 
 
 def _not_reserved(value: str) -> str:
-    """sbatch takes a beginning of an option for the option, so a beginning of a reserved one is reserved too."""
+    """Refuse reserved options and their prefixes, since sbatch accepts a prefix as the whole option."""
     key = key_of(value)
     if taken := [name for name in RESERVED if name.startswith(key)]:
         short = "" if key in taken else f", for it is short for --{taken[0]}"
@@ -90,4 +90,4 @@ Option = Annotated[
     _checked(r"--[a-z]+(?:-[a-z]+)*(?:=[A-Za-z0-9_@%+:.,/*-]+)?", "--key or --key=value, as --constraint=skylake", 200),
     AfterValidator(_not_reserved),
 ]
-"""One more option of sbatch."""
+"""An additional option of sbatch."""

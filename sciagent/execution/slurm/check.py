@@ -1,4 +1,4 @@
-"""Whether a profile fits its cluster: commands are there, partitions are as it says, an example job is taken."""
+"""Checks a profile against its cluster: commands exist, partitions match, an example job is accepted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sciagent.errors import NoPartitionError, SlurmError
 from sciagent.execution.slurm.client import Slurm
-from sciagent.execution.slurm.partition_choice import Need, Request, fit
-from sciagent.execution.slurm.site import Site
+from sciagent.execution.slurm.partition_choice import Need, ResourceRequest, choose_partition
+from sciagent.execution.slurm.site import SiteProfile
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
 _FORMAT = "%R|%a|%l|%c|%m|%G"  # partition, up or not, time limit, cores, MB and generic resources of a node
@@ -21,39 +21,46 @@ _TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
 @dataclass(frozen=True)
-class Offer:
-    """A partition as sinfo shows it. minutes: None without a limit. memory_mb, cores, gpus: of its largest node."""
+class PartitionStatus:
+    """A partition as sinfo shows it."""
 
     name: str
     up: bool
     minutes: int | None
+    """Time limit; None if there is none."""
     memory_mb: int
+    """Memory of the largest node, in MB."""
     cores: int
+    """Cores of the largest node."""
     gpus: int = 0
+    """GPUs of the largest node."""
 
 
 @dataclass(frozen=True)
-class Checked:
-    """faults: what does not fit, each a line. rehearsal: Slurm's own words on the example job, if it was asked."""
+class ProfileCheck:
+    """The result of checking a profile."""
 
     faults: list[str] = field(default_factory=list)
-    offers: list[Offer] = field(default_factory=list)
-    request: Request | None = None
+    """One line per mismatch."""
+    partitions: list[PartitionStatus] = field(default_factory=list)
+    request: ResourceRequest | None = None
+    """The request for the example job, if a partition holds it."""
     rehearsal: str | None = None
+    """Slurm's message on the example job, if it was asked."""
 
 
-def check(site: Site, need: Need) -> Checked:
-    """Asks Slurm; submits nothing and writes nothing."""
+def check(site: SiteProfile, need: Need) -> ProfileCheck:
+    """Check the profile against Slurm. need: the example job. Nothing is submitted or written."""
     slurm = Slurm(site)
-    faults, offers = [], []
+    faults, partitions = [], []
     if not _writable(Path(site.spool)):
         faults.append(f"spool: {site.spool} cannot be written here")
     try:
         for name in COMMANDS:
             slurm.commands.find(name)
         slurm.commands.passed()
-        offers = _offers(slurm.commands.run("sinfo", "--noheader", f"--format={_FORMAT}"))
-        faults += _differences(site, {one.name: one for one in offers})
+        partitions = _partition_statuses(slurm.commands.run("sinfo", "--noheader", f"--format={_FORMAT}"))
+        faults += _differences(site, {status.name: status for status in partitions})
         largest = _LARGEST.search(slurm.commands.run("scontrol", "show", "config"))
         if largest and site.max_array > int(largest[1]):
             faults.append(f"max_array is {site.max_array}, and the cluster's MaxArraySize is {largest[1]}")
@@ -61,25 +68,25 @@ def check(site: Site, need: Need) -> Checked:
         faults.append(str(error))
     request = rehearsal = None
     try:
-        request = fit(site, need)
-        rehearsal = slurm.rehearse(request) if offers else None
+        request = choose_partition(site, need)
+        rehearsal = slurm.rehearse(request) if partitions else None
     except NoPartitionError as error:
         faults.append(str(error))
     except SlurmError as error:
         faults.append(f"the example job: {error}")
-    return Checked(faults, offers, request, rehearsal)
+    return ProfileCheck(faults, partitions, request, rehearsal)
 
 
-def _offers(said: str) -> list[Offer]:
-    """One a partition; sinfo gives a line to each kind of node."""
-    found: dict[str, Offer] = {}
-    for line in said.splitlines():
+def _partition_statuses(sinfo_output: str) -> list[PartitionStatus]:
+    """One entry per partition, from sinfo's output, which has one line per kind of node."""
+    largest: dict[str, PartitionStatus] = {}
+    for line in sinfo_output.splitlines():
         parts = line.strip().split("|")
         if len(parts) != 6:
             continue
         name, state, limit, cores, memory, generic = parts
-        old = found.get(name)
-        found[name] = Offer(
+        old = largest.get(name)
+        largest[name] = PartitionStatus(
             name,
             state == "up",
             minutes(limit),
@@ -87,44 +94,43 @@ def _offers(said: str) -> list[Offer]:
             max(_leading(cores), old.cores if old else 0),
             max(sum(int(n) for n in _GPUS.findall(generic)), old.gpus if old else 0),
         )
-    return list(found.values())
+    return list(largest.values())
 
 
 def minutes(limit: str) -> int | None:
-    """Of a time limit as sinfo shows it, [days-][hours:]minutes:seconds; None without a limit."""
+    """Minutes of a time limit as sinfo shows it, [days-][hours:]minutes:seconds; None without a limit."""
     if not (parts := _TIME.fullmatch(limit)):
         return None
-    days, hours, whole, _ = (int(one or 0) for one in parts.groups())
+    days, hours, whole, _ = (int(group or 0) for group in parts.groups())
     return (days * 24 + hours) * 60 + whole
 
 
 def _leading(text: str) -> int:
-    """`4000+` is 4000 and more."""
-    found = re.match(r"\d+", text)
-    return int(found[0]) if found else 0
+    """The number at the beginning of a text such as `4000+`, which means 4000 or more; 0 without one."""
+    digits = re.match(r"\d+", text)
+    return int(digits[0]) if digits else 0
 
 
-def _differences(site: Site, offers: dict[str, Offer]) -> Iterator[str]:
-    for one in site.partitions:
-        offer = offers.get(one.name)
-        if offer is None:
-            yield f"partition {one.name} does not exist; there are: {', '.join(offers) or 'none'}"
+def _differences(site: SiteProfile, partitions: dict[str, PartitionStatus]) -> Iterator[str]:
+    for partition in site.partitions:
+        name, status = f"partition {partition.name}", partitions.get(partition.name)
+        if status is None:
+            yield f"{name} does not exist; there are: {', '.join(partitions) or 'none'}"
             continue
-        if not offer.up:
-            yield f"partition {one.name} is not up"
-        if offer.minutes is not None and one.max_minutes > offer.minutes:
-            yield f"partition {one.name}: max_minutes is {one.max_minutes}, and Slurm allows {offer.minutes}"
-        if one.max_memory_mb > offer.memory_mb:
-            more = f"{one.max_memory_mb}, and its largest node has {offer.memory_mb}"
-            yield f"partition {one.name}: max_memory_mb is {more}"
-        if one.max_cores > offer.cores:
-            yield f"partition {one.name}: max_cores is {one.max_cores}, and its largest node has {offer.cores}"
-        if one.max_gpus > offer.gpus:
-            yield f"partition {one.name}: max_gpus is {one.max_gpus}, and its largest node has {offer.gpus}"
+        if not status.up:
+            yield f"{name} is not up"
+        if status.minutes is not None and partition.max_minutes > status.minutes:
+            yield f"{name}: max_minutes is {partition.max_minutes}, and Slurm allows {status.minutes}"
+        if partition.max_memory_mb > status.memory_mb:
+            yield f"{name}: max_memory_mb is {partition.max_memory_mb}, and its largest node has {status.memory_mb}"
+        if partition.max_cores > status.cores:
+            yield f"{name}: max_cores is {partition.max_cores}, and its largest node has {status.cores}"
+        if partition.max_gpus > status.gpus:
+            yield f"{name}: max_gpus is {partition.max_gpus}, and its largest node has {status.gpus}"
 
 
 def _writable(folder: Path) -> bool:
-    """Whether the folder, or the nearest one above it that exists, may be written by us."""
+    """Whether this process may write to the folder, or to its nearest existing parent."""
     while not folder.exists():
         folder = folder.parent
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

@@ -1,4 +1,4 @@
-"""Submits arrays of jobs to Slurm, follows them without accounting, cancels them."""
+"""Submits job arrays to Slurm, reads their states without accounting (sacct), cancels them."""
 
 from __future__ import annotations
 
@@ -12,33 +12,36 @@ from pydantic import TypeAdapter, ValidationError
 from sciagent.errors import SlurmError, UsageError
 from sciagent.execution.slurm.argument_types import Word
 from sciagent.execution.slurm.commands import Commands
-from sciagent.execution.slurm.partition_choice import Request
+from sciagent.execution.slurm.partition_choice import ResourceRequest
 from sciagent.execution.slurm.script import WARNING_SIGNAL, render
-from sciagent.execution.slurm.site import Site
+from sciagent.execution.slurm.site import SiteProfile
 from sciagent.execution.slurm.spool import Spool, new_token, read_elements, spools
 from sciagent.execution.slurm.states import (
     QUEUE_FORMAT,
-    Element,
     ElementState,
-    Said,
-    decide,
-    decide_word,
+    ElementStatus,
+    SlurmRecord,
+    element_status,
     queue_lines,
     records,
+    state_of,
 )
 
-JOBCOMP_BYTES = 4_000_000  # of its end
+JOBCOMP_BYTES = 4_000_000  # how much of the end of the jobcomp file is read
 _WORDS = TypeAdapter(tuple[Word, ...])
 _UNKNOWN_JOB = "Invalid job id"
 
 
 @dataclass(frozen=True)
 class Array:
-    """An array that was submitted. job_id: Slurm's, which it may give away again. token: ours, in the job's name."""
+    """A job array that was submitted."""
 
     job_id: int
+    """Slurm's id, which Slurm may use again later for another job."""
     token: str
+    """Our own id, which is part of the job's name."""
     size: int
+    """Number of elements."""
 
     @property
     def name(self) -> str:
@@ -50,21 +53,23 @@ def _name(token: str) -> str:
 
 
 class Slurm:
-    """The Slurm of a site. All methods raise SlurmError when it refuses, or does not answer. variables: that jobs get
-    beside those of the profile."""
+    """Slurm at one site. All methods raise SlurmError when Slurm refuses or does not answer.
 
-    def __init__(self, site: Site, variables: Mapping[str, str] | None = None) -> None:
+    variables: environment of the jobs, in addition to the profile's.
+    """
+
+    def __init__(self, site: SiteProfile, variables: Mapping[str, str] | None = None) -> None:
         self.site, self._variables = site, dict(variables or {})
         self.commands = Commands(site)
 
     def submit(
-        self, request: Request, elements: Sequence[Any], words: Sequence[str], token: str | None = None
+        self, request: ResourceRequest, elements: Sequence[Any], words: Sequence[str], token: str | None = None
     ) -> Array:
-        """Each element runs the site's python with `words`, then the path of a file that holds `elements`.
+        """Submit an array. Each element runs the site's python with `words` and the path of a file with all `elements`.
 
-        elements: what JSON can hold; an element reads its own by `spool.own_element`. token: from `spool.new_token`,
-        for who has to know it before; a new one by default. Raises UsageError if there are too many elements, or a word
-        holds what no command line of ours does.
+        elements: JSON values; an element reads its own by `spool.own_element`. token: from `spool.new_token`, for a
+        caller that records it before submitting; a new one by default. Raises UsageError if there are too many
+        elements, or if a word holds characters that are not allowed in a command.
         """
         if not 1 <= len(elements) <= self.site.max_array:
             raise UsageError(f"{len(elements)} elements; an array of {self.site.site} has 1 to {self.site.max_array}")
@@ -74,63 +79,64 @@ class Slurm:
         spool.write(elements, render(self.site))
         limit = f"%{self.site.max_running}" if self.site.max_running else ""
         try:
-            said = self.commands.run(
+            answer = self.commands.run(
                 "sbatch",
                 "--parsable",
                 f"--array=0-{len(elements) - 1}{limit}",
                 f"--job-name={_name(spool.token)}",
                 f"--chdir={spool.folder}",
                 f"--output={spool.folder}/out.%a",
-                *self._asked(request),
+                *self._sbatch_options(request),
                 str(spool.script),
                 str(spool.folder),
                 *command,
                 extra=extra,
             )
-            job_id = _job_id(said)
+            job_id = _job_id(answer)
         except SlurmError:
-            spool.remove()  # if it was submitted all the same, its elements find nothing to do
+            spool.remove()  # if Slurm accepted the array all the same, its elements find nothing to do
             raise
         spool.remember(job_id, len(elements))
         return Array(job_id, spool.token, len(elements))
 
-    def rehearse(self, request: Request) -> str:
-        """What Slurm says of such a job: where and when it would begin. Nothing is submitted."""
-        done = self.commands.attempt("sbatch", "--test-only", *self._asked(request), "--wrap=true")
-        said = " ".join(line.removeprefix("sbatch: ") for line in done.stderr.splitlines())[:1000]
+    def rehearse(self, request: ResourceRequest) -> str:
+        """Slurm's forecast for such a job: where and when it would start. Nothing is submitted."""
+        done = self.commands.attempt("sbatch", "--test-only", *self._sbatch_options(request), "--wrap=true")
+        report = " ".join(line.removeprefix("sbatch: ") for line in done.stderr.splitlines())[:1000]
         if done.returncode:
-            raise SlurmError(f"sbatch: {said}")
-        return said
+            raise SlurmError(f"sbatch: {report}")
+        return report
 
-    def answer(self) -> None:
-        """Ask something that it cannot refuse; for who wonders whether it is there at all."""
+    def ping(self) -> None:
+        """Send a request that Slurm never refuses, to find out whether Slurm answers at all."""
         self.commands.run("sinfo", "--noheader", "--format=%P")
 
-    def states(self, arrays: Collection[Array]) -> dict[Array, list[Element]]:
-        """Every element of each array, by its number: one look at the queue, and the marks in the spool folders."""
+    def states(self, arrays: Collection[Array]) -> dict[Array, list[ElementStatus]]:
+        """The status of every element of each array, from one squeue call and the files in the spool folders."""
         queue = self._queue(arrays)
         return {array: self._elements(array, queue.get(array.name, {})) for array in arrays}
 
-    def told(self, array: Array) -> list[Any]:
-        """What its elements were given to do; empty where its folder does not say."""
+    def tasks_of(self, array: Array) -> list[Any]:
+        """The tasks that were written for the array's elements; empty if its folder cannot be read."""
         try:
             return read_elements(Spool(self.site.spool, array.token).elements)
         except SlurmError:
             return []
 
-    def last_words(self, array: Array, element: Element) -> str:
-        """How an element failed, by what it printed last."""
-        said = Spool(self.site.spool, array.token).last_line(element.number)
-        return said or f"exit code {element.code}, and it printed nothing"
+    def failure_text(self, array: Array, element: ElementStatus) -> str:
+        """Why an element failed: the last line that it printed, or its exit code."""
+        printed = Spool(self.site.spool, array.token).last_line(element.number)
+        return printed or f"exit code {element.code}, and it printed nothing"
 
     def cancel(self, array: Array, numbers: Collection[int] | None = None) -> None:
-        """Cancel the array, or these elements. What has ended stays as it is; another's job is not touched.
+        """Cancel the array, or only the elements in `numbers`. Elements that have ended stay as they are.
 
-        scancel is given no filter by name: with one, it cancels all that wait in an array, whichever are named.
+        Only elements that squeue shows under our name are cancelled, since Slurm may have given the id to another job.
+        scancel is not called with --name: with it, Slurm cancels every pending element, whichever numbers are given.
         """
         wanted = set(range(array.size) if numbers is None else numbers)
         known = self._queue([array]).get(array.name, {})
-        alive = sorted(n for n in wanted if n in known and not decide_word(known[n].word).ended)
+        alive = sorted(n for n in wanted if n in known and not state_of(known[n].word).ended)
         if not alive:
             return
         chosen = "" if len(alive) == array.size else f"_[{','.join(map(str, alive))}]"
@@ -140,18 +146,18 @@ class Slurm:
         Spool(self.site.spool, array.token).note_cancelled(alive)
 
     def arrays(self) -> list[Array]:
-        """Every array whose folder is in the spool, also one whose submitter died before it knew the id."""
-        found = [(spool, spool.remembered() or self._adopt(spool)) for spool in spools(self.site.spool)]
-        return [Array(known[0], spool.token, known[1]) for spool, known in found if known is not None]
+        """Every array with a folder in the spool, including those whose submitter died before recording the id."""
+        submitted = [(spool, spool.remembered() or self._find_unrecorded(spool)) for spool in spools(self.site.spool)]
+        return [Array(known[0], spool.token, known[1]) for spool, known in submitted if known is not None]
 
     def discard(self, array: Array) -> None:
-        """Remove its folder. Its elements must have ended."""
+        """Remove the array's folder. All its elements must have ended."""
         Spool(self.site.spool, array.token).remove()
 
-    def _asked(self, request: Request) -> list[str]:
-        one = request.partition
+    def _sbatch_options(self, request: ResourceRequest) -> list[str]:
+        partition = request.partition
         words = [
-            f"--partition={one.name}",
+            f"--partition={partition.name}",
             f"--time={request.minutes}",
             f"--mem={request.memory_mb}M",
             "--nodes=1",
@@ -163,49 +169,56 @@ class Slurm:
         ]
         words += [f"--gres=gpu:{request.gpus}"] if request.gpus else []
         words += [f"--licenses={','.join(f'{name}:{n}' for name, n in request.licences)}"] if request.licences else []
-        words += [f"--account={one.account}"] if one.account else []
-        words += [f"--qos={one.qos}"] if one.qos else []
+        words += [f"--account={partition.account}"] if partition.account else []
+        words += [f"--qos={partition.qos}"] if partition.qos else []
         return [*words, *self.site.options]
 
-    def _queue(self, arrays: Collection[Array]) -> dict[str, dict[int, Said]]:
-        """What Slurm still knows, by the name of the array: an id alone may be another's by now."""
+    def _queue(self, arrays: Collection[Array]) -> dict[str, dict[int, SlurmRecord]]:
+        """Slurm's current records by array name and element; by name, since an id may belong to another job by now."""
         if not arrays:
             return {}
-        ids = ",".join(str(one.job_id) for one in arrays)
+        ids = ",".join(str(array.job_id) for array in arrays)
         done = self.commands.attempt(
             "squeue", "--noheader", "--array", "--states=all", f"--jobs={ids}", f"--format={QUEUE_FORMAT}"
         )
         if done.returncode and _UNKNOWN_JOB not in done.stderr:
             raise SlurmError(f"squeue: {done.stderr.strip()[:1000]}")
-        found: dict[str, dict[int | None, Said]] = {}
-        for _, name, number, said in queue_lines(done.stdout.splitlines()):
-            found.setdefault(name, {})[number] = said
-        return {one.name: _spread(found[one.name], one.size) for one in arrays if one.name in found}
+        by_name: dict[str, dict[int | None, SlurmRecord]] = {}
+        for _, name, number, record in queue_lines(done.stdout.splitlines()):
+            by_name.setdefault(name, {})[number] = record
+        return {array.name: _spread(by_name[array.name], array.size) for array in arrays if array.name in by_name}
 
-    def _elements(self, array: Array, queue: dict[int, Said]) -> list[Element]:
+    def _elements(self, array: Array, queue: dict[int, SlurmRecord]) -> list[ElementStatus]:
         spool = Spool(self.site.spool, array.token)
-        found = [decide(number, queue.get(number), spool) for number in range(array.size)]
-        if any(one.state is ElementState.FAILED and one.code is one.signal is None for one in found):
-            found = self._again(array, found, self._shown(array), spool, ElementState.FAILED)
-        if any(one.state is ElementState.VANISHED for one in found):
-            found = self._again(array, found, self._completed(array), spool, ElementState.VANISHED)
-        return found
+        elements = [element_status(number, queue.get(number), spool) for number in range(array.size)]
+        if any(element.state is ElementState.FAILED and element.code is element.signal is None for element in elements):
+            elements = self._with_records(array, elements, self._from_scontrol(array), spool, ElementState.FAILED)
+        if any(element.state is ElementState.VANISHED for element in elements):
+            elements = self._with_records(array, elements, self._from_jobcomp(array), spool, ElementState.VANISHED)
+        return elements
 
-    def _again(
-        self, array: Array, found: list[Element], told: dict[int, Said], spool: Spool, which: ElementState
-    ) -> list[Element]:
+    def _with_records(
+        self,
+        array: Array,
+        elements: list[ElementStatus],
+        records: dict[int, SlurmRecord],
+        spool: Spool,
+        which: ElementState,
+    ) -> list[ElementStatus]:
         return [
-            decide(one.number, told[one.number], spool) if one.state is which and one.number in told else one
-            for one in found
+            element_status(element.number, records[element.number], spool)
+            if element.state is which and element.number in records
+            else element
+            for element in elements
         ]
 
-    def _shown(self, array: Array) -> dict[int, Said]:
-        """What squeue does not say: the exit codes."""
+    def _from_scontrol(self, array: Array) -> dict[int, SlurmRecord]:
+        """Records with exit codes, which squeue does not show."""
         done = self.commands.attempt("scontrol", "show", "job", "--oneliner", str(array.job_id))
         return dict(records(done.stdout.splitlines(), array.name))
 
-    def _completed(self, array: Array) -> dict[int, Said]:
-        """What Slurm wrote down when jobs ended, if the site lets us read it."""
+    def _from_jobcomp(self, array: Array) -> dict[int, SlurmRecord]:
+        """Records from Slurm's file of ended jobs, if the profile names one."""
         if self.site.jobcomp is None:
             return {}
         try:
@@ -216,8 +229,8 @@ class Slurm:
             raise SlurmError(f"jobcomp: {error}") from None
         return dict(records(text.splitlines(), array.name))
 
-    def _adopt(self, spool: Spool) -> tuple[int, int] | None:
-        """The id of an array that was submitted by somebody who could not write it down."""
+    def _find_unrecorded(self, spool: Spool) -> tuple[int, int] | None:
+        """Slurm's id of an array whose submitter died before recording it, and the number of its elements."""
         wanted = _name(spool.token)
         look = ("--noheader", "--array", "--states=all", f"--name={wanted}", f"--format={QUEUE_FORMAT}")
         for job_id, name, _, _ in queue_lines(self.commands.run("squeue", *look).splitlines()):
@@ -228,18 +241,18 @@ class Slurm:
         return None
 
 
-def _job_id(said: str) -> int:
-    """Of `4711` or `4711;cluster`."""
-    number = said.strip().partition(";")[0]
+def _job_id(answer: str) -> int:
+    """The job id in sbatch's answer, which is `4711` or `4711;cluster`."""
+    number = answer.strip().partition(";")[0]
     if not number.isdecimal():
-        raise SlurmError(f"sbatch gave no job id, but {said.strip()[:200]!r}")
+        raise SlurmError(f"sbatch gave no job id, but {answer.strip()[:200]!r}")
     return int(number)
 
 
-def _spread(found: Mapping[int | None, Said], size: int) -> dict[int, Said]:
-    """By element. The record without a number is that of all that never began and are not named."""
-    rest = found.get(None)
-    return {n: said for n in range(size) if (said := found.get(n, rest)) is not None}
+def _spread(records: Mapping[int | None, SlurmRecord], size: int) -> dict[int, SlurmRecord]:
+    """Records by element. A record without a number stands for all elements that never started."""
+    rest = records.get(None)
+    return {n: record for n in range(size) if (record := records.get(n, rest)) is not None}
 
 
 def _checked(words: Sequence[str]) -> tuple[str, ...]:

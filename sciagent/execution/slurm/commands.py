@@ -1,4 +1,4 @@
-"""Runs Slurm's commands: by lists of arguments, never through a shell, with an environment of a few known variables."""
+"""Runs Slurm's commands with argument lists (never through a shell), and an environment of a few known variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sciagent.errors import SlurmError
-from sciagent.execution.slurm.site import Site
+from sciagent.execution.slurm.site import SiteProfile
 
 TIMEOUT_SECONDS = 60.0
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TZ", "SLURM_CONF", "SLURM_CONF_SERVER", "LD_LIBRARY_PATH")
@@ -18,40 +18,40 @@ _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TZ", "SLURM_CONF", "SLURM_CONF_SERV
 class Commands:
     """sbatch, squeue, scontrol, scancel and sinfo of a site.
 
-    Variables such as SBATCH_PARTITION or SQUEUE_FORMAT would change what is asked and how answers look; they stay out.
+    Variables such as SBATCH_PARTITION or SQUEUE_FORMAT are not passed on: they would change requests and output.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SiteProfile) -> None:
         self.site = site
         self._environment = {name: os.environ[name] for name in _KEPT if name in os.environ} | {"LC_ALL": "C"}
         if site.slurm_conf is not None:
             self._environment["SLURM_CONF"] = site.slurm_conf
 
     def find(self, name: str) -> Path:
-        """Where a command is. Raises SlurmError."""
+        """Path of a command. Raises SlurmError."""
         folder = self.site.slurm_bin
-        found = shutil.which(name, path=folder if folder is not None else self._environment.get("PATH"))
-        if found is None:
+        path = shutil.which(name, path=folder if folder is not None else self._environment.get("PATH"))
+        if path is None:
             raise SlurmError(f"{name} is not {f'in {folder}' if folder else 'on PATH'}; name its folder as slurm_bin")
-        return Path(found)
+        return Path(path)
 
     def passed(self) -> dict[str, str]:
-        """The variables that jobs get from this process. Raises SlurmError if one is not set here."""
+        """The variables of this process that jobs get. Raises SlurmError if one of them is not set."""
         if missing := [name for name in self.site.pass_environment if name not in os.environ]:
             raise SlurmError(f"pass_environment names {', '.join(missing)}, and that is not set here")
         return {name: os.environ[name] for name in self.site.pass_environment}
 
     def run(self, name: str, *words: str, extra: Mapping[str, str] | None = None) -> str:
-        """What the command prints. extra: more variables for it. Raises SlurmError with Slurm's words."""
+        """Output of the command. extra: additional environment variables. Raises SlurmError with Slurm's message."""
         done = self.attempt(name, *words, extra=extra)
         if done.returncode:
-            raise SlurmError(f"{name}: {_said(name, done)}")
+            raise SlurmError(f"{name}: {_error_text(name, done)}")
         return done.stdout
 
     def attempt(
         self, name: str, *words: str, extra: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """As `run`, but a refusal is the caller's to read. Raises SlurmError if the command cannot run, or hangs."""
+        """Like `run`, but the caller reads the exit code. Raises SlurmError if the command cannot run or hangs."""
         try:
             return subprocess.run(
                 [self.find(name), *words],
@@ -68,8 +68,8 @@ class Commands:
             raise SlurmError(f"{name} cannot be run: {error.strerror or error}") from None
 
 
-def _said(name: str, done: subprocess.CompletedProcess[str]) -> str:
-    """Each line without who says it, for that stands before all of them."""
-    said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-    lines = [line.removeprefix(f"{name}: ").removeprefix("error: ") for line in said]
+def _error_text(name: str, done: subprocess.CompletedProcess[str]) -> str:
+    """The command's error lines without the command's name, which the caller puts in front of all of them."""
+    lines_ = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    lines = [line.removeprefix(f"{name}: ").removeprefix("error: ") for line in lines_]
     return "; ".join(lines)[:1000] or f"exit code {done.returncode}"

@@ -1,4 +1,4 @@
-"""Keeps a cluster's queue filled with the jobs of the ledger, and hears what became of them."""
+"""Submits the ledger's queued jobs to a cluster, and returns to the queue those that the cluster did not run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from sciagent.domain.needs import read
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.slurm.client import Array, Slurm
-from sciagent.execution.slurm.element import LINGER_SECONDS
-from sciagent.execution.slurm.element import Element as OwnElement
+from sciagent.execution.slurm.element import LINGER_SECONDS, ElementTask
 from sciagent.execution.slurm.environment import variables
-from sciagent.execution.slurm.partition_choice import Request, fit, need_of
-from sciagent.execution.slurm.site import Site
+from sciagent.execution.slurm.partition_choice import ResourceRequest, choose_partition, need_of
+from sciagent.execution.slurm.site import SiteProfile
 from sciagent.execution.slurm.spool import new_token
-from sciagent.execution.slurm.states import Element, ElementState
-from sciagent.execution.slurm.submit_failures import Refusals, Refused
+from sciagent.execution.slurm.states import ElementState, ElementStatus
+from sciagent.execution.slurm.submit_failures import RefusedArray, SubmitFailures
 from sciagent.execution.worker.registration import Presence
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs
@@ -33,27 +32,28 @@ from sciagent.store.job_queue.workers import NewWorker
 
 log = logging.getLogger(__name__)
 WORDS = ("-m", "sciagent", "worker", "--from")
-SLOTS = 16  # jobs at once where the profile does not say
-BUNDLE_SECONDS = 60.0  # short jobs share an element until they take so long
+SLOTS = 16  # elements at a time, unless the profile sets max_running
+BUNDLE_SECONDS = 60.0  # short jobs share an element up to this total
 MAX_BUNDLE = 32
-FORGOTTEN_SECONDS = 60.0  # a reservation whose array nobody knows
-UNKNOWN_SECONDS = 600.0  # what is reckoned with for a job of which nobody knows how long it takes
-QUIET = (ElementState.COMPLETED, ElementState.CANCELLED, ElementState.TIMED_OUT)  # no fault of the cluster
+FORGOTTEN_SECONDS = 60.0  # a reservation without an array is released after this time
+UNKNOWN_SECONDS = 600.0  # assumed for a job whose duration is unknown
+QUIET = (ElementState.COMPLETED, ElementState.CANCELLED, ElementState.TIMED_OUT)  # not the cluster's fault
 
 
 @dataclass
 class Bundle:
-    """Jobs of one element, one after the other."""
+    """Jobs that one element runs one after the other."""
 
-    request: Request
+    request: ResourceRequest
     job_ids: list[int]
     seconds: float
+    """Expected duration of all of them together."""
 
 
-class Follower:
-    """Of one site, in a thread of whoever drives. Several may follow one spool: each job is reserved once."""
+class Controller:
+    """Runs in a thread of the driver, for one site. Several may share a spool: each job is reserved only once."""
 
-    def __init__(self, ledger: Ledger, site: Site, queues: Sequence[str]) -> None:
+    def __init__(self, ledger: Ledger, site: SiteProfile, queues: Sequence[str]) -> None:
         self._ledger, self._site, self._queues = ledger, site, tuple(queues)
         self._slurm = Slurm(site, variables(ledger, site))
         self._slots = site.max_running or SLOTS
@@ -61,9 +61,9 @@ class Follower:
         host = socket.gethostname()
         name = f"slurm:{site.site}:{host}:{os.getpid()}"
         self._presence = Presence(NewWorker(name, host, os.getpid(), "slurm", self._queues, self._slots))
-        self._heard: set[tuple[str, int]] = set()  # elements of arrays that are not over, which have ended
-        self._trusting = False  # whether jobs were left to elements that are there
-        self._refusals = Refusals(ledger, site.site, self._queues)
+        self._handled: set[tuple[str, int]] = set()  # ended elements of unfinished arrays, as (token, number)
+        self._jobs_left_to_elements = False  # whether the last look left jobs to elements that wait or run already
+        self._failures = SubmitFailures(ledger, site.site, self._queues)
         self._threads = [
             threading.Thread(target=self._follow, name="slurm", daemon=True),
             threading.Thread(
@@ -73,28 +73,28 @@ class Follower:
 
     @property
     def fault(self) -> str | None:
-        """Why nothing gets to the cluster any more until a person mends it."""
-        return self._refusals.fault
+        """Why no job reaches the cluster until a person corrects something; None if all is well."""
+        return self._failures.fault
 
     def start(self) -> None:
-        """Say that jobs may be offered, and begin. Raises SlurmError where nothing could be submitted from here."""
+        """Register as a worker and start the threads. Raises SlurmError if this machine cannot submit jobs."""
         self._slurm.commands.find("sbatch")
         self._slurm.commands.passed()
         self._presence.step(self._ledger)
-        for one in self._threads:
-            one.start()
+        for thread in self._threads:
+            thread.start()
 
-    def hurry(self) -> None:
-        """Jobs were offered: look now."""
+    def look_now(self) -> None:
+        """Look for queued jobs at once. Called when jobs were offered."""
         self._now.set()
 
     def close(self) -> None:
-        """What waits and runs there goes on; whoever follows next hears of it."""
+        """Stop the threads. Jobs in the cluster go on; the next controller of this site collects them."""
         self._stop.set()
         self._now.set()
-        for one in self._threads:
-            if one.is_alive():
-                one.join(timeout=60)
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(timeout=60)
 
     def _follow(self) -> None:
         while not self._stop.is_set():
@@ -104,54 +104,56 @@ class Follower:
             except (SlurmError, LedgerAwayError) as error:
                 log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
             most = self._site.poll_seconds
-            self._now.wait(min(most, 2 * LINGER_SECONDS) if self._trusting else most)
+            self._now.wait(min(most, 2 * LINGER_SECONDS) if self._jobs_left_to_elements else most)
 
     def step(self) -> None:
-        """Hear what became of elements, take back what they did not run, submit what waits."""
+        """Handle ended elements, release the jobs that they did not run, submit queued jobs."""
         arrays = self._slurm.arrays()
-        alive = self._hear(arrays)
-        self._take_back_forgotten({one.token for one in arrays})
+        alive = self._handle_ended(arrays)
+        self._release_forgotten({array.token for array in arrays})
         if not self._presence.draining:
             self._submit(alive)
 
-    def _hear(self, arrays: Sequence[Array]) -> list[OwnElement]:
-        """What waits or runs there still."""
+    def _handle_ended(self, arrays: Sequence[Array]) -> list[ElementTask]:
+        """Handle the elements that have ended, and return the tasks of those that still wait or run."""
         states = self._slurm.states(arrays)
         with self._ledger.read() as connection:
             reserved = external_jobs.reserved(connection, self._queues)
         by_name: dict[str, list[int]] = {}
         for job_id, (name, _) in reserved.items():
             by_name.setdefault(name, []).append(job_id)
-        alive = list[OwnElement]()
+        alive = list[ElementTask]()
         for array, elements in states.items():
-            told = self._slurm.told(array)
-            for one in elements:
-                mine = parsed(told, one.number)
-                if not one.state.ended:
+            entries = self._slurm.tasks_of(array)
+            for element in elements:
+                mine = parse_task(entries, element.number)
+                if not element.state.ended:
                     alive += [mine] if mine is not None else []
-                elif (array.token, one.number) not in self._heard:
-                    self._heard.add((array.token, one.number))
-                    left = by_name.get(element_name(array.token, one.number), [])
-                    self._end(array, one, [] if mine is None else mine.jobs, left)
-            if all(one.state.ended for one in elements):
+                elif (array.token, element.number) not in self._handled:
+                    self._handled.add((array.token, element.number))
+                    left = by_name.get(element_name(array.token, element.number), [])
+                    self._end(array, element, [] if mine is None else mine.jobs, left)
+            if all(element.state.ended for element in elements):
                 self._slurm.discard(array)
-                self._heard -= {(array.token, one.number) for one in elements}
+                self._handled -= {(array.token, element.number) for element in elements}
         return alive
 
-    def _end(self, array: Array, one: Element, mine: Sequence[int], left: Sequence[int]) -> None:
-        """An element has ended. mine: jobs that it was made for; left: those that it has not taken."""
+    def _end(self, array: Array, element: ElementStatus, mine: Sequence[int], left: Sequence[int]) -> None:
+        """Handle an element that has ended. mine: the jobs that it was submitted for; left: those it did not run."""
         if not left:
-            self._refusals.worked(mine)
+            self._failures.element_ran(mine)
             return
-        log.info("Slurm: element %d of %d: %s; %d jobs were not run", one.number, array.job_id, one.state, len(left))
-        stillborn = one.state is ElementState.FAILED and set(left) >= set(mine)
+        log.info(
+            "Slurm: element %d of %d: %s; %d jobs were not run", element.number, array.job_id, element.state, len(left)
+        )
+        never_started = element.state is ElementState.FAILED and set(left) >= set(mine)
         with self._ledger.begin() as connection:
-            external_jobs.free(connection, left, lost=one.state not in QUIET and not stillborn)
-        if stillborn:
-            self._refusals.stillborn(left, self._slurm.last_words(array, one))
+            external_jobs.free(connection, left, lost=element.state not in QUIET and not never_started)
+        if never_started:
+            self._failures.element_never_started(left, self._slurm.failure_text(array, element))
 
-    def _take_back_forgotten(self, known: set[str]) -> None:
-        """Reserved by who died before it came to submit."""
+    def _release_forgotten(self, known: set[str]) -> None:
+        """Release jobs whose reserver died before it submitted an array. known: tokens of the arrays in the spool."""
         with self._ledger.read() as connection:
             reserved = external_jobs.reserved(connection, self._queues)
         forgotten = [
@@ -163,55 +165,58 @@ class Follower:
             with self._ledger.begin() as connection:
                 external_jobs.free(connection, forgotten, lost=True)
 
-    def _submit(self, alive: Sequence[OwnElement]) -> None:
-        """An array for all jobs that ask the same of the cluster; what is refused of one waits for the next look.
-        alive: elements that wait or run there: as long as these are as many as slots, they take what fits into them."""
+    def _submit(self, alive: Sequence[ElementTask]) -> None:
+        """Submit one array for all queued jobs with the same request; jobs of a refused array wait for the next look.
+
+        alive: tasks of the elements that wait or run. A job that fits into as many of them as there are slots is left
+        to them, since an element takes more jobs when it has run its own.
+        """
         with self._ledger.begin() as connection:
-            found = external_jobs.waiting(connection, self._queues, self._site.max_array)
-            alone = [one for one in found if sum(map(partial(takes, one), alive)) < self._slots]
-            self._trusting = len(alone) < len(found)
+            waiting = external_jobs.waiting(connection, self._queues, self._site.max_array)
+            alone = [job for job in waiting if sum(map(partial(fits_element, job), alive)) < self._slots]
+            self._jobs_left_to_elements = len(alone) < len(waiting)
             bundles, unfit = self._bundle(alone)
             for job_id, why in unfit.items():
                 external_jobs.give_up(connection, job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, why)
-            by_request: dict[Request, list[Bundle]] = {}
-            for one in bundles:
-                by_request.setdefault(one.request, []).append(one)
+            by_request: dict[ResourceRequest, list[Bundle]] = {}
+            for bundle in bundles:
+                by_request.setdefault(bundle.request, []).append(bundle)
             arrays = {new_token(): mine for mine in by_request.values()}
             for token, mine in arrays.items():
-                names = {id_: element_name(token, n) for n, one in enumerate(mine) for id_ in one.job_ids}
+                names = {id_: element_name(token, n) for n, bundle in enumerate(mine) for id_ in bundle.job_ids}
                 external_jobs.reserve_for(connection, names)
-        left = {token: tuple(id_ for one in mine for id_ in one.job_ids) for token, mine in arrays.items()}
-        taken, refused = list[int](), list[Refused]()
+        left = {token: tuple(id_ for bundle in mine for id_ in bundle.job_ids) for token, mine in arrays.items()}
+        taken, refused = list[int](), list[RefusedArray]()
         try:
-            for token, mine in arrays.items():  # a crash from here on leaves reservations that are taken back
-                said = self._submit_one(token, mine)
-                if said is None:
+            for token, mine in arrays.items():  # after a crash from here on, the reservations are released
+                refusal = self._submit_one(token, mine)
+                if refusal is None:
                     taken += left.pop(token)
                 else:
-                    refused.append(Refused(mine[0].request, left[token], said))
+                    refused.append(RefusedArray(mine[0].request, left[token], refusal))
         finally:
             self._free([id_ for ids in left.values() for id_ in ids])
-        self._refusals.note(refused, taken, in_cluster=bool(alive))
+        self._failures.note(refused, taken, in_cluster=bool(alive))
 
     def _submit_one(self, token: str, mine: Sequence[Bundle]) -> str | None:
-        """Slurm's words, if it refuses. Raises SlurmError if it does not answer."""
+        """Submit one array. Returns Slurm's message if it refuses; raises SlurmError if it does not answer."""
         request, wall = mine[0].request, self._site.wall
         memory_mb = int(request.memory_mb / self._site.memory.margin + 1e-6)
         elements = [
-            OwnElement(
+            ElementTask(
                 name=element_name(token, n),
-                jobs=one.job_ids,
+                jobs=bundle.job_ids,
                 queues=list(self._queues),
                 margin=wall.margin,
                 seconds=60.0 * request.minutes - wall.warning_seconds,
                 memory_mb=memory_mb,
             )
-            for n, one in enumerate(mine)
+            for n, bundle in enumerate(mine)
         ]
         try:
-            array = self._slurm.submit(request, [one.model_dump() for one in elements], WORDS, token)
+            array = self._slurm.submit(request, [element.model_dump() for element in elements], WORDS, token)
         except SlurmError as error:
-            self._slurm.answer()
+            self._slurm.ping()  # tells a refusal from an outage
             log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
             return str(error)
         log.info(
@@ -228,47 +233,46 @@ class Follower:
             with self._ledger.begin() as connection:
                 external_jobs.free(connection, job_ids, lost=False)
 
-    def _bundle(self, found: Sequence[Waiting]) -> tuple[list[Bundle], dict[int, str]]:
-        """Elements of the arrays, and what no partition holds, with the reason."""
+    def _bundle(self, jobs: Sequence[Waiting]) -> tuple[list[Bundle], dict[int, str]]:
+        """The jobs grouped into elements; and by job id, why no partition can hold it."""
         bundles: list[Bundle] = []
         refused: dict[int, str] = {}
         open_: dict[tuple[int, int | None, str | None], Bundle] = {}
-        for one in found:
-            seconds = expected(one)
-            place = (one.rung_id, one.memory_mb, one.needs)
+        for job in jobs:
+            seconds = expected_seconds(job)
+            place = (job.rung_id, job.memory_mb, job.needs)
             last = open_.get(place)
             shared = last is not None and last.seconds + seconds <= BUNDLE_SECONDS and len(last.job_ids) < MAX_BUNDLE
             try:
                 total = seconds + (last.seconds if shared and last is not None else 0.0)
-                request = fit(self._site, need_of(total, one.memory_mb, read(one.needs)))
+                request = choose_partition(self._site, need_of(total, job.memory_mb, read(job.needs)))
             except NoPartitionError as error:
-                refused[one.job_id] = str(error)
+                refused[job.job_id] = str(error)
                 continue
             if shared and last is not None:
-                last.job_ids.append(one.job_id)
+                last.job_ids.append(job.job_id)
                 last.seconds, last.request = total, request
             else:
-                open_[place] = Bundle(request, [one.job_id], seconds)
+                open_[place] = Bundle(request, [job.job_id], seconds)
                 bundles.append(open_[place])
         return bundles, refused
 
 
-def expected(one: Waiting) -> float:
-    """Seconds to ask for: twice as many after each try that did not come to an end, never more than its limit."""
-    return min((one.seconds or min(UNKNOWN_SECONDS, one.limit)) * 2.0**one.tries, one.limit)
+def expected_seconds(job: Waiting) -> float:
+    """Seconds to request: doubled after each unfinished try, at most the job's limit."""
+    return min((job.seconds or min(UNKNOWN_SECONDS, job.limit)) * 2.0**job.tries, job.limit)
 
 
-def takes(one: Waiting, element: OwnElement) -> bool:
-    """Whether the job fits into an element that is there, as it was when it began. What holds more than a core has one
-    of its own."""
-    fits = one.needs is None and one.seconds is not None and one.seconds * element.margin <= element.seconds
-    return fits and (one.memory_mb or 0) <= element.memory_mb
+def fits_element(job: Waiting, element: ElementTask) -> bool:
+    """Whether the job fits into this element's whole time and memory. A job with needs gets an element of its own."""
+    fits = job.needs is None and job.seconds is not None and job.seconds * element.margin <= element.seconds
+    return fits and (job.memory_mb or 0) <= element.memory_mb
 
 
-def parsed(told: Sequence[Any], number: int) -> OwnElement | None:
-    """What the folder of an array says of an element; None where it is not whole, or older than we are."""
+def parse_task(entries: Sequence[Any], number: int) -> ElementTask | None:
+    """The task of one element; None if its entry is missing, incomplete or from an older version."""
     try:
-        return OwnElement.model_validate(told[number])
+        return ElementTask.model_validate(entries[number])
     except (LookupError, ValidationError):
         return None
 
@@ -282,31 +286,31 @@ def _token(name: str) -> str:
 
 
 class SlurmExecutor:
-    """Jobs are offered in the ledger, and a follower brings them to the cluster."""
+    """Executor for a cluster: jobs are offered in the ledger, and a controller submits them to Slurm."""
 
     name = "slurm"
 
-    def __init__(self, ledger: Ledger, site: Site, queues: Sequence[str]) -> None:
-        self._follower = Follower(ledger, site, queues)
+    def __init__(self, ledger: Ledger, site: SiteProfile, queues: Sequence[str]) -> None:
+        self._controller = Controller(ledger, site, queues)
         self._started = False
 
     @property
     def fault(self) -> str | None:
-        return self._follower.fault
+        return self._controller.fault
 
     def wake(self, jobs_by_queue: Mapping[str, int]) -> None:
         self._start()
         if jobs_by_queue:
-            self._follower.hurry()
+            self._controller.look_now()
 
     def listen(self, campaign_id: int, bell: threading.Event) -> None:
         self._start()
 
     def close(self) -> None:
         if self._started:
-            self._follower.close()
+            self._controller.close()
 
     def _start(self) -> None:
         if not self._started:
-            self._follower.start()
+            self._controller.start()
             self._started = True

@@ -1,4 +1,4 @@
-"""What an element of an array does on its node: the jobs that are reserved for it, one after the other."""
+"""Runs one element of a job array on its node: the jobs reserved for it, then others that fit."""
 
 from __future__ import annotations
 
@@ -17,49 +17,57 @@ from sciagent.execution.slurm.spool import own_element
 from sciagent.execution.worker.runner import Runner
 from sciagent.store.database.ledger import Ledger
 
-LINGER_SECONDS = 5.0  # for more to do: starting another element takes longer
+LINGER_SECONDS = 5.0  # wait for more jobs, since starting another element takes longer
 LOOK_SECONDS = 0.25
 
 
-class Element(BaseModel):
-    """As the follower wrote it. seconds: wall time that it has; margin: of that, times what a job is expected to take;
-    memory_mb: what a job may ask for."""
+class ElementTask(BaseModel):
+    """What one element of an array is to do, as the controller wrote it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: str
+    """The name under which its jobs are reserved."""
     jobs: list[int]
+    """Ids of the jobs to run first."""
     queues: list[str]
+    """Queues from which it takes further jobs."""
     seconds: float
+    """Wall time of the element."""
     margin: float
+    """A further job must be expected to take at most the remaining time divided by this."""
     memory_mb: int
+    """The most memory that a further job may request."""
 
 
-def read_element(elements: Path) -> Element:
-    """That of this process. Raises SlurmError."""
+def read_task(elements: Path) -> ElementTask:
+    """The task of this process. Raises SlurmError."""
     try:
-        return Element.model_validate(own_element(elements))
+        return ElementTask.model_validate(own_element(elements))
     except ValidationError as error:
-        raise SlurmError(f"{elements}: this is no element of ours: {error.errors()[0]['msg']}") from None
+        raise SlurmError(f"{elements}: not an element of sciagent: {error.errors()[0]['msg']}") from None
 
 
-def run_element(ledger: Ledger, element: Element, scratch: Path) -> int:
-    """Run what is still its own, then what else waits and fits into its time and memory; how many that was. TERM, which
-    comes when the time is nearly up, ends what runs: it waits again, and goes on elsewhere from its checkpoint."""
+def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
+    """Run the jobs still reserved for this element, then queued ones that fit its time and memory; return how many.
+
+    TERM, which comes shortly before the time is up, stops the running job: it is queued again, and resumes elsewhere
+    from its checkpoint.
+    """
     owner = f"{element.name}@{socket.gethostname()}:{os.getpid()}"
     runner = Runner(ledger, owner, element.queues, scratch, memory_mb=element.memory_mb)
     until = time.monotonic() + element.seconds
-    told = threading.Event()
+    terminated = threading.Event()
 
     def on_term(number: int, frame: FrameType | None) -> None:
-        told.set()
+        terminated.set()
         runner.stop()
 
     signal.signal(signal.SIGTERM, on_term)
     try:
         ran = sum(runner.run_reserved(job_id, element.name) for job_id in element.jobs)
         idle = time.monotonic()
-        while time.monotonic() - idle < LINGER_SECONDS and not told.wait(LOOK_SECONDS):
+        while time.monotonic() - idle < LINGER_SECONDS and not terminated.wait(LOOK_SECONDS):
             if more := runner.run_next((until - time.monotonic()) / element.margin):
                 ran, idle = ran + more, time.monotonic()
         return ran

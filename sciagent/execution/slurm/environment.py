@@ -1,4 +1,4 @@
-"""What a job on a node has to know of the process that submitted it, so that nobody has to write it into a profile."""
+"""Environment variables that a job inherits from the submitting process, so that no profile has to list them."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import os
 from pathlib import Path
 
 from sciagent.errors import SlurmError
-from sciagent.execution.slurm.site import Site
+from sciagent.execution.slurm.site import SiteProfile
 from sciagent.store.database.ledger import Ledger
 
 LEDGER, LEDGER_FILE = "SCIAGENT_LEDGER", "SCIAGENT_LEDGER_FILE"
 
 
-def variables(ledger: Ledger, site: Site) -> dict[str, str]:
-    """Which ledger it is, and where artifacts go; what the profile names itself is left to it.
+def variables(ledger: Ledger, site: SiteProfile) -> dict[str, str]:
+    """The ledger's address and the artifact folder, except for variables that the profile sets itself.
 
-    Raises SlurmError where that would hand on a password: Slurm keeps the environment of jobs in its files.
+    Raises SlurmError if the address holds a password, since Slurm stores the environment of jobs in files.
     """
     named = {*site.environment, *site.pass_environment}
-    found = {"SCIAGENT_ARTIFACTS": str(ledger.artifacts.root.resolve())}
-    if lease := os.environ.get("SCIAGENT_LEASE_SECONDS"):  # all who share a ledger have the same
-        found["SCIAGENT_LEASE_SECONDS"] = lease
+    values = {"SCIAGENT_ARTIFACTS": str(ledger.artifacts.root.resolve())}
+    if lease := os.environ.get("SCIAGENT_LEASE_SECONDS"):  # must be equal for all users of a ledger
+        values["SCIAGENT_LEASE_SECONDS"] = lease
     if not named & {LEDGER, LEDGER_FILE}:
         if ledger.url.password is None:
-            found[LEDGER] = ledger.url.render_as_string(hide_password=False)
+            values[LEDGER] = ledger.url.render_as_string(hide_password=False)
         elif path := os.environ.get(LEDGER_FILE):
-            found[LEDGER_FILE] = str(Path(path).expanduser().resolve())
+            values[LEDGER_FILE] = str(Path(path).expanduser().resolve())
         else:
             raise SlurmError(
                 "the URL of the ledger holds a password, and Slurm keeps what it is given in files: write the URL into "
                 f"a file of mode 600 that the nodes see, and set {LEDGER_FILE} to it instead of {LEDGER}; or leave the "
                 f"password to ~/.pgpass; or, if you want it so, name {LEDGER} in pass_environment of {site.site}"
             )
-    return {name: value for name, value in found.items() if name not in named}
+    return {name: value for name, value in values.items() if name not in named}

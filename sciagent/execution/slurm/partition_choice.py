@@ -1,4 +1,4 @@
-"""What is asked of Slurm for a job, and which partition holds it."""
+"""Computes what to request from Slurm for a job, and chooses the partition."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ from dataclasses import dataclass
 
 from sciagent.domain.needs import CORES, GPU
 from sciagent.errors import NoPartitionError
-from sciagent.execution.slurm.site import Partition, Site
+from sciagent.execution.slurm.site import Partition, SiteProfile
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a job is expected to take: wall seconds, memory in MB (None: nobody knows), cores, GPUs, and licences as
-    (name, how many), by name."""
+    """The resources that a job is expected to need."""
 
     seconds: float
+    """Wall time."""
     memory_mb: int | None = None
+    """None if unknown."""
     cores: int = 1
     gpus: int = 0
     licences: tuple[tuple[str, int], ...] = ()
+    """(name, count), sorted by name."""
 
 
 def need_of(seconds: float, memory_mb: int | None, needs: Mapping[str, int]) -> Need:
-    """needs: what the job holds, by name; what is neither cores nor GPUs is a licence."""
+    """The need of a job. needs: amounts by resource name; a name other than cores and GPUs is a licence."""
     others = tuple(sorted((name, n) for name, n in needs.items() if name not in (CORES, GPU)))
     return Need(seconds, memory_mb, needs.get(CORES, 1), needs.get(GPU, 0), others)
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is asked for each element of an array, on one node."""
+class ResourceRequest:
+    """What is requested for each element of an array, on one node."""
 
     partition: Partition
     minutes: int
@@ -41,10 +43,10 @@ class Request:
     licences: tuple[tuple[str, int], ...] = ()
 
 
-def wall_minutes(site: Site, seconds: float) -> int:
-    """Slurm counts whole minutes, and rounds up: margin * seconds + warning, at least the minimum.
+def wall_minutes(site: SiteProfile, seconds: float) -> int:
+    """Wall time to request: margin * seconds + warning, rounded up to whole minutes, at least the minimum.
 
-    Raises ValueError for what is no duration.
+    Raises ValueError if seconds is negative or not finite.
     """
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"{seconds} is no number of seconds")
@@ -52,15 +54,15 @@ def wall_minutes(site: Site, seconds: float) -> int:
     return max(site.wall.minimum_minutes, math.ceil(wanted / 60))
 
 
-def memory_mb(site: Site, expected: int | None) -> int:
-    """margin * expected, rounded up to whole MB, at least the minimum. Raises ValueError below 0."""
+def memory_mb(site: SiteProfile, expected: int | None) -> int:
+    """Memory to request: margin * expected, rounded up to whole MB, at least the minimum. Raises ValueError below 0."""
     if expected is not None and expected < 0:
         raise ValueError(f"{expected} is no amount of memory")
     return max(site.memory.minimum_mb, math.ceil(site.memory.margin * (expected or 0)))
 
 
-def fit(site: Site, need: Need) -> Request:
-    """The first partition of the profile that holds the job. Raises NoPartitionError, which says what each holds."""
+def choose_partition(site: SiteProfile, need: Need) -> ResourceRequest:
+    """The request for the first partition that can hold the job. Raises NoPartitionError, which lists the limits."""
     if need.cores < 1:
         raise ValueError(f"{need.cores} cores; a job needs one")
     minutes, memory = wall_minutes(site, need.seconds), memory_mb(site, need.memory_mb)
@@ -70,15 +72,17 @@ def fit(site: Site, need: Need) -> Request:
                 f"{site.site} has {most or 'no'} {name}, and a job needs {n}; name it among the licences of the "
                 "profile, if the cluster counts it"
             )
-    for one in site.partitions:
-        small = minutes <= one.max_minutes and memory <= one.max_memory_mb and need.cores <= one.max_cores
-        if small and need.gpus <= one.max_gpus:
-            return Request(one, minutes, memory, need.cores, need.gpus, need.licences)
-    gpus = any(one.max_gpus for one in site.partitions) or need.gpus
+    for partition in site.partitions:
+        small = (
+            minutes <= partition.max_minutes and memory <= partition.max_memory_mb and need.cores <= partition.max_cores
+        )
+        if small and need.gpus <= partition.max_gpus:
+            return ResourceRequest(partition, minutes, memory, need.cores, need.gpus, need.licences)
+    gpus = any(partition.max_gpus for partition in site.partitions) or need.gpus
     limits = "; ".join(
-        f"{one.name}: {one.max_minutes} minutes, {one.max_memory_mb} MB, {one.max_cores} cores"
-        + (f", {one.max_gpus} GPUs" if gpus else "")
-        for one in site.partitions
+        f"{partition.name}: {partition.max_minutes} minutes, {partition.max_memory_mb} MB, {partition.max_cores} cores"
+        + (f", {partition.max_gpus} GPUs" if gpus else "")
+        for partition in site.partitions
     )
     asked = f"{minutes} minutes, {memory} MB and {need.cores} cores" + (f" and {need.gpus} GPUs" if need.gpus else "")
     raise NoPartitionError(

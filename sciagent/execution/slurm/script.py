@@ -1,20 +1,19 @@
-"""The batch script. Its text is fixed but for the site's modules and variables, which are checked when they are read.
+"""The batch script. Its text is fixed, except for the site's modules and variables, which are checked when read.
 
-What an element runs is no part of it: the command comes as arguments, and which jobs an element stands for is read
-from a file by its number.
+The command comes as arguments, and an element reads its jobs from a file by its number.
 
-It is no login shell: a user's profile may take long, or wait for something, and until the traps are set a warning kills
-the script. Modules need the system's profile, which is read after that.
+The script does not run in a login shell: a user's profile may take long, and until the traps are set Slurm's warning
+kills the script. Modules need the system's profile, which is read after the traps are set.
 
-Before the end of the wall time Slurm sends USR1 to the script, which tells the command to stop (TERM), waits for it,
-and ends with 124 whatever the command said: without that, a job stopped by the clock would count as COMPLETED.
+Before the end of the wall time Slurm sends USR1 to the script. The script sends TERM to the command, waits for it and
+ends with 124, whatever the command's exit code: otherwise a job stopped by the clock would count as COMPLETED.
 """
 
 from __future__ import annotations
 
 import shlex
 
-from sciagent.execution.slurm.site import Site
+from sciagent.execution.slurm.site import SiteProfile
 
 WARNING_SIGNAL = "USR1"
 TIMED_OUT_CODE = 124  # what timeout(1) ends with
@@ -55,7 +54,7 @@ finish "$code"
 """
 
 
-def render(site: Site) -> str:
+def render(site: SiteProfile) -> str:
     """The script of a site."""
     profile = [". /etc/profile", "umask 077"] if site.modules else []
     modules = [f"module load {shlex.quote(name)} || finish {NO_MODULE_CODE}" for name in site.modules]

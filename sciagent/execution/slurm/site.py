@@ -1,6 +1,6 @@
-"""A site profile: what a cluster offers, and how sciagent is to ask for it. Written by the person who may submit there.
+"""A site profile: what a cluster offers, and how sciagent submits jobs there. A user of the cluster writes it.
 
-Nothing in it comes from a model or from a candidate, and yet every text is checked: it becomes an argument of sbatch
+No text in it comes from a model or a candidate. Each is checked all the same, since it becomes an argument of sbatch
 or a line of the batch script.
 """
 
@@ -23,13 +23,13 @@ MAX_MEMORY_MB = 100_000_000
 
 
 class Profile(BaseModel):
-    """Base of the parts of a profile: unknown keys are refused, values are frozen."""
+    """Base class of a profile's parts: unknown keys are refused, values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Partition(Profile):
-    """One partition, and the most that a job may ask there."""
+    """One partition, and the most that a job may request there."""
 
     name: Name = Field(description="As `sinfo` shows it.")
     max_minutes: Whole = Field(ge=1, le=MAX_MINUTES, description="Longest wall time of a job, in minutes.")
@@ -59,8 +59,8 @@ class Memory(Profile):
     minimum_mb: Whole = Field(default=500, ge=1, le=MAX_MEMORY_MB, description="No job asks for less.")
 
 
-class Site(Profile):
-    """A cluster as one user sees it."""
+class SiteProfile(Profile):
+    """A cluster, as one user may use it."""
 
     site: Name = Field(description="What to call it.")
     partitions: tuple[Partition, ...] = Field(
@@ -95,23 +95,23 @@ class Site(Profile):
     )
 
     @model_validator(mode="after")
-    def _together(self) -> Site:
+    def _check_parts(self) -> SiteProfile:
         faults = Faults()
-        names = [one.name for one in self.partitions]
-        for place, one in enumerate(self.partitions):
-            if one.name in names[:place]:
-                faults.add(("partitions", place, "name"), f'"{one.name}" is listed twice')
-            if one.max_minutes < self.wall.minimum_minutes:
+        names = [partition.name for partition in self.partitions]
+        for place, partition in enumerate(self.partitions):
+            if partition.name in names[:place]:
+                faults.add(("partitions", place, "name"), f'"{partition.name}" is listed twice')
+            if partition.max_minutes < self.wall.minimum_minutes:
                 faults.add(
                     ("partitions", place, "max_minutes"),
                     f"is below wall.minimum_minutes ({self.wall.minimum_minutes}); no job could go there",
                 )
-            if one.max_memory_mb < self.memory.minimum_mb:
+            if partition.max_memory_mb < self.memory.minimum_mb:
                 faults.add(
                     ("partitions", place, "max_memory_mb"),
                     f"is below memory.minimum_mb ({self.memory.minimum_mb}); no job could go there",
                 )
-        ours = {"gres": any(one.max_gpus for one in self.partitions), "licenses": bool(self.licences)}
+        ours = {"gres": any(partition.max_gpus for partition in self.partitions), "licenses": bool(self.licences)}
         for place, option in enumerate(self.options):
             if taken := [name for name, used in ours.items() if used and name.startswith(key_of(option))]:
                 faults.add(("options", place), f"--{taken[0]} is said by what jobs need: max_gpus, licences")

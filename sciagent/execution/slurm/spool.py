@@ -1,10 +1,12 @@
-"""The folder of one array, shared with the nodes: what its elements are, the script, and the marks that they leave.
+"""The folder of one array, shared with the nodes: the elements' tasks, the script, and the files that elements leave.
 
 SPOOL/3f2a9c0d1b4e5f67/     the token of the array, which is also in the name of its Slurm job
-    elements.json           what each element is to do, by its number
-    array.json              under which id Slurm has it
+    elements.json           the task of each element, by its number
+    array.json              Slurm's id of the array
     script.sh
-    out.0 warned.0 exit.0   of element 0: what it printed; that its time was nearly up; how it ended
+    out.0                   output of element 0
+    warned.0                exists if the time of element 0 was nearly up
+    exit.0                  how element 0 ended
 """
 
 from __future__ import annotations
@@ -30,15 +32,18 @@ _MEMORY = re.compile(r"^slurmstepd\S*: error: .*(?:exceeded .*memory limit|oom.k
 
 @dataclass(frozen=True)
 class Mark:
-    """How the script of an element ended: exit code of its command; whether its time was up; whether TERM came."""
+    """How the script of an element ended."""
 
     code: int
+    """Exit code of the command."""
     warned: bool
+    """Whether its time was nearly up."""
     stopped: bool
+    """Whether it received TERM."""
 
 
 class Spool:
-    """The folder of one array below the site's spool. token: 16 hexadecimal digits. Raises ValueError for another."""
+    """The folder of one array below the site's spool. token: 16 hexadecimal digits; ValueError otherwise."""
 
     def __init__(self, site_spool: str, token: str) -> None:
         if not _TOKEN.fullmatch(token):
@@ -50,7 +55,7 @@ class Spool:
         )
 
     def write(self, elements: Sequence[Any], script: str) -> None:
-        """Raises SlurmError if the folder cannot be written."""
+        """Create the folder with tasks and script. Raises SlurmError."""
         try:
             self.folder.mkdir(mode=0o700, parents=True)
             self._put(self.elements, json.dumps(list(elements)))
@@ -62,10 +67,10 @@ class Spool:
         self._put(self.array, json.dumps({"job_id": job_id, "size": size}))
 
     def remembered(self) -> tuple[int, int] | None:
-        """Slurm's id and the number of elements; None if that was not written down."""
+        """Slurm's id and the number of elements; None if they were not recorded."""
         try:
-            found = json.loads(self.array.read_text())
-            return int(found["job_id"]), int(found["size"])
+            record = json.loads(self.array.read_text())
+            return int(record["job_id"]), int(record["size"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -73,9 +78,9 @@ class Spool:
         return len(read_elements(self.elements))
 
     def mark(self, element: int) -> Mark | None:
-        """How the element ended, if it came to say so."""
-        found = _EXIT.fullmatch(self._read(f"exit.{element}"))
-        return Mark(int(found[1]), found[2] == "true", found[3] == "true") if found else None
+        """How the element ended; None if it left no mark."""
+        match = _EXIT.fullmatch(self._read(f"exit.{element}"))
+        return Mark(int(match[1]), match[2] == "true", match[3] == "true") if match else None
 
     def was_warned(self, element: int) -> bool:
         return (self.folder / f"warned.{element}").exists()
@@ -88,19 +93,19 @@ class Spool:
         return (self.folder / f"cancelled.{element}").exists()
 
     def ran_out_of_memory(self, element: int) -> bool:
-        """Whether Slurm said so at the end of what the element printed."""
+        """Whether the end of the element's output holds Slurm's message on memory."""
         return bool(_MEMORY.search(self._read(f"out.{element}")))
 
     def last_line(self, element: int) -> str:
-        """Of what the element printed, without what no terminal shows; or nothing."""
+        """The printable characters of the last line that the element printed; empty without output."""
         lines = [line for line in self._read(f"out.{element}").splitlines() if line.strip()]
-        return "".join(one for one in lines[-1].strip()[:300] if one.isprintable()) if lines else ""
+        return "".join(character for character in lines[-1].strip()[:300] if character.isprintable()) if lines else ""
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _read(self, name: str) -> str:
-        """The end of a file, or nothing."""
+        """The last _TAIL_BYTES of a file; empty if it cannot be read."""
         try:
             with (self.folder / name).open("rb") as stream:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - _TAIL_BYTES))
@@ -109,7 +114,7 @@ class Spool:
             return ""
 
     def _put(self, path: Path, text: str) -> None:
-        """Whole or not at all, and for the user alone."""
+        """Write a file atomically, readable for the user alone."""
         part = path.with_name(f"{path.name}.part")
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as stream:
@@ -122,30 +127,30 @@ def new_token() -> str:
 
 
 def spools(site_spool: str) -> list[Spool]:
-    """All that lie there, in the order of their tokens."""
+    """All array folders of the site, sorted by token."""
     try:
-        names = sorted(one.name for one in Path(site_spool).iterdir())
+        names = sorted(path.name for path in Path(site_spool).iterdir())
     except OSError:
         return []
     return [Spool(site_spool, name) for name in names if _TOKEN.fullmatch(name)]
 
 
 def read_elements(path: Path) -> list[Any]:
-    """What the elements of an array are to do. Raises SlurmError."""
+    """The tasks of an array's elements. Raises SlurmError."""
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_ELEMENTS_BYTES + 1)
-        found = json.loads(raw) if len(raw) <= MAX_ELEMENTS_BYTES else None
+        elements = json.loads(raw) if len(raw) <= MAX_ELEMENTS_BYTES else None
     except (OSError, ValueError) as error:
         raise SlurmError(f"{path} cannot be read: {error}") from None
-    if not isinstance(found, list):
+    if not isinstance(elements, list):
         raise SlurmError(f"{path} holds no list of elements")
-    return found
+    return elements
 
 
 def own_element(path: Path) -> Any:
-    """What this process is to do, as an element of an array: the entry at SLURM_ARRAY_TASK_ID. Raises SlurmError."""
-    number, found = os.environ.get("SLURM_ARRAY_TASK_ID", ""), read_elements(path)
-    if not number.isdecimal() or int(number) >= len(found):
-        raise SlurmError(f"{path} has {len(found)} elements, and SLURM_ARRAY_TASK_ID is {number or 'not set'}")
-    return found[int(number)]
+    """The task of this process: the entry at SLURM_ARRAY_TASK_ID. Raises SlurmError."""
+    number, elements = os.environ.get("SLURM_ARRAY_TASK_ID", ""), read_elements(path)
+    if not number.isdecimal() or int(number) >= len(elements):
+        raise SlurmError(f"{path} has {len(elements)} elements, and SLURM_ARRAY_TASK_ID is {number or 'not set'}")
+    return elements[int(number)]

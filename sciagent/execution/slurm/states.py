@@ -1,4 +1,4 @@
-"""The states of array elements, from what Slurm says and what the elements left in the spool folder."""
+"""The states of array elements, from Slurm's records and the files that elements left in the spool folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class ElementState(StrEnum):
     PENDING = "pending"
     RUNNING = "running"
     COMPLETED = "completed"
-    FAILED = "failed"  # with an exit code, or killed by a signal
-    TIMED_OUT = "timed_out"  # ended by Slurm at its wall time, or stopped itself when it was warned
+    FAILED = "failed"  # ended with a non-zero exit code, or was killed by a signal
+    TIMED_OUT = "timed_out"  # killed by Slurm at its wall time, or stopped itself after the warning
     OUT_OF_MEMORY = "out_of_memory"
     CANCELLED = "cancelled"
-    NODE_FAIL = "node_fail"  # the node died, did not boot, or was taken for somebody else
-    UNKNOWN = "unknown"  # Slurm uses a word that is not known here; ask again
-    VANISHED = "vanished"  # Slurm has forgotten it, and it left no mark
+    NODE_FAIL = "node_fail"  # the node died or did not boot, or the job was preempted
+    UNKNOWN = "unknown"  # Slurm reports a state that is not listed here; ask again later
+    VANISHED = "vanished"  # Slurm has no record of it any more, and it left no file
 
     @property
     def ended(self) -> bool:
@@ -29,14 +29,17 @@ class ElementState(StrEnum):
 
 
 @dataclass(frozen=True)
-class Element:
-    """code: its exit code, if it has one. signal: that killed it, if one did. word: Slurm's own; None if forgotten."""
+class ElementStatus:
+    """The state of one element of an array."""
 
     number: int
     state: ElementState
     code: int | None = None
+    """Exit code, if it has one."""
     signal: int | None = None
+    """The signal that killed it, if one did."""
     word: str | None = None
+    """Slurm's own name of the state; None if Slurm has no record any more."""
 
 
 _WORDS = {
@@ -53,52 +56,55 @@ _STATES = {word: state for state, words in _WORDS.items() for word in words.spli
 
 
 @dataclass(frozen=True)
-class Said:
-    """What Slurm says of one element. code, signal: from its ExitCode, None if that was not asked."""
+class SlurmRecord:
+    """Slurm's record of one element."""
 
     word: str
+    """Slurm's name of the state."""
     code: int | None = None
+    """Exit code; None if the record does not hold it."""
     signal: int | None = None
+    """The signal that ended it, 0 for none; None if the record does not hold it."""
 
 
-def decide_word(word: str) -> ElementState:
-    """What a state of Slurm means by itself."""
+def state_of(word: str) -> ElementState:
+    """The state for Slurm's word, without regard to the spool folder."""
     return _STATES.get(word, ElementState.UNKNOWN)
 
 
-def decide(number: int, said: Said | None, spool: Spool) -> Element:
+def element_status(number: int, record: SlurmRecord | None, spool: Spool) -> ElementStatus:
     """The state of an element. said: None if Slurm has forgotten it.
 
-    Slurm calls an element that was stopped by the clock COMPLETED or FAILED; its own mark knows better, or the exit
-    code of the script, where the mark is not to be seen yet.
+    Slurm calls an element that was stopped by the clock COMPLETED or FAILED. The element's own mark tells the
+    difference, or the script's exit code while the mark is not visible yet.
     """
-    if said is None:
+    if record is None:
         return _forgotten(number, spool.mark(number), spool.was_cancelled(number))
-    state = decide_word(said.word)
+    state = state_of(record.word)
     if not state.ended:
-        return Element(number, state, word=said.word)
+        return ElementStatus(number, state, word=record.word)
     mark = spool.mark(number)
-    killed = None if mark else said.signal or None
-    code = mark.code if mark else None if killed else said.code
+    killed = None if mark else record.signal or None
+    code = mark.code if mark else None if killed else record.code
     if state in (ElementState.COMPLETED, ElementState.FAILED) and (
-        spool.was_warned(number) or (mark is None and said.code == TIMED_OUT_CODE)
+        spool.was_warned(number) or (mark is None and record.code == TIMED_OUT_CODE)
     ):
         state = ElementState.TIMED_OUT
     elif state is ElementState.FAILED and mark is None and spool.ran_out_of_memory(number):
         state = ElementState.OUT_OF_MEMORY
-    return Element(number, state, 0 if state is ElementState.COMPLETED else code, killed, said.word)
+    return ElementStatus(number, state, 0 if state is ElementState.COMPLETED else code, killed, record.word)
 
 
-def _forgotten(number: int, mark: Mark | None, cancelled: bool) -> Element:
+def _forgotten(number: int, mark: Mark | None, cancelled: bool) -> ElementStatus:
     if mark is None:
-        return Element(number, ElementState.CANCELLED if cancelled else ElementState.VANISHED)
+        return ElementStatus(number, ElementState.CANCELLED if cancelled else ElementState.VANISHED)
     if mark.warned:
         state = ElementState.TIMED_OUT
     elif mark.stopped:
         state = ElementState.CANCELLED
     else:
         state = ElementState.FAILED if mark.code else ElementState.COMPLETED
-    return Element(number, state, mark.code)
+    return ElementStatus(number, state, mark.code)
 
 
 _RECORD = {
@@ -107,26 +113,26 @@ _RECORD = {
 _EXIT_CODE = re.compile(r"(\d{1,5}):(\d{1,5})")
 
 
-def queue_lines(lines: Iterable[str]) -> Iterable[tuple[int, str, int | None, Said]]:
-    """Job id, name, element and state, of each line of squeue in QUEUE_FORMAT that has them.
+def queue_lines(lines: Iterable[str]) -> Iterable[tuple[int, str, int | None, SlurmRecord]]:
+    """Job id, name, element number and record from each complete line of squeue in QUEUE_FORMAT.
 
-    Element None: the record of those that never began, once they are cancelled all together.
+    The number is None in the joint record of elements that never started and were cancelled together.
     """
     for line in lines:
         job, element, word, name = [*line.strip().split("|", 3), "", "", ""][:4]
         if job.isdecimal() and word and (element.isdecimal() or element == "N/A"):
-            yield int(job), name, int(element) if element.isdecimal() else None, Said(word)
+            yield int(job), name, int(element) if element.isdecimal() else None, SlurmRecord(word)
 
 
 QUEUE_FORMAT = "%F|%K|%T|%j"  # id of the array, number of the element, state, name
 
 
-def records(lines: Iterable[str], name: str) -> Iterable[tuple[int, Said]]:
-    """Elements of the array of that name in lines of `scontrol show job --oneliner` or of jobcomp/filetxt."""
+def records(lines: Iterable[str], name: str) -> Iterable[tuple[int, SlurmRecord]]:
+    """Element numbers and records of the named array, from `scontrol show job --oneliner` or jobcomp/filetxt."""
     for line in lines:
-        found = {key: match[1] for key, pattern in _RECORD.items() if (match := pattern.search(line))}
-        number = found.get("ArrayTaskId", "")
-        if name in (found.get("JobName"), found.get("Name")) and number.isdecimal():
-            ended = _EXIT_CODE.fullmatch(found.get("ExitCode", ""))
+        fields = {key: match[1] for key, pattern in _RECORD.items() if (match := pattern.search(line))}
+        number = fields.get("ArrayTaskId", "")
+        if name in (fields.get("JobName"), fields.get("Name")) and number.isdecimal():
+            ended = _EXIT_CODE.fullmatch(fields.get("ExitCode", ""))
             code, signal = (int(ended[1]), int(ended[2])) if ended else (None, None)
-            yield int(number), Said(found.get("JobState", ""), code, signal)
+            yield int(number), SlurmRecord(fields.get("JobState", ""), code, signal)

@@ -1,10 +1,10 @@
-"""What a cluster does not do for us, and when a person has to mend it.
+"""Counts submissions that the cluster refuses and elements that fail at their start, and decides when to give up.
 
-sbatch may refuse an array, and an element may fail before it has taken any of its jobs: no such partition or account,
-no interpreter on the node, no way from there to the ledger. Neither says anything of the jobs, so they wait again and
-nothing counts against them. Both may pass: a limit on jobs that wait, a node that is broken. So it is tried again at
-each look, and said in the events of the campaigns that are held up. It is for a person once it has happened several
-times in a row while nothing of ours goes on there, for then waiting changes nothing.
+sbatch may refuse an array, or an element may fail before it has taken any of its jobs: a wrong partition or account,
+no interpreter on the node, no connection from there to the ledger. The jobs are not to blame: they are queued again,
+and no loss is counted. The cause may be temporary, such as a limit on queued jobs or a broken node, so submission is
+tried again at each look, with a warning in the events of the campaigns concerned. After several failures in a row,
+while none of our elements runs in the cluster, it becomes a fault that a person has to correct.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sciagent.execution.slurm.partition_choice import Request
+from sciagent.execution.slurm.partition_choice import ResourceRequest
 from sciagent.store.campaign_state import campaign_warnings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers
@@ -21,59 +21,63 @@ REFUSALS = 5
 
 
 @dataclass(frozen=True)
-class Refused:
-    """An array that sbatch did not take. why: its words."""
+class RefusedArray:
+    """An array that sbatch refused."""
 
-    request: Request
+    request: ResourceRequest
     job_ids: tuple[int, ...]
     why: str
+    """sbatch's message."""
 
 
-class Refusals:
-    """Of one follower. fault: what a person has to mend, in words; None while there is hope."""
+class SubmitFailures:
+    """The failures of one controller. fault: message on what a person has to correct; None while retries may help."""
 
     def __init__(self, ledger: Ledger, site: str, queues: Sequence[str]) -> None:
         self._ledger, self._site, self._queues = ledger, site, tuple(queues)
-        self._counts: dict[str, tuple[str, int]] = {}  # by partition: the words, and how often in a row
-        self._stillborn = 0  # elements in a row
-        self._last_words = ""
+        self._counts: dict[str, tuple[str, int]] = {}  # by partition: the message, and how often in a row
+        self._never_started = 0  # elements in a row
+        self._failure_text = ""
         self.fault: str | None = None
 
-    def stillborn(self, job_ids: Sequence[int], words: str) -> None:
-        """An element failed before it took any of its jobs. words: the last that it printed."""
-        self._stillborn, self._last_words = self._stillborn + 1, words
-        self._tell([(job_ids, f"Slurm: elements fail on their node before they take a job: {words}")])
+    def element_never_started(self, job_ids: Sequence[int], text: str) -> None:
+        """Note an element that failed before it took any of its jobs. text: the last line that it printed."""
+        self._never_started, self._failure_text = self._never_started + 1, text
+        self._warn([(job_ids, f"Slurm: elements fail on their node before they take a job: {text}")])
 
-    def worked(self, job_ids: Sequence[int]) -> None:
-        """An element took the jobs that were meant for it, or some."""
-        if self._stillborn:
-            self._tell([(job_ids, None)])
-        self._stillborn = 0
+    def element_ran(self, job_ids: Sequence[int]) -> None:
+        """Note an element that took at least one of its jobs."""
+        if self._never_started:
+            self._warn([(job_ids, None)])
+        self._never_started = 0
 
-    def note(self, refused: Sequence[Refused], taken: Sequence[int], in_cluster: bool) -> None:
-        """What became of one look. taken: jobs that wait in the cluster now; in_cluster: whether anything of ours
+    def note(self, refused: Sequence[RefusedArray], taken: Sequence[int], in_cluster: bool) -> None:
+        """Note one round of submissions. taken: jobs that Slurm accepted; in_cluster: whether an element of ours
         waited or ran there before."""
         before, self._counts, self.fault = self._counts, {}, None
-        for one in refused:
-            words, n = before.get(one.request.partition.name, ("", 0))
-            n = n + 1 if words == one.why else 1
-            self._counts[one.request.partition.name] = one.why, n
+        for refusal in refused:
+            why, n = before.get(refusal.request.partition.name, ("", 0))
+            n = n + 1 if why == refusal.why else 1
+            self._counts[refusal.request.partition.name] = refusal.why, n
             if n >= REFUSALS and not taken and not in_cluster:
-                self.fault = self._in_words(one, n)
-        if self._stillborn >= REFUSALS and not self._at_work():
+                self.fault = self._fault_message(refusal, n)
+        if self._never_started >= REFUSALS and not self._at_work():
             self.fault = (
-                f"{self._stillborn} elements in a row failed on their node before they took a job: {self._last_words}; "
-                f"mend the profile of {self._site}, or what it names: python, modules, environment"
+                f"{self._never_started} elements in a row failed on their node before they took a job: "
+                f"{self._failure_text}; mend the profile of {self._site}, or what it names: python, modules, "
+                "environment"
             )
-        told = [
-            (one.job_ids, f"Slurm refuses jobs of partition {one.request.partition.name}: {one.why}") for one in refused
+        warnings = [
+            (refusal.job_ids, f"Slurm refuses jobs of partition {refusal.request.partition.name}: {refusal.why}")
+            for refusal in refused
         ]
-        self._tell([*([] if self._stillborn else [(taken, None)]), *told])
+        self._warn([*([] if self._never_started else [(taken, None)]), *warnings])
 
-    def _in_words(self, one: Refused, n: int) -> str:
-        asked = f"{one.request.minutes} minutes, {one.request.memory_mb} MB, {one.request.cores} cores"
+    def _fault_message(self, refusal: RefusedArray, n: int) -> str:
+        asked = f"{refusal.request.minutes} minutes, {refusal.request.memory_mb} MB, {refusal.request.cores} cores"
         return (
-            f"Slurm refused {n} times what was asked of partition {one.request.partition.name} ({asked}): {one.why}; "
+            f"Slurm refused {n} times what was asked of partition {refusal.request.partition.name} ({asked}): "
+            f"{refusal.why}; "
             f"mend the profile of {self._site}, or ask whoever runs the cluster; sciagent slurm check says more"
         )
 
@@ -81,13 +85,13 @@ class Refusals:
         with self._ledger.read() as connection:
             return external_jobs.at_work(connection, self._queues)
 
-    def _tell(self, news: Iterable[tuple[Sequence[int], str | None]]) -> None:
-        """Jobs, and what keeps them from where they are to run; of a campaign the last counts."""
-        if not (news := [one for one in news if one[0]]):
+    def _warn(self, news: Iterable[tuple[Sequence[int], str | None]]) -> None:
+        """Record (job ids, warning) for the jobs' campaigns; None clears it; the last one for a campaign counts."""
+        if not (news := [item for item in news if item[0]]):
             return
         with self._ledger.begin() as connection:
-            said = dict[int, str | None]()
+            by_campaign = dict[int, str | None]()
             for job_ids, trouble in news:
-                said |= dict.fromkeys(offers.rungs_of(connection, job_ids).values(), trouble)
-            for campaign_id, trouble in said.items():
+                by_campaign |= dict.fromkeys(offers.rungs_of(connection, job_ids).values(), trouble)
+            for campaign_id, trouble in by_campaign.items():
                 campaign_warnings.note(connection, campaign_id, trouble)

@@ -26,7 +26,7 @@ FEWEST = 8  # candidates that must have the rung, for its quantiles to say anyth
 
 @dataclass(frozen=True)
 class Hint:
-    """column: of the lower rung; decides: of the rung that decides; both on the board. residual: standard deviation
+    """column: of the lower rung; decides: of the rung that decides; both on the pool. residual: standard deviation
     about the line, in the unit of what decides."""
 
     column: int

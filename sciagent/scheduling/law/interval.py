@@ -32,17 +32,17 @@ NORMAL_ROWS = 30.0  # that the normal counts for: so few errors tell little of t
 
 
 @dataclass(frozen=True)
-class Foretold:
+class PredictionInterval:
     """Of n answers: mean and ends of the interval, (n,) each."""
 
     mean: Array
     low: Array
     high: Array
 
-    def in_unit(self, truth: TruthTransform) -> Foretold:
+    def in_unit(self, truth: TruthTransform) -> PredictionInterval:
         """The same in the rung's own unit. Where lower values are better the ends change places."""
         ends = truth.inverse(self.low), truth.inverse(self.high)
-        return Foretold(truth.inverse(self.mean), *(ends if truth.sign > 0 else ends[::-1]))
+        return PredictionInterval(truth.inverse(self.mean), *(ends if truth.sign > 0 else ends[::-1]))
 
     def holds(self, answers: Array) -> NDArray[np.bool_]:
         """Which answers lie in their intervals, (n,)."""
@@ -77,7 +77,7 @@ class Reach:
         return found
 
 
-def foretell(laws: Sequence[Law], question: int, of: Places) -> Foretold:
+def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterval:
     """Of the candidates `of`, (n,), in the law's unit: mean ± reach * sd, where mean and sd are those of the laws'
     mixture and reach is the mean of theirs, all by their weights."""
     mean, square, reaches = np.zeros(len(of)), np.zeros(len(of)), np.zeros(len(of))
@@ -88,4 +88,4 @@ def foretell(laws: Sequence[Law], question: int, of: Places) -> Foretold:
             mean[places] += law.weight * one.mean
             square[places] += law.weight * (one.variance + one.mean**2)
     half = reaches * np.sqrt(square - mean**2)
-    return Foretold(mean, mean - half, mean + half)
+    return PredictionInterval(mean, mean - half, mean + half)

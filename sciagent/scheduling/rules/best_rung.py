@@ -6,43 +6,40 @@ ranked, so that its places go to the best of all that were proposed and not to t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
+from sciagent.domain.ladder import PaidIndex
+from sciagent.scheduling.candidate_pool import Purchase
+from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 
 
-class BestRung:
-    """rung: position of the rung that ranks; equal to `terminal` where there is no other."""
-
+class BestRung(RungRule):
     name = "best_rung"
-    by_score = True
-    stops_when_terminal_is_spent = True
-    skips = True
-    leaves_behind = False
 
-    def __init__(self, rung: int, terminal: int) -> None:
+    def __init__(self, rung: PaidIndex, terminal: PaidIndex) -> None:
+        """rung: the one that ranks; equal to `terminal` where there is no other."""
         if rung > terminal:
             raise ValueError(f"the rung that ranks, {rung}, comes after the terminal one, {terminal}")
-        self._rung = rung
+        self.first_rung = rung
         self._terminal = terminal
 
-    def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
-        choices: list[Choice] = []
-        space = {rung.position: one.remaining for rung, one in zip(waiting, room, strict=True)}
-        what = {self._rung: "ranked by this rung alone", self._terminal: "best of those that wait"}
+    def choose(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+        found: list[Purchase] = []
+        what = {self.first_rung: "ranked by this rung alone", self._terminal: "best of those that wait"}
         for target in what:
-            stage = [r for r in waiting if (r.position <= self._rung) == (target == self._rung)]
-            if not stage or len(choices) == slots:
+            stage = [at for at in waiting if (at.rung <= self.first_rung) == (target == self.first_rung)]
+            if not stage:
                 continue
-            ids, seq, score = (np.concatenate([getattr(r, part) for r in stage]) for part in ("ids", "seq", "score"))
-            score = np.where(np.isnan(score), -1.0, score)
-            remaining = space.get(target)
-            free = slots - len(choices) if remaining is None else min(slots - len(choices), remaining)
-            for i in np.lexsort((seq, -score))[: max(free, 0)]:
-                shown = f"; score {score[i]:.3f}" if score[i] >= 0 else ""
-                choices.append(
-                    Choice(int(ids[i]), target, index=float(score[i]), why=f"best_rung: {what[target]}{shown}")
-                )
-        return choices
+            rows, score = np.concatenate([at.rows for at in stage]), np.concatenate([at.score for at in stage])
+            order = np.argsort(rows, kind="stable")
+            whole = replace(waiting[target], rows=rows[order], score=score[order])
+            for i in whole.best(whole.places(slots - len(found))):
+                known = not math.isnan(whole.score[i])
+                index = float(whole.score[i]) if known else -1.0
+                why = f"best_rung: {what[target]}" + (f"; score {index:.3f}" if known else "")
+                found.append(Purchase(int(whole.rows[i]), target, index, why=why))
+        return found

@@ -11,28 +11,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
+from sciagent.scheduling.candidate_pool import Purchase
+from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 
 
-class Exhaustive:
+class Exhaustive(RungRule):
     name = "exhaustive"
-    by_score = False
-    stops_when_terminal_is_spent = False  # the rungs below are still run on everything
-    skips = False
-    leaves_behind = False
 
-    def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
-        choices: list[Choice] = []
-        for rung, space in zip(reversed(waiting), reversed(room), strict=True):  # deepest first: answers sooner
-            for taken, (candidate, seq) in enumerate(zip(rung.ids, rung.seq, strict=True)):
-                if len(choices) == slots:
-                    return choices
-                if space.remaining is not None:
+    def choose(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+        found: list[Purchase] = []
+        for at in reversed(waiting):  # the highest rung first: answers come sooner
+            for taken, row in enumerate(at.rows[: slots - len(found)].tolist()):
+                if at.remaining is not None:
                     # earlier candidates that are undecided; those chosen in this call are among them
-                    earlier = int(np.searchsorted(space.undecided_seqs, seq))
-                    if max(earlier, taken) >= space.remaining:
+                    earlier = 0 if at.undecided is None else int(np.searchsorted(at.undecided, row))
+                    if max(earlier, taken) >= at.remaining:
                         break
-                choices.append(
-                    Choice(int(candidate), rung.position, index=-float(seq), why="exhaustive: next in order")
-                )
-        return choices
+                found.append(Purchase(row, at.rung, -float(row), why="exhaustive: next in order"))
+        return found
+
+    def ends_with(self, terminal: Waiting) -> bool:
+        """Never: the rungs below the terminal one are still run on everything."""
+        return False

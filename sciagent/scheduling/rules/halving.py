@@ -16,39 +16,35 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
+from sciagent.domain.ladder import PaidIndex
+from sciagent.scheduling.candidate_pool import Purchase
+from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 
 
-class Halving:
+class Halving(RungRule):
     name = "halving"
-    by_score = True
-    stops_when_terminal_is_spent = True
-    skips = False
-    leaves_behind = True
 
     def __init__(self, eta: float) -> None:
         if eta <= 1:
             raise ValueError(f"eta = {eta}; it must be larger than 1")
         self._eta = eta
 
-    def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
-        choices: list[Choice] = []
+    def choose(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+        found: list[Purchase] = []
         for k in range(len(waiting) - 1, -1, -1):
-            rung, space = waiting[k], room[k]
-            places = slots - len(choices)
-            if space.remaining is not None:
-                places = min(places, space.remaining)
-            answered = 0
+            at, places, answered = waiting[k], waiting[k].places(slots - len(found)), 0
             if k > 0:
-                answered = room[k - 1].started - room[k - 1].running
-                places = min(places, math.floor(answered / self._eta) - space.started)
-            score = np.where(np.isnan(rung.score), -1.0, rung.score)
-            for taken, i in enumerate(np.lexsort((rung.seq, -score))[: max(places, 0)]):
+                answered = waiting[k - 1].started - waiting[k - 1].running
+                places = min(places, math.floor(answered / self._eta) - at.started)
+            for taken, i in enumerate(at.best(max(places, 0))):
                 why = "halving: next in order at the first paid rung"
                 if k > 0:
-                    place = space.started + taken + 1
+                    place = at.started + taken + 1
                     why = (
                         f"halving: best of those waiting; place {place} on {answered} answers below, eta {self._eta:g}"
                     )
-                choices.append(Choice(int(rung.ids[i]), rung.position, index=float(score[i]), why=why))
-        return choices
+                found.append(Purchase(int(at.rows[i]), at.rung, float(np.nan_to_num(at.score[i], nan=-1.0)), why=why))
+        return found
+
+    def leaves(self, rung: PaidIndex) -> bool:
+        return rung > 0

@@ -17,19 +17,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.aims import Aims, questions
-from sciagent.scheduling.candidate_pool import Board, Purchase
-from sciagent.scheduling.indices import Group, Plans, groups
+from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
+from sciagent.scheduling.indices import CandidateGroup, Plans, groups
 from sciagent.scheduling.law.hints import Padded, hinted, made_up
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.subsampling import Look, ahead, drawn, first, guessed, promising
+from sciagent.scheduling.subsampling import Evaluated, ahead, drawn, first, guessed, promising
 from sciagent.scheduling.value import PRICES, solve_price
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
-_Found = tuple[Law, Group]
+_Found = tuple[Law, CandidateGroup]
 
 # a rung is a feature up to this share of the terminal one's cost and, for all candidates, this share of the budget;
 # where it costs more, its worth is first learned
@@ -62,16 +64,9 @@ class Patience:
 
 
 class Priced:
-    """similarity: of the candidates' structures, by their place on the board, if they have any. budget: in the unit of
-    the board's costs.
+    """The law, the programme and the price together, as a scheduler."""
 
-    Attributes: `price`, payoff a unit of cost at which the budget would just be spent, as of the last fit; 0 where it
-    buys everything. `index`, `expected`, `value`: (n,) of each candidate as of when it was last looked at: payoff a
-    unit of cost, payoff of a terminal verification, and value at the price; NaN before. Of very many the index may have
-    been guessed since (see `looking`). `purchases`: (n, k) expected
-    ones to come, at the price. trusted: rungs that measure what is wanted, if at another level: known to tell.
-    `patience`: set by who knows how long a look takes.
-    """
+    name = "priced"
 
     def __init__(
         self,
@@ -79,151 +74,179 @@ class Priced:
         similarity: Similarity | None = None,
         seed: int = 0,
         budget: float = math.inf,
-        trusted: frozenset[int] = frozenset(),
+        trusted: frozenset[PaidIndex] = frozenset(),
     ) -> None:
+        """similarity: of the candidates' structures, by their row in the pool, if they have any. budget: in the unit of
+        the pool's costs. trusted: rungs that measure what is wanted, if at another level: known to tell."""
         self.aims, self.budget, self._trusted = aims, budget, trusted
         self._rng = np.random.default_rng(seed)
-        self._looks = np.random.default_rng([seed, 1])  # its own, for the law to hang on nobody who is looked at
+        self._looks = np.random.default_rng([seed, 1])  # its own: the law must not depend on who is drawn
         self.truths: tuple[TruthTransform, ...] | None = None
         self._padded = None if similarity is None else Padded(similarity)
         self._stack = Stack(self._padded, self._rng)
         self.laws: list[Law] = []
         self._lessons = 0.0
-        self._rest = np.zeros(len(PRICES))  # cost to go of those that are not looked at, by price of a verification
+        self._rest = np.zeros(len(PRICES))  # cost to go of those that were not evaluated, by price of a verification
         self._base = 1.0  # what one costs
         self._pupils: list[int] = []  # those that go up the whole ladder
+
         self.price = 0.0
+        """Payoff a unit of cost at which the budget would just be spent, as of the last choice; 0 where it buys all."""
+
         self.patience: Patience | None = None
-        self.index, self.expected, self.value = np.empty(0), np.empty(0), np.empty(0)
+        """How long a batch has to last; set by who knows how long a choice takes."""
+
+        self.index = np.empty(0)
+        """(n,) payoff a unit of cost, as of when each candidate was last evaluated, or predicted (see `subsampling`);
+        NaN before."""
+
+        self.expected = np.empty(0)
+        """(n,) expected payoff of a terminal verification, as of when each candidate was last evaluated."""
+
+        self.value = np.empty(0)
+        """(n,) value at the price, as of when each candidate was last evaluated."""
+
         self.purchases: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
+        """(n, k) expected purchases to come, at the price."""
 
-    def choose(self, board: Board, left: float) -> list[Purchase]:
+    def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """The next batch, most urgent first; empty when nothing can be bought. left: what may still be spent."""
-        return self.features(board, left) or self._first(board, left) or self._best(board, left)
+        return self.for_everyone(pool, left) or self._first(pool, left) or self._best(pool, left)
 
-    def features(self, board: Board, left: float) -> list[Purchase]:
+    def for_everyone(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Rungs that cost next to nothing, for those who lack them: at most `AT_ONCE`, the rest when asked again."""
         found: list[Purchase] = []
-        for j in self.free(board):
-            of = board.open
-            of = of[~board.closed[of, j] & (board.costs[of, j] <= left)]
+        for j in self.free(pool):
+            of = pool.open
+            of = of[~pool.closed[of, j] & (pool.costs[of, j] <= left)]
             found += [Purchase(i, j, math.inf) for i in of[: AT_ONCE - len(found)].tolist()]
         return found
 
-    def free(self, board: Board) -> list[int]:
+    def valuation(self, pool: CandidatePool, row: int) -> Valuation | None:
+        """What a candidate is worth, as of when it was last evaluated; None before."""
+        if row >= len(self.index) or math.isnan(self.expected[row]):
+            return None
+        payoff, cost = float(self.expected[row]), float(self.purchases[row] @ pool.costs[row])
+        p_hit = payoff if self.aims.kind == "hits" else None
+        return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
+
+    def free(self, pool: CandidatePool) -> list[PaidIndex]:
         """The rungs that cost next to nothing beside the terminal one, and for all beside the budget."""
-        rows = np.flatnonzero(board.in_play)
+        rows = np.flatnonzero(pool.in_play)
         if not len(rows):
             return []
-        trusted = self._trusted | {board.rungs[hint.column] for hint in self.aims.hints}
-        limits = np.array([TRUSTED if j in trusted else FREE for j in range(board.costs.shape[1])])
-        some = board.costs[rows[:: math.ceil(len(rows) / SOME)]]
+        trusted = self._trusted | {pool.rungs[hint.column] for hint in self.aims.hints}
+        limits = np.array([TRUSTED if j in trusted else FREE for j in range(pool.costs.shape[1])])
+        some = pool.costs[rows[:: math.ceil(len(rows) / SOME)]]
         cheap = np.flatnonzero(np.median(some / some[:, -1:], axis=0) <= limits[:, 0])
-        return [int(j) for j in cheap if board.costs[rows, j].sum() <= limits[j, 1] * self.budget]
+        return [PaidIndex(int(j)) for j in cheap if pool.costs[rows, j].sum() <= limits[j, 1] * self.budget]
 
-    def _first(self, board: Board, left: float) -> list[Purchase]:
+    def _first(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Whole ladders for some, until there are enough terminal answers to learn from."""
-        if self.truths is not None or len(made_up(self.aims.hints, board.scores)):
+        if self.truths is not None or len(made_up(self.aims.hints, pool.scores)):
             self._pupils = []  # what they lack is bought, or not, as for all others
             return []
-        free, last = self.free(board), board.costs.shape[1] - 1
-        paid = [j for j in range(last) if j not in free]
-        rows = np.flatnonzero(board.in_play)
-        some = board.costs[rows[:: math.ceil(len(rows) / SOME) or 1]]
+        free, last = self.free(pool), pool.costs.shape[1] - 1
+        paid = [j for j in pool.paid[:-1] if j not in free]
+        rows = np.flatnonzero(pool.in_play)
+        some = pool.costs[rows[:: math.ceil(len(rows) / SOME) or 1]]
         price = float(np.median(some.sum(1))) if len(some) else 1.0
         wanted = WARM_UP + WARM_UP_RUNG * len(paid)
         wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(self.budget, len(rows) * price) / price)))
-        self._pupils = [i for i in self._pupils if not board.out[i]]
-        lacking = wanted - int(self._decided(board).sum()) - len(self._pupils)
-        open_ = np.setdiff1d(board.open[~board.closed[board.open, last]], self._pupils)
+        self._pupils = [i for i in self._pupils if not pool.out[i]]
+        lacking = wanted - int(self._decided(pool).sum()) - len(self._pupils)
+        open_ = np.setdiff1d(pool.open[~pool.closed[pool.open, last]], self._pupils)
         if lacking > 0 and len(open_):
-            columns = [c for j in free for c in board.columns(j)]
-            z = board.scores[open_][:, columns]
+            columns = [c for j in free for c in pool.columns(j)]
+            z = pool.scores[open_][:, columns]
             one_sided = all(math.isinf(aim.low) != math.isinf(aim.high) for aim in self.aims.aims)
             self._pupils += [int(i) for i in _spread(z, open_, lacking, self._rng, one_sided)]
         return [
             Purchase(i, j, math.inf)
             for i in self._pupils
-            if not board.pending[i]
-            for j in range(last + 1)
-            if not board.closed[i, j]
+            if not pool.pending[i]
+            for j in pool.paid
+            if not pool.closed[i, j]
         ]
 
-    def _decided(self, board: Board) -> NDArray[np.bool_]:
+    def _decided(self, pool: CandidatePool) -> NDArray[np.bool_]:
         """(n,) whether every aim is decided."""
-        found = np.ones(len(board.scores), dtype=bool)
+        found = np.ones(len(pool.scores), dtype=bool)
         for aim in self.aims.aims:
-            found &= ~np.isnan(board.scores[:, aim.columns[-1]])
+            found &= ~np.isnan(pool.scores[:, aim.columns[-1]])
         return found
 
-    def _best(self, board: Board, left: float) -> list[Purchase]:
-        decided = int(self._decided(board).sum())
-        scores, errors = hinted(self.aims.hints, board.scores, board.errors, decided)
-        if not len(board.open) or not (decided or len(scores) > len(board.scores)):
+    def _best(self, pool: CandidatePool, left: float) -> list[Purchase]:
+        decided = int(self._decided(pool).sum())
+        scores, errors = hinted(self.aims.hints, pool.scores, pool.errors, decided)
+        if not len(pool.open) or not (decided or len(scores) > len(pool.scores)):
             return []
         if self.truths is None:
             if decided < len(self._pupils):
                 return []  # most of those that are to be learned from are still at work
             self.truths = self.aims.truths(scores)
         if self._padded is not None:
-            self._padded.n = len(board.scores)
-        free = self.free(board)
-        paid = [j for j in range(board.costs.shape[1]) if j not in free]
-        known = sum(int(board.answered(j).sum()) for j in paid)
+            self._padded.n = len(pool.scores)
+        free = self.free(pool)
+        paid = [j for j in pool.paid if j not in free]
+        known = sum(int(pool.answered(j).sum()) for j in paid)
         fitted = self._stack.is_due(known)
         self.laws = self._stack.fit(questions(self.aims, self.truths, scores, errors), known)
-        self._grow(board)
-        look, found = self._look(board, fitted)
-        rung = self._price(board, look, found, left)
+        self._grow(pool)
+        look, found = self._look(pool, fitted)
+        rung = self._price(pool, look, found, left)
         of, index = look.of, self.index[look.of]
         order = np.argsort(-index, kind="stable")
-        one = float(np.median(board.costs[of, -1]))
-        worth = max(BATCH * one, BATCH_SHARE * board.spent)
+        one = float(np.median(pool.costs[of, -1]))
+        worth = max(BATCH * one, BATCH_SHARE * pool.spent)
         if self.price > 0:  # near the end of what may be spent a batch must not be all that is left
             worth = max(min(worth, BATCH_LEFT * left), one)
-        count = int(np.searchsorted(board.costs[of[order], rung[order]].cumsum(), worth, side="right"))
+        count = int(np.searchsorted(pool.costs[of[order], rung[order]].cumsum(), worth, side="right"))
         if self.patience is not None:
             count = max(count, self.patience.count(rung[order]))
-        batch = [Purchase(int(of[i]), int(rung[i]), float(index[i])) for i in order[: max(1, count)]]
-        return self._with_lessons(board, batch, paid[:-1])
+        batch = [
+            Purchase(int(of[i]), PaidIndex(int(rung[i])), float(index[i]), valuation=self.valuation(pool, int(of[i])))
+            for i in order[: max(1, count)]
+        ]
+        return self._with_lessons(pool, batch, paid[:-1])
 
-    def _grow(self, board: Board) -> None:
+    def _grow(self, pool: CandidatePool) -> None:
         """Nothing is known of candidates that have arrived."""
-        if more := len(board.out) - len(self.index):
-            k = board.costs.shape[1]
+        if more := len(pool.out) - len(self.index):
+            k = pool.costs.shape[1]
             self.purchases = np.concatenate([self.purchases.reshape(-1, k), np.zeros((more, k), dtype=np.float32)])
             self.index, self.expected, self.value = (
                 np.concatenate([known, np.full(more, np.nan)]) for known in (self.index, self.expected, self.value)
             )
 
-    def _look(self, board: Board, fitted: bool) -> tuple[Look, list[_Found]]:
+    def _look(self, pool: CandidatePool, fitted: bool) -> tuple[Evaluated, list[_Found]]:
         """What the laws say of open candidates: see `looking`. fitted: the law was fitted anew."""
-        of = board.open
+        of = pool.open
         if not fitted:
             look = ahead(of, self.index[of])
-            return look, self._say(board, look.of)
+            return look, self._say(pool, look.of)
         seen = drawn(self.index[of], self._looks)
         plans = [Plans() for _ in self.laws]
-        found = self._say(board, of[seen], plans)
+        found = self._say(pool, of[seen], plans)
         if seen.all():
-            return Look(of, True), found
-        guess = guessed(board, of, self.index[of], seen, _mixed(found, int(seen.sum())))
+            return Evaluated(of, True), found
+        guess = guessed(pool, of, self.index[of], seen, _mixed(found, int(seen.sum())))
         chosen, others = promising(guess, seen)
-        more = self._say(board, of[chosen], plans)
+        more = self._say(pool, of[chosen], plans)
         found += [(law, replace(group, places=group.places + seen.sum())) for law, group in more]
         rest = ~(seen | chosen)
         self.index[of[rest]] = guess[rest]
         order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(chosen)])
-        return Look(of[order], True, others[order]), found
+        return Evaluated(of[order], True, others[order]), found
 
-    def _say(self, board: Board, of: Places, plans: Sequence[Plans] | None = None) -> list[_Found]:
+    def _say(self, pool: CandidatePool, of: Places, plans: Sequence[Plans] | None = None) -> list[_Found]:
         """plans: by law, that are to be kept, or were."""
         assert self.truths is not None
-        payoff = self.aims.payoff(self.truths, board.scores)
+        payoff = self.aims.payoff(self.truths, pool.scores)
         return [
             (law, group)
             for law, kept in zip(self.laws, plans or [Plans() for _ in self.laws], strict=True)
-            for group in groups(board, of, self.aims, self.truths, payoff, law.chains, plans=kept)
+            for group in groups(pool, of, self.aims, self.truths, payoff, law.chains, plans=kept)
         ]
 
     @property
@@ -252,28 +275,28 @@ class Priced:
         if state["truths"] is not None:
             self.truths = tuple(TruthTransform.restored(one) for one in state["truths"])
 
-    def _with_lessons(self, board: Board, batch: list[Purchase], rungs: list[int]) -> list[Purchase]:
+    def _with_lessons(self, pool: CandidatePool, batch: list[Purchase], rungs: list[PaidIndex]) -> list[Purchase]:
         """The batch, and for some that skip `rungs` on their way to the terminal one those too."""
-        last = board.costs.shape[1] - 1
-        afford = LESSONS * board.spent - self._lessons
+        last = pool.costs.shape[1] - 1
+        afford = LESSONS * pool.spent - self._lessons
         found: list[Purchase] = []
         for one in batch:
             for j in rungs if one.rung == last else []:
-                cost = float(board.costs[one.of, j])
-                if _above(board, one.of, j) and cost <= afford:
+                cost = float(pool.costs[one.of, j])
+                if _above(pool, one.of, j) and cost <= afford:
                     afford -= cost
                     self._lessons += cost
-                    found.append(Purchase(one.of, j, one.index))
+                    found.append(replace(one, rung=j))
             found.append(one)
         return found
 
-    def _price(self, board: Board, look: Look, found: list[_Found], left: float) -> NDArray[np.int64]:
+    def _price(self, pool: CandidatePool, look: Evaluated, found: list[_Found], left: float) -> NDArray[np.int64]:
         """The rung to buy, (n,); sets price, index, expected payoff and value. The index puts candidates in order; the
         price that the budget affords says what to buy for them."""
         of, index = look.of, _mixed(found, len(look.of))
         heaviest = max(self.laws, key=lambda law: law.weight)
-        self.price = self._solved(board, look, index, [group for law, group in found if law is heaviest], left)
-        last = board.costs.shape[1] - 1
+        self.price = self._solved(pool, look, index, [group for law, group in found if law is heaviest], left)
+        last = pool.costs.shape[1] - 1
         rung = np.full(len(of), last)
         expected, value = np.zeros(len(of)), np.zeros(len(of))
         for law, group in found:
@@ -290,32 +313,34 @@ class Priced:
         self.index[of], self.expected[of], self.value[of] = index, expected, value
         return rung
 
-    def worth_without(self, board: Board) -> tuple[float, dict[int, float]]:
+    def worth_without(self, pool: CandidatePool) -> tuple[float, dict[PaidIndex, float]]:
         """What those near the top are worth at the price, payoff less what it pays for; and by rung that some of them
         could still be bought, what they would be worth if it could not. The difference is what the rung brings."""
         if self.truths is None or not self.laws:
             return 0.0, {}
-        of = board.open[board.open < len(self.index)]
+        of = pool.open[pool.open < len(self.index)]
         order = np.argsort(-np.nan_to_num(self.index[of], nan=-np.inf), kind="stable")
         of = np.sort(of[order[:JUDGED]])
-        payoff = self.aims.payoff(self.truths, board.scores)
+        payoff = self.aims.payoff(self.truths, pool.scores)
         chains = max(self.laws, key=lambda law: law.weight).chains
 
-        def worth(*barred: int) -> float:
+        def worth(*barred: PaidIndex) -> float:
             assert self.truths is not None
-            found = groups(board, of, self.aims, self.truths, payoff, chains, frozenset(barred))
+            found = groups(pool, of, self.aims, self.truths, payoff, chains, frozenset(barred))
             return float(sum(group.worth(self.price).sum() for group in found))
 
-        deciding = {board.rungs[aim.columns[-1]] for aim in self.aims.aims}
-        asked = [j for j in range(board.costs.shape[1] - 1) if j not in deciding and not board.closed[of, j].all()]
+        deciding = {pool.rungs[aim.columns[-1]] for aim in self.aims.aims}
+        asked = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[of, j].all()]
         return worth(), {j: worth(j) for j in asked}
 
-    def _solved(self, board: Board, look: Look, index: Array, found: list[Group], left: float) -> float:
+    def _solved(
+        self, pool: CandidatePool, look: Evaluated, index: Array, found: list[CandidateGroup], left: float
+    ) -> float:
         """The price at which what is left is just spent on all who are open. What those would spend who are far from
         the top, and are not looked at again, is remembered from when they were, or others like them."""
         near = np.ones(len(look.of), dtype=bool)
         if look.anew:
-            self._base = float(np.median(board.costs[board.open, -1]))
+            self._base = float(np.median(pool.costs[pool.open, -1]))
             near = first(index)
             self._rest = self._to_go(found, ~near)
             if look.others is not None:
@@ -323,7 +348,7 @@ class Priced:
                 self._rest = self._rest + look.others.max() * self._to_go(found, stand)
         return solve_price(self._rest + self._to_go(found, near), left) / self._base
 
-    def _to_go(self, found: list[Group], of: NDArray[np.bool_]) -> Array:
+    def _to_go(self, found: list[CandidateGroup], of: NDArray[np.bool_]) -> Array:
         prices = PRICES / self._base
         return sum((group.to_go(prices, of[group.places]) for group in found), np.zeros(len(PRICES)))
 
@@ -336,10 +361,10 @@ def _mixed(found: Sequence[_Found], n: int) -> Array:
     return index
 
 
-def _above(board: Board, of: int, j: int) -> bool:
+def _above(pool: CandidatePool, of: int, j: PaidIndex) -> bool:
     """Whether rung j can still be bought for a candidate: nothing above it was. A rung bought in the light of a dearer
     one would teach the law that whoever has it is good."""
-    return not board.closed[of, j:].any()
+    return not pool.closed[of, j:].any()
 
 
 def _spread(z: Array, open_: Places, n: int, rng: np.random.Generator, ends: bool) -> Places:

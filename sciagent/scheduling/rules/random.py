@@ -11,48 +11,40 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
+from sciagent.scheduling.candidate_pool import Purchase
+from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
+
+WINDOW = 512  # candidates of each rung that take part in a draw
 
 
-class Random:
+class Random(RungRule):
     name = "random"
-    by_score = False
-    stops_when_terminal_is_spent = True
-    skips = False
-    leaves_behind = False
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
-        rng = np.random.default_rng([self._seed, _digest(waiting)])
-        open_ids = [list(map(int, rung.ids)) for rung in waiting]
-        left = [
-            len(ids) if space.remaining is None else space.remaining for ids, space in zip(open_ids, room, strict=True)
-        ]
-        choices: list[Choice] = []
-        while len(choices) < slots:
-            drawable = [(k, i) for k, ids in enumerate(open_ids) if left[k] > 0 for i in range(len(ids))]
+    def choose(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+        shown = [at.rows[:WINDOW] for at in waiting]
+        rng = np.random.default_rng([self._seed, _digest(shown)])
+        rows = [list(map(int, of)) for of in shown]
+        left = [len(of) if at.remaining is None else at.remaining for of, at in zip(rows, waiting, strict=True)]
+        found: list[Purchase] = []
+        while len(found) < slots:
+            drawable = [(k, i) for k, of in enumerate(rows) if left[k] > 0 for i in range(len(of))]
             if not drawable:
                 break
             k, i = drawable[int(rng.integers(len(drawable)))]
             left[k] -= 1
-            choices.append(
-                Choice(
-                    open_ids[k].pop(i),
-                    waiting[k].position,
-                    index=0.0,
-                    propensity=1 / len(drawable),
-                    why=f"random: drawn from {len(drawable)} that could run",
-                )
-            )
-        return choices
+            why = f"random: drawn from {len(drawable)} that could run"
+            found.append(Purchase(rows[k].pop(i), waiting[k].rung, 0.0, 1 / len(drawable), why))
+        return found
 
 
-def _digest(waiting: Sequence[OpenCandidates]) -> int:
-    """Tells what waits apart from what waited before."""
+def _digest(shown: Sequence[NDArray[np.intp]]) -> int:
+    """A number that depends on which candidates wait for which rung."""
     digest = hashlib.blake2b(digest_size=8)
-    for rung in waiting:
-        digest.update(np.int64(rung.position).tobytes() + np.asarray(rung.ids, dtype=np.int64).tobytes() + b"|")
+    for rung, rows in enumerate(shown):
+        digest.update(np.int64(rung).tobytes() + np.asarray(rows, dtype=np.int64).tobytes() + b"|")
     return int.from_bytes(digest.digest(), "little")

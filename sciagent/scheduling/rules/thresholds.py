@@ -6,28 +6,21 @@ best of those that wait and not to the first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-import numpy as np
+from sciagent.scheduling.candidate_pool import Purchase
+from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 
-from sciagent.domain.ports import Choice, OpenCandidates, RungRoom
 
-
-class Thresholds:
+class Thresholds(RungRule):
     name = "thresholds"
-    by_score = True
-    stops_when_terminal_is_spent = True
-    skips = False
-    leaves_behind = False
 
-    def choose(self, waiting: Sequence[OpenCandidates], room: Sequence[RungRoom], slots: int) -> list[Choice]:
-        choices: list[Choice] = []
-        for rung, space in zip(waiting, room, strict=True):
-            free = slots - len(choices) if space.remaining is None else min(slots - len(choices), space.remaining)
-            score = np.where(np.isnan(rung.score), -1.0, rung.score)
-            for i in np.lexsort((rung.seq, -score))[: max(free, 0)]:
-                why = f"thresholds: passed the gates below; score {score[i]:.3f}" if score[i] >= 0 else "thresholds"
-                choices.append(Choice(int(rung.ids[i]), rung.position, index=float(score[i]), why=why))
-            if len(choices) == slots:
-                break
-        return choices
+    def choose(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+        found: list[Purchase] = []
+        for at in waiting:
+            for i in at.best(at.places(slots - len(found))):
+                score = float(at.score[i])
+                why = "thresholds" if math.isnan(score) else f"thresholds: passed the gates below; score {score:.3f}"
+                found.append(Purchase(int(at.rows[i]), at.rung, -1.0 if math.isnan(score) else score, why=why))
+        return found

@@ -1,1 +1,1 @@
-"""Campaigns, where their candidates stand, and what people decided."""
+"""Campaigns, the standings of their candidates, and people's directives."""

@@ -1,4 +1,4 @@
-"""What keeps the jobs of a campaign from where they are to run, as its events have it."""
+"""Warnings of a campaign whose jobs do not reach their cluster, stored as its events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENDS = (TOOK, "driver_started")  # a new driver begins with what it meets itsel
 
 
 def trouble(connection: Connection, campaign_id: int) -> str | None:
-    """In words; None where there is none that lasts."""
+    """The current warning; None if there is none."""
     e = t.event.c
     query = sa.select(e.kind, e.payload).where(e.campaign_id == campaign_id, e.kind.in_([REFUSED, *_ENDS]))
     last = connection.execute(query.order_by(e.id.desc()).limit(1)).first()
@@ -21,7 +21,7 @@ def trouble(connection: Connection, campaign_id: int) -> str | None:
 
 
 def note(connection: Connection, campaign_id: int, why: str | None) -> None:
-    """What the trouble is by now; None where it is over. Nothing is written where that stands there already."""
+    """Record the current warning, or None if it is over. Nothing is written if that is recorded already."""
     if trouble(connection, campaign_id) == why:
         return
     campaigns.log_event(connection, campaign_id, TOOK if why is None else REFUSED, {"why": why} if why else {})

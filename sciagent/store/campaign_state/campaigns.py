@@ -1,4 +1,4 @@
-"""Campaigns in the ledger: their spec, their rungs, their state, and the driver lease that makes one step at a time."""
+"""Campaigns in the ledger: spec, rungs, state, and the driver lease, which allows only one driver at a time."""
 
 from __future__ import annotations
 
@@ -26,23 +26,32 @@ DRIVER_LEASE_SECONDS = lease_seconds()
 
 @dataclass(frozen=True)
 class CampaignRow:
+    """One row of the table, without the columns of the driver lease."""
+
     id: int
     name: str
     spec: dict[str, Any]
+    """The canonical form."""
     spec_hash: str
     identity_hash: str
     base: str
+    """The folder where relative paths start."""
     source: str
+    """The YAML text."""
     state: CampaignState
     stop_reason: str | None
     wall_seconds: float
+    """Time during which the campaign was driven."""
 
 
 @dataclass(frozen=True)
 class RungRow:
+    """One rung of a campaign's ladder."""
+
     id: int
     position: int
     name: str
+    """The rung's label."""
     verifier: str
     verifier_version: str
     tier: str
@@ -60,7 +69,7 @@ def find(connection: Connection, name: str) -> CampaignRow | None:
 
 
 def get(connection: Connection, name: str) -> CampaignRow:
-    """Raises UnknownNameError, with the nearest name that exists."""
+    """The campaign of this name. Raises UnknownNameError, which suggests the nearest name."""
     row = find(connection, name)
     if row is None:
         raise UnknownNameError("campaign", name, names(connection))
@@ -78,7 +87,7 @@ def create(
     source: str,
     rungs: Sequence[Mapping[str, Any]],
 ) -> CampaignRow:
-    """rungs: mappings with the columns of the rung table except campaign_id, in order."""
+    """Enter a campaign. rungs: in order, with all columns of the rung table except campaign_id."""
     now = db_now(connection)
     values = {
         "name": name,
@@ -104,7 +113,7 @@ def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
 
 
 def write_requests(connection: Connection, by_rung: Mapping[int, Mapping[str, Any]]) -> None:
-    """What workers elsewhere have to know of the rungs: {rung id: settings with paths, and limits}."""
+    """Store what remote workers need for each rung, by rung id: settings with paths, and limits."""
     for rung_id, request in by_rung.items():
         connection.execute(sa.update(t.rung).where(t.rung.c.id == rung_id).values(request=dict(request)))
 
@@ -121,7 +130,7 @@ def amend(
     who: str,
     why: str,
 ) -> None:
-    """Change what may be changed (budget, stop); each change is logged."""
+    """Store an amended spec; each change is logged. changes: (path, old value, new value)."""
     now = db_now(connection)
     connection.execute(
         sa.insert(t.campaign_amendment),
@@ -150,7 +159,7 @@ def set_state(connection: Connection, campaign_id: int, state: CampaignState, st
 
 @dataclass(frozen=True)
 class DriverLease:
-    """Whoever holds it may step the campaign; `fence` is checked by every write."""
+    """The right to drive a campaign; `fence` is checked at every write."""
 
     campaign_id: int
     owner: str
@@ -158,13 +167,14 @@ class DriverLease:
 
 
 def new_owner() -> str:
-    """`host:pid:start time:random`, so that another process on the host can tell whether we are alive."""
+    """A name `host:pid:start time:random`, by which other processes on the host can find out whether this one is
+    alive."""
     me = psutil.Process()
     return f"{socket.gethostname()}:{os.getpid()}:{me.create_time():.2f}:{uuid.uuid4().hex[:8]}"
 
 
 def owner_is_dead(owner: str) -> bool:
-    """True only if the owner ran on this host and its process is gone for certain."""
+    """True only if the owner ran on this host and its process has certainly ended."""
     try:
         host, pid, started, _ = owner.rsplit(":", 3)
         if host != socket.gethostname():
@@ -178,7 +188,7 @@ def owner_is_dead(owner: str) -> bool:
 
 
 def driver_of(connection: Connection, campaign_id: int) -> DriverState | None:
-    """None where nobody drives it and nobody died driving it."""
+    """The current driver, or a last one that died; None if there is neither."""
     c = t.campaign.c
     row = connection.execute(sa.select(c.driver, c.driver_until).where(c.id == campaign_id)).one()
     owner, until = row.driver, row.driver_until
@@ -193,7 +203,7 @@ def driver_of(connection: Connection, campaign_id: int) -> DriverState | None:
 def take_driver(
     connection: Connection, campaign_id: int, owner: str, seconds: float = DRIVER_LEASE_SECONDS
 ) -> DriverLease:
-    """Raises CampaignError if a live driver holds the campaign."""
+    """Take the driver lease. Raises CampaignError if a live driver holds it."""
     now = db_now(connection)
     c = t.campaign.c
     query = sa.select(c.name, c.driver, c.driver_until).where(c.id == campaign_id).with_for_update()
@@ -228,7 +238,7 @@ def renew_driver(
 
 
 def check_driver(connection: Connection, lease: DriverLease) -> None:
-    """Raises StaleLeaseError; inside a write transaction, before any write."""
+    """Raises StaleLeaseError if the lease was lost. To be called in a write transaction before any write."""
     c = t.campaign.c
     query = sa.select(c.driver_fence).where(c.id == lease.campaign_id).with_for_update(key_share=True)
     if connection.execute(query).scalar_one() != lease.fence:
@@ -245,19 +255,19 @@ def release_driver(connection: Connection, lease: DriverLease) -> None:
 
 
 def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:
-    """A dispatcher is to drive it, or no longer; whether that was otherwise before."""
+    """Set whether a dispatcher is to drive the campaign; returns whether that changed anything."""
     c = t.campaign.c
     changed = sa.update(t.campaign).where(c.id == campaign_id, c.hosted != hosted).values(hosted=hosted)
     return connection.execute(changed).rowcount == 1
 
 
 def is_hosted(connection: Connection, campaign_id: int) -> bool:
-    """Whether a dispatcher is to drive it to its end still."""
+    """Whether a dispatcher is to drive the campaign."""
     return bool(connection.execute(sa.select(t.campaign.c.hosted).where(t.campaign.c.id == campaign_id)).scalar_one())
 
 
 def hosted(connection: Connection) -> list[tuple[int, str]]:
-    """(id, name) of the campaigns that a dispatcher is to drive and nobody drives now."""
+    """(id, name) of campaigns that a dispatcher is to drive and that have no live driver."""
     c, now = t.campaign.c, db_now(connection)
     query = sa.select(c.id, c.name, c.driver, c.driver_until).where(c.hosted == sa.true()).order_by(c.id)
     return [

@@ -1,4 +1,5 @@
-"""Directives in the ledger: what people told a campaign, appended, read by the driver at its next step."""
+"""Directives in the ledger: people's decisions on a campaign, appended as rows; a driver reads them at its next
+step."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.directives import Verb, Word, word_of
+from sciagent.domain.directives import SteeringState, Verb, fold_directives
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import CHUNK, among
@@ -18,17 +19,18 @@ from sciagent.store.database.clock import db_now
 
 MAX_WHY = 2000
 _D = t.directive.c
-_NOTHING = Word()  # of nearly all
+_NOTHING = SteeringState()  # of nearly all
 
 
 @dataclass(frozen=True)
 class Directive:
-    """One row. rung: label of the rung a promotion goes to."""
+    """One row of the table."""
 
     id: int
     verb: Verb
     candidate_id: int | None
     rung: str | None
+    """Label of the rung to which a promotion goes."""
     payload: dict[str, Any]
     who: str
     why: str
@@ -36,18 +38,18 @@ class Directive:
 
 
 def reason(text: str) -> str:
-    """The reason a person gave, in one line. Raises UsageError for none, or one that is too long."""
-    said = " ".join(text.split())
-    if not said:
+    """The reason that a person gave, as one line. Raises UsageError if it is empty or too long."""
+    line = " ".join(text.split())
+    if not line:
         raise UsageError('--reason is empty; say why, such as --reason "too hygroscopic for the glove box"')
-    if len(said) > MAX_WHY:
-        raise UsageError(f"--reason has {len(said)} characters; {MAX_WHY} are kept")
-    return said
+    if len(line) > MAX_WHY:
+        raise UsageError(f"--reason has {len(line)} characters; {MAX_WHY} are kept")
+    return line
 
 
 def lock(connection: Connection, campaign_id: int) -> None:
-    """The campaign's row is ours until the commit, as it is a driver's while it writes: one word at a time. Workers,
-    who write rows that name the campaign, do not wait for us."""
+    """Lock the campaign's row until the commit, as a driver does while it writes. Workers, whose rows only refer to
+    the campaign, do not wait for this lock."""
     query = sa.select(t.campaign.c.id).where(t.campaign.c.id == campaign_id)
     connection.execute(query.with_for_update(key_share=True))
 
@@ -63,7 +65,8 @@ def write(
     rung_id: int | None = None,
     payload: Mapping[str, Any] | None = None,
 ) -> int:
-    """Append one; returns its id. Ids of one campaign are visible in their order, for each is taken under the lock."""
+    """Append a directive; returns its id. Ids of a campaign become visible in order, since each is taken under the
+    lock."""
     lock(connection, campaign_id)
     values = {
         "campaign_id": campaign_id,
@@ -79,29 +82,31 @@ def write(
 
 
 def last(connection: Connection, campaign_id: int) -> int:
-    """The id of the latest; 0 without any."""
+    """The id of the latest directive; 0 if there is none."""
     query = sa.select(_D.id).where(_D.campaign_id == campaign_id).order_by(_D.id.desc()).limit(1)
     return int(connection.execute(query).scalar() or 0)
 
 
 def since(connection: Connection, campaign_id: int, cursor: int) -> list[Directive]:
-    """What was said after `cursor`, oldest first."""
+    """Directives after the id `cursor`, oldest first."""
     return _read(connection, _D.campaign_id == campaign_id, _D.id > cursor)
 
 
 def on(connection: Connection, campaign_id: int, candidate_id: int) -> list[Directive]:
-    """What was said of one candidate, oldest first."""
+    """Directives on one candidate, oldest first."""
     return _read(connection, _D.campaign_id == campaign_id, _D.candidate_id == candidate_id)
 
 
-def word(connection: Connection, campaign_id: int, candidate_id: int) -> Word:
-    """What people want of one candidate now."""
-    return words(connection, campaign_id, [candidate_id])[candidate_id]
+def steering_of(connection: Connection, campaign_id: int, candidate_id: int) -> SteeringState:
+    """What people have decided on one candidate, as of now."""
+    return steering_of_many(connection, campaign_id, [candidate_id])[candidate_id]
 
 
-def words(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> dict[int, Word]:
-    """The same of several, by candidate id."""
-    said: dict[int, list[Any]] = {id_: [] for id_ in candidate_ids}
+def steering_of_many(
+    connection: Connection, campaign_id: int, candidate_ids: Sequence[int]
+) -> dict[int, SteeringState]:
+    """Like `steering_of`, by candidate id."""
+    by_candidate: dict[int, list[Any]] = {id_: [] for id_ in candidate_ids}
     for start in range(0, len(candidate_ids), CHUNK):
         some = candidate_ids[start : start + CHUNK]
         query = (
@@ -111,8 +116,8 @@ def words(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]
             .order_by(_D.id)
         )
         for id_, *spoken in connection.execute(query):
-            said[id_].append(tuple(spoken))
-    return {id_: word_of(spoken) if spoken else _NOTHING for id_, spoken in said.items()}
+            by_candidate[id_].append(tuple(spoken))
+    return {id_: fold_directives(spoken) if spoken else _NOTHING for id_, spoken in by_candidate.items()}
 
 
 def _read(connection: Connection, *conditions: Any) -> list[Directive]:

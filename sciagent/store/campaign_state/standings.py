@@ -1,4 +1,4 @@
-"""Where each candidate stands in a campaign: entered, promoted, dropped, settled; asked for in bounded pieces."""
+"""The standing of each candidate in a campaign: entered, promoted, dropped, settled. Queries are bounded."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ _ONE_OF = sa.update(t.campaign_candidate).where(
 
 
 def members(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> set[int]:
-    """Which of these candidates the campaign has already."""
-    found: set[int] = set()
+    """Those of the candidates that the campaign has already."""
+    present: set[int] = set()
     for start in range(0, len(candidate_ids), CHUNK):
         query = sa.select(_CC.candidate_id).where(
             _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids[start : start + CHUNK])
         )
-        found.update(connection.execute(query).scalars())
-    return found
+        present.update(connection.execute(query).scalars())
+    return present
 
 
 def add(connection: Connection, campaign_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """rows: candidate_id, proposal_id, in_seeds. Sequence numbers follow the order given."""
+    """Enter candidates. rows: candidate_id, proposal_id, in_seeds and more columns. Sequence numbers follow their
+    order."""
     if not rows:
         return
     last = connection.execute(sa.select(sa.func.max(_CC.seq)).where(_CC.campaign_id == campaign_id)).scalar()
@@ -61,12 +62,12 @@ def update(connection: Connection, campaign_id: int, candidate_id: int, **values
 
 def update_many(connection: Connection, campaign_id: int, values: Mapping[int, Mapping[str, Any]]) -> None:
     """Write columns of several candidates, by candidate id; the same columns for each."""
-    rows = [{"of": id_, **one} for id_, one in values.items()]
+    rows = [{"of": id_, **columns} for id_, columns in values.items()]
     execute_many(connection, _ONE_OF, rows, {"in_campaign": campaign_id, "updated_at": db_now(connection)})
 
 
 def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequence[int], **values: Any) -> None:
-    """Write the same of several candidates."""
+    """Write the same values for several candidates."""
     now = db_now(connection)
     for start in range(0, len(candidate_ids), CHUNK):
         connection.execute(
@@ -85,26 +86,31 @@ def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:
 
 
 class Stands(NamedTuple):
-    """Where a candidate stands, in few words."""
+    """The standing of one candidate."""
 
     candidate_id: int
     seq: int
+    """Sequence number in the campaign."""
     standing: Standing
     position: int
+    """Position of the rung where it stands."""
     depth: int
+    """Position of the highest rung that has answered; -1 for none."""
+    score: float | None
+    """How good it looks so far, in (0, 1]; None where nothing is known."""
 
 
-_STANDS = (_CC.candidate_id, _CC.seq, _CC.standing, _CC.position, _CC.depth)
+_STANDS = (_CC.candidate_id, _CC.seq, _CC.standing, _CC.position, _CC.depth, _CC.score)
 
 
 def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -> list[Stands]:
-    """Candidates from sequence number `first` on, in order."""
+    """Candidates with a sequence number from `first` on, in order."""
     query = sa.select(*_STANDS).where(_CC.campaign_id == campaign_id, _CC.seq >= first).order_by(_CC.seq).limit(limit)
     return [_stands(row) for row in connection.execute(query).all()]
 
 
 def of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> list[Stands]:
-    """Of these candidates, at most some hundreds, those that the campaign has."""
+    """Those of the candidates (at most some hundreds) that belong to the campaign."""
     query = sa.select(*_STANDS).where(
         _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids)
     )
@@ -112,36 +118,36 @@ def of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -
 
 
 def climbed(connection: Connection, campaign_id: int, limit: int) -> list[int]:
-    """Ledger ids of candidates that any rung has answered: hits first, then who got furthest."""
+    """Ids of candidates with an answer of any rung: hits first, then by the highest rung answered."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= 0)
     order = (_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc(), _CC.seq)
     return [int(i) for i in connection.execute(query.order_by(*order).limit(limit)).scalars()]
 
 
 def _stands(row: Any) -> Stands:
-    candidate_id, seq, standing, position, depth = row
-    return Stands(int(candidate_id), int(seq), Standing(standing), int(position), int(depth))
+    candidate_id, seq, standing, position, depth, score = row
+    return Stands(int(candidate_id), int(seq), Standing(standing), int(position), int(depth), score)
 
 
 def waiting(
     connection: Connection, campaign_id: int, position: int, *, by_score: bool, limit: int
 ) -> list[tuple[int, int, float | None]]:
-    """(candidate id, seq, score) of open candidates at a rung: best score first, or first come first."""
+    """(candidate id, seq, score) of open candidates at a rung, by score (best first) or by arrival."""
     there = sa.and_(_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
     query = sa.select(_CC.candidate_id, _CC.seq, _CC.score).where(there)
     if not by_score:
         return [(int(i), int(s), v) for i, s, v in connection.execute(query.order_by(_CC.seq).limit(limit))]
     # two questions, for only so does an index hold the order on both databases
     scored = query.where(_CC.score.is_not(None)).order_by(_CC.score.desc(), _CC.seq).limit(limit)
-    found = [(int(i), int(s), v) for i, s, v in connection.execute(scored)]
-    if len(found) < limit:
-        rest = query.where(_CC.score.is_(None)).order_by(_CC.seq).limit(limit - len(found))
-        found += [(int(i), int(s), v) for i, s, v in connection.execute(rest)]
-    return found
+    rows = [(int(i), int(s), v) for i, s, v in connection.execute(scored)]
+    if len(rows) < limit:
+        rest = query.where(_CC.score.is_(None)).order_by(_CC.seq).limit(limit - len(rows))
+        rows += [(int(i), int(s), v) for i, s, v in connection.execute(rest)]
+    return rows
 
 
 def count_at(connection: Connection, campaign_id: int, positions: Sequence[int], at_most: int) -> int:
-    """How many candidates wait for, or are at, one of these rungs; counting stops at `at_most`."""
+    """Number of candidates that are open or pending at one of these rungs; counting stops at `at_most`."""
     inner = (
         sa.select(sa.literal(1))
         .where(
@@ -156,7 +162,7 @@ def count_at(connection: Connection, campaign_id: int, positions: Sequence[int],
 
 
 def count_pending(connection: Connection, campaign_id: int, position: int, at_most: int) -> int:
-    """How many candidates a rung is at work on; counting stops at `at_most`."""
+    """Number of candidates pending at a rung; counting stops at `at_most`."""
     inner = (
         sa.select(sa.literal(1))
         .where(_CC.campaign_id == campaign_id, _CC.standing == Standing.PENDING, _CC.position == position)
@@ -167,8 +173,8 @@ def count_pending(connection: Connection, campaign_id: int, position: int, at_mo
 
 
 def undecided_seqs(connection: Connection, campaign_id: int, position: int, limit: int) -> list[int]:
-    """Smallest sequence numbers of candidates that may still come to wait at `position`, or wait there."""
-    found: list[int] = []
+    """The smallest sequence numbers of candidates that are open at `position` or may still get there."""
+    seqs: list[int] = []
     for standing in (Standing.OPEN, Standing.PENDING):
         for lower in range(position + (standing is Standing.OPEN)):
             query = (
@@ -177,8 +183,8 @@ def undecided_seqs(connection: Connection, campaign_id: int, position: int, limi
                 .order_by(_CC.seq)
                 .limit(limit)
             )
-            found.extend(connection.execute(query).scalars())
-    return sorted(found)[:limit]
+            seqs.extend(connection.execute(query).scalars())
+    return sorted(seqs)[:limit]
 
 
 def top(connection: Connection, campaign_id: int, n: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Trajectories and their turns: what a proposer, scripted or a model, was asked, did and saw; written once each."""
+"""Trajectories and their turns: the inputs, calls and observations of a proposer. Each turn is written once."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ RUNNING, ENDED = "running", "ended"
 
 @dataclass(frozen=True)
 class TrajectoryRow:
+    """One row of the table."""
+
     id: int
     number: int
     seed: int
@@ -27,26 +29,34 @@ class TrajectoryRow:
 
 @dataclass(frozen=True)
 class SampledRow:
-    """What a model sampled in a turn. message: as it was parsed. kept: how many of the tokens held so far its prompt
-    begins with; prompt_ids: those that come after. None where the provider returns no tokens."""
+    """What a model sampled in a turn. The token fields are None if the provider returns no tokens."""
 
     message: Mapping[str, Any] = field(default_factory=dict)
+    """The parsed answer."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     kept: int | None = None
+    """The prompt begins with this many tokens of the earlier turns."""
     prompt_ids: Sequence[int] | None = None
+    """The tokens of the prompt after the kept ones."""
     output_ids: Sequence[int] | None = None
     logprobs: Sequence[float] | None = None
+    """One per output token."""
     forced: Sequence[bool] | None = None
+    """Per output token, whether the grammar left no choice."""
     template_hash: str | None = None
 
 
 @dataclass(frozen=True)
 class NewTurn:
+    """A turn to be written."""
+
     number: int
     cursor: Mapping[str, Any]
+    """State from which the proposer continues."""
     calls: Sequence[Mapping[str, Any]]
     observations: Sequence[Mapping[str, Any]]
     cost: Mapping[str, float]
+    """By resource."""
     policy: str
     sampled: SampledRow | None = None
 
@@ -54,10 +64,10 @@ class NewTurn:
 def open_(
     connection: Connection, campaign_id: int, number: int, *, proposer: str, settings: Mapping[str, Any], seed: int
 ) -> int:
-    """The id of the campaign's trajectory of that number; it is begun where it is not there."""
+    """Id of the campaign's trajectory of this number, which is created if it does not exist."""
     query = sa.select(_J.id).where(_J.campaign_id == campaign_id, _J.number == number)
-    if (found := connection.execute(query).scalar()) is not None:
-        return int(found)
+    if (id_ := connection.execute(query).scalar()) is not None:
+        return int(id_)
     values = {
         "campaign_id": campaign_id,
         "number": number,
@@ -71,19 +81,19 @@ def open_(
 
 
 def running(connection: Connection, campaign_id: int) -> list[TrajectoryRow]:
-    """Those that have not ended, oldest first."""
+    """The trajectories that have not ended, oldest first."""
     query = sa.select(_J.id, _J.number, _J.seed, _J.settings).where(_J.campaign_id == campaign_id, _J.state == RUNNING)
     return [TrajectoryRow(*row) for row in connection.execute(query.order_by(_J.number)).all()]
 
 
 def last_number(connection: Connection, campaign_id: int) -> int:
-    """Of the campaign's trajectories; -1 without any."""
-    found = connection.execute(sa.select(sa.func.max(_J.number)).where(_J.campaign_id == campaign_id)).scalar()
-    return -1 if found is None else int(found)
+    """The highest number of the campaign's trajectories; -1 if there is none."""
+    number = connection.execute(sa.select(sa.func.max(_J.number)).where(_J.campaign_id == campaign_id)).scalar()
+    return -1 if number is None else int(number)
 
 
 def proposals_by(connection: Connection, campaign_id: int) -> dict[str, int]:
-    """How many each proposer has made, by its name; those of people are nobody's."""
+    """Number of proposals by the proposer's name, without those of people."""
     p = t.proposal.c
     query = (
         sa.select(_J.proposer, sa.func.count(p.id))
@@ -95,27 +105,27 @@ def proposals_by(connection: Connection, campaign_id: int) -> dict[str, int]:
 
 
 def end(connection: Connection, trajectory_id: int, why: str) -> None:
-    """why: kept beside its settings."""
+    """End a trajectory. why: stored with its settings."""
     settings = connection.execute(sa.select(_J.settings).where(_J.id == trajectory_id)).scalar_one()
     values = {"state": ENDED, "ended_at": db_now(connection), "settings": {**settings, "ended": why}}
     connection.execute(sa.update(t.trajectory).where(_J.id == trajectory_id).values(values))
 
 
 def last_turn(connection: Connection, trajectory_id: int) -> tuple[int, dict[str, Any]]:
-    """Number and cursor; -1 and nothing before the first."""
+    """Number and cursor of the last turn; (-1, {}) if there is none."""
     query = sa.select(_U.number, _U.cursor).where(_U.trajectory_id == trajectory_id).order_by(_U.number.desc()).limit(1)
     row = connection.execute(query).one_or_none()
     return (-1, {}) if row is None else (int(row[0]), dict(row[1] or {}))
 
 
 def turns(connection: Connection, trajectory_id: int) -> list[Any]:
-    """All of them, in order, as rows of the table."""
+    """All turns in order, as rows of the table."""
     query = sa.select(t.turn).where(_U.trajectory_id == trajectory_id).order_by(_U.number)
     return list(connection.execute(query).mappings())
 
 
 def write_turn(connection: Connection, trajectory_id: int, new: NewTurn) -> int:
-    """Returns the turn's id."""
+    """Write a turn; returns its id."""
     values = {
         "trajectory_id": trajectory_id,
         "number": new.number,

@@ -1,25 +1,21 @@
-"""The driver's end of the pipes to a zygote: start it, talk to it, leave nothing of it."""
+"""The driver's end of the pipes to a zygote: have it forked, talk to it, leave nothing of it."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import secrets
 import select
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sciagent.domain.text import clean
 from sciagent.verification import registry
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
-from sciagent.verification.sandbox.processes import MARKER, is_stopped, kill_marked
+from sciagent.verification.sandbox.nursery_link import Zygote, blas_hint
 from sciagent.verification.sandbox.wire import dumps
 
 POLL_SECONDS = 0.25
@@ -29,59 +25,23 @@ class ZygoteDiedError(Exception):
     """The zygote is gone, or silent for too long."""
 
 
-def blas_hint() -> dict[str, str]:
-    """OPENBLAS_CORETYPE for processors with AVX2 and FMA.
-
-    The OpenBLAS 0.3.3 inside PySCF's wheel takes processors younger than itself for a Barcelona of 2007 and then
-    multiplies matrices at half the speed (15 against 28 GFLOP/s measured on an AMD EPYC).
-    """
-    try:
-        flags = (
-            Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("flags")[2].partition("\n")[0]
-        )
-    except OSError:
-        return {}
-    return {"OPENBLAS_CORETYPE": "Haswell"} if {"avx2", "fma"} <= set(flags.split()) else {}
-
-
 class Link:
     """One zygote process. `send` may be called from any thread, the rest from one at a time."""
 
     def __init__(self, folder: Path, preload: Sequence[str]) -> None:
-        self._folder, self._log = folder, folder / "zygote.log"
-        self._token = secrets.token_hex(8)
+        self._folder = folder
         self._writing = threading.Lock()
         self._buffer = b""
         self._spoke = False
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
         registry.send(folder)
-        environment = os.environ | dict.fromkeys(THREAD_VARIABLES, "1")
-        environment = blas_hint() | environment
-        environment |= {MARKER: self._token, "TMPDIR": str(folder / "tmp")}
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "sciagent.verification.sandbox.zygote",
-                    str(folder),
-                    str(os.getpid()),
-                    *preload,
-                ],
-                bufsize=0,
-                env=environment,
-                start_new_session=True,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
-        assert self.process.stdin and self.process.stdout
+        environment = blas_hint() | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {"TMPDIR": str(folder / "tmp")}
+        self.process = Zygote(folder, folder / "zygote.log", preload, environment)
         self._in, self._out = self.process.stdin, self.process.stdout
 
     @property
     def alive(self) -> bool:
-        return self.process.poll() is None
+        return self.process.alive
 
     def send(self, message: dict[str, Any], patience: float = -1) -> bool:
         """False if another thread did not let go of the pipe in time. A zygote that is gone is noticed by `receive`."""
@@ -112,37 +72,27 @@ class Link:
                     raise ZygoteDiedError(self._last_words())
                 self._buffer += chunk
                 self._spoke = True
-            elif is_stopped(self.process.pid):  # by a signal that a verifier sent to its parent
+            elif self.process.is_stopped:  # by a signal that a verifier sent to its parent
                 raise ZygoteDiedError("a signal stopped it")
         line, self._buffer = self._buffer.split(b"\n", 1)
         event: dict[str, Any] = json.loads(line)
         return event
 
     def _last_words(self) -> str:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=1)
-        with contextlib.suppress(OSError):
-            lines = self._log.read_text(errors="replace").split("\n")
-            return clean(f"status {self.process.returncode} {' '.join(lines[-4:])}".strip(), 500)
-        return f"status {self.process.returncode}"
+        self.process.wait(1.0)
+        return self.process.last_words()
 
     def close(self, patience: float = 20.0) -> None:
         """Hang up: the zygote kills what it started, removes the folder and ends. One that has not said a word yet has
-        started nothing, and is not waited for until it has imported all: it is killed."""
+        started nothing, and is killed."""
         self._in.close()
         self._out.close()
-        if not self._spoke:
-            self.process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=patience)
+        if self._spoke:
+            self.process.wait(patience)
         self.bury()
 
     def bury(self) -> None:
         """Leave nothing of a zygote that is dead or has to be; what it had spooled stays."""
-        self.process.kill()
-        self.process.wait()
-        self._in.close()
-        self._out.close()
-        kill_marked(self._token)
+        self.process.end()
         for left in (*self._folder.glob("job-*"), self._folder / "tmp"):
             shutil.rmtree(left, ignore_errors=True)

@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 MARKER = "SCIAGENT_WORKER"  # in the environment of a zygote and of all it starts
@@ -28,11 +28,11 @@ def become_subreaper() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def die_with(parent: int) -> None:
-    """The kernel kills this process when its parent dies; it ends at once if that has happened already."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def die_with(parent: int, by: int = signal.SIGKILL) -> None:
+    """The kernel sends this process a signal when its parent dies; it comes at once if that has happened already."""
+    _prctl(_PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:
-        os._exit(1)
+        os.kill(os.getpid(), by)
 
 
 def _children(pid: int) -> list[int]:
@@ -57,6 +57,11 @@ def _parents() -> dict[int, int]:
 
 def _has_children_files() -> bool:
     return (PROC / "self" / "task" / str(os.getpid()) / "children").exists()
+
+
+def _below(root: int) -> list[int]:
+    """The children of `root`, zombies included."""
+    return _children(root) if _has_children_files() else [pid for pid, above in _parents().items() if above == root]
 
 
 def descendants(root: int) -> list[int]:
@@ -110,6 +115,22 @@ def kill_descendants(patience: float = 15.0) -> None:
             raise TimeoutError(f"processes {descendants(os.getpid())} outlive SIGKILL")
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
+
+
+def kill_orphans(children: Collection[int], patience: float = 5.0) -> None:
+    """Kill and reap every child of this process, a subreaper, with all below it, but for these children.
+
+    Raises TimeoutError when something outlives SIGKILL for `patience` seconds.
+    """
+    deadline = time.monotonic() + patience
+    while orphans := [pid for pid in _below(os.getpid()) if pid not in children]:
+        for pid in orphans:
+            kill([*descendants(pid), pid])
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"processes {orphans} outlive SIGKILL")
+        time.sleep(0.002)
 
 
 def reaped_cpu() -> float:

@@ -1,8 +1,8 @@
-"""The warm process: `python -m sciagent.verification.sandbox.zygote FOLDER DRIVER`.
+"""The warm process of a worker, forked from a nursery that has imported what its verifiers need.
 
-It imports what verifiers need once, forks a child for each job, and watches it: wall time, memory of the whole tree,
-what it says. It is the subreaper of all that lies below it, so nothing a job starts survives the job; and when its
-driver is gone it kills everything, removes its folder and ends.
+It forks a child for each job and watches it: wall time, memory of the whole tree, what it says. It is the subreaper of
+all that lies below it, so nothing a job starts survives the job; and when its driver is gone it kills everything,
+removes its folder and ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import select
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -33,7 +34,6 @@ from sciagent.verification.sandbox.watch import Cancelled, Watch, failure
 from sciagent.verification.sandbox.wire import dumps
 
 IMPORT_SECONDS = 300
-LOOK_SECONDS = 0.05  # of CPU time
 METHANE = {"smiles": "C", "multiplicity": 1}
 
 
@@ -45,7 +45,8 @@ class Control:
     """The pipes to the driver: a request or `{"cancel": number}` a line in, an event a line out."""
 
     def __init__(self, driver: int) -> None:
-        self._driver = driver
+        self.driver = driver
+        """A pidfd, readable once the driver has ended."""
         self.fd, self._out = os.dup(0), os.dup(1)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -72,7 +73,7 @@ class Control:
 
     def check(self) -> None:
         """The pipe may be held open by a fork of the driver; its death is then seen here."""
-        if os.getppid() != self._driver:
+        if select.select([self.driver], [], [], 0)[0]:
             raise DriverGoneError
 
     def say(self, event: str, **more: Any) -> None:
@@ -92,8 +93,8 @@ class Control:
             raise DriverGoneError from error
 
     def close(self) -> None:
-        os.close(self.fd)
-        os.close(self._out)
+        for fd in (self.fd, self._out, self.driver):
+            os.close(fd)
 
 
 @cache
@@ -136,9 +137,8 @@ def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
 def serve(control: Control, folder: Path) -> None:
     known: dict[str, dict[str, str]] = {}
     while True:
-        if not select.select([control.fd], [], [], 1.0)[0]:
-            control.check()
-            continue
+        if control.fd not in select.select([control.fd, control.driver], [], [])[0]:
+            raise DriverGoneError
         for job in control.read():
             try:
                 kind = load(job.verifier)
@@ -183,19 +183,18 @@ def _run(job: Job, kind: type[Verifier[Any]], control: Control, folder: Path) ->
     )
 
 
-def main(folder: Path, driver: int, warm: list[str]) -> None:
+def main(folder: Path, driver: int, nursery: int) -> None:
+    """Serve the driver behind this pidfd until it is gone, or the nursery is."""
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     os.environ["TMPDIR"] = str(folder / "tmp")
+    tempfile.tempdir = None  # look at TMPDIR again
     control = Control(driver)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     processes.become_subreaper()
     signal.signal(signal.SIGTERM, _terminated)
     receive(folder)
     try:
-        with _looking(control):
-            for name in warm:
-                with contextlib.suppress(Exception):  # the job that wants it will say what is wrong
-                    load(name)
+        processes.die_with(nursery, signal.SIGTERM)
         serve(control, folder)
     except DriverGoneError:
         pass
@@ -204,20 +203,5 @@ def main(folder: Path, driver: int, warm: list[str]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _looking(control: Control) -> Iterator[None]:
-    """Look for the driver while nobody listens to it: imports take seconds, and may be for nobody any more."""
-    signal.signal(signal.SIGVTALRM, lambda number, frame: control.check())
-    signal.setitimer(signal.ITIMER_VIRTUAL, LOOK_SECONDS, LOOK_SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-
-
 def _terminated(number: int, frame: object) -> None:
     raise DriverGoneError
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -13,7 +13,7 @@ import pytest
 
 from sciagent.agent import asking
 from sciagent.agent.asking import Asking
-from sciagent.agent.episode import Episode, Limits
+from sciagent.agent.episode import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.errors import UsageError
@@ -105,7 +105,7 @@ def test_who_does_not_answer_in_time_is_asked_again(
 
     server.respond = respond
     several = Asking(policy, 2)
-    episode = Episode(1, 0, tuple(ASKED), Limits())
+    episode = Episode(1, 0, tuple(ASKED), EpisodeLimits())
     several.ask(episode, [], Sampling())
     found = several.next()
     several.close()
@@ -119,7 +119,7 @@ def test_what_never_answers_is_told_as_a_fault(
     monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
     server.respond = lambda body, n: (500, {"error": {"message": "down"}})
     several = Asking(policy, 1)
-    several.ask(Episode(1, 0, tuple(ASKED), Limits()), [], Sampling())
+    several.ask(Episode(1, 0, tuple(ASKED), EpisodeLimits()), [], Sampling())
     found = several.next()
     several.close()
     assert found.sampled is None and "500" in found.fault and len(server.bodies) == asking.TRIES

@@ -12,7 +12,7 @@ import pytest
 
 from sciagent.agent import models
 from sciagent.agent.serving.adapters import checked_adapter
-from sciagent.agent.serving.command import Options, Served, arguments, environment, model_to_serve, template_of
+from sciagent.agent.serving.command import Options, ServedModel, arguments, environment, model_to_serve, template_of
 from sciagent.agent.serving.interpreter import Vllm, clean_environment, find_vllm
 from sciagent.errors import SciagentError, UsageError
 
@@ -39,7 +39,7 @@ def after(found: list[str], option: str) -> str:
 
 
 def test_a_cpu_computes_a_prompt_in_one_piece(tmp_path: Path) -> None:
-    served = Served(a_model(tmp_path / "m"), ("m",))
+    served = ServedModel(a_model(tmp_path / "m"), ("m",))
     found = arguments(CPU, served, Options(8001, context=4096, more=("--max-num-seqs", "4")))
     assert found[:4] == ["/v/python", "-P", "-m", "vllm.entrypoints.openai.api_server"]
     assert "--no-enable-chunked-prefill" in found and int(after(found, "--max-num-batched-tokens")) >= 4096
@@ -82,7 +82,7 @@ def test_a_template_that_knows_tools_stays_and_another_becomes_ours(tmp_path: Pa
 def test_what_is_no_adapter_is_refused_before_the_server_starts(
     tmp_path: Path, rank: int, weights: str, name: str, wrong: str
 ) -> None:
-    folder, served = an_adapter(tmp_path / "a", rank, weights), Served(a_model(tmp_path / "m"), ("m",))
+    folder, served = an_adapter(tmp_path / "a", rank, weights), ServedModel(a_model(tmp_path / "m"), ("m",))
     with pytest.raises(UsageError, match=wrong):
         arguments(CPU, served, Options(1, lora={name: folder}))
     with pytest.raises(UsageError, match="--lora-rank"):
@@ -99,7 +99,7 @@ def test_an_adapters_configuration_that_cannot_be_read_is_told(tmp_path: Path) -
 
 def test_a_model_is_served_under_its_version_and_its_name(tiny: str, tiny_folder: Path, tmp_path: Path) -> None:
     card = models.find(tiny)
-    assert model_to_serve(tiny) == Served(card.folder, (card.policy, "tiny"))
+    assert model_to_serve(tiny) == ServedModel(card.folder, (card.policy, "tiny"))
     assert model_to_serve(str(tiny_folder)).names == (tiny_folder.name,)
     with pytest.raises(UsageError, match=r"no config\.json"):
         model_to_serve(str(tmp_path))

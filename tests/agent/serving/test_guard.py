@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from sciagent.agent.models import ModelError
-from sciagent.agent.serving.server import Server, free_port
+from sciagent.agent.serving.server import VllmServer, free_port
 from sciagent.errors import UsageError
 
 # a server with a child that does not listen to SIGTERM, as it is while it loads
@@ -29,8 +29,8 @@ raise ValueError("the weights are of another model")
 """
 OWNER = """
 import pathlib, sys, time
-from sciagent.agent.serving.server import Server
-server = Server([sys.executable, "-c", *sys.argv[1:4]], {}, "http://127.0.0.1:9", pathlib.Path(sys.argv[4]))
+from sciagent.agent.serving.server import VllmServer
+server = VllmServer([sys.executable, "-c", *sys.argv[1:4]], {}, "http://127.0.0.1:9", pathlib.Path(sys.argv[4]))
 time.sleep(600)
 """
 
@@ -72,7 +72,7 @@ def test_who_started_it_is_killed(tmp_path: Path, number: signal.Signals) -> Non
 
 def test_a_server_that_is_closed_takes_its_children_with_it(tmp_path: Path) -> None:
     there = tmp_path / "pids"
-    with Server([sys.executable, "-c", STUBBORN, str(there), "600"], {}, "http://127.0.0.1:9", tmp_path / "log"):
+    with VllmServer([sys.executable, "-c", STUBBORN, str(there), "600"], {}, "http://127.0.0.1:9", tmp_path / "log"):
         found = pids(there)
     assert all_gone(found, 0.5)
 
@@ -81,7 +81,7 @@ def test_a_server_that_ends_by_itself_says_why_and_leaves_nothing(tmp_path: Path
     there = tmp_path / "pids"
     command = [sys.executable, "-c", STUBBORN, str(there), "0"]
     with (
-        Server(command, {}, "http://127.0.0.1:9", tmp_path / "log") as server,
+        VllmServer(command, {}, "http://127.0.0.1:9", tmp_path / "log") as server,
         pytest.raises(ModelError, match=r"ValueError: the weights are of another model\n.*log"),
     ):
         server.wait_until_up()

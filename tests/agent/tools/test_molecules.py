@@ -9,7 +9,7 @@ import pytest
 from rdkit import Chem
 
 from sciagent.agent.tools.catalogue import registry
-from sciagent.agent.tools.registry import Arguments, Observation, Registry, Run, Tool
+from sciagent.agent.tools.registry import Arguments, Observation, Registry, Tool, ToolContext
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.errors import StaleLeaseError
 from tests.support.memory_bench import MemoryBench
@@ -173,12 +173,12 @@ class Nothing(Arguments):
     pass
 
 
-def breaks(arguments: Nothing, run: Run) -> Observation:
+def breaks(arguments: Nothing, run: ToolContext) -> Observation:
     """Fails through no fault of the call."""
     raise ZeroDivisionError("ours")
 
 
-def loses(arguments: Nothing, run: Run) -> Observation:
+def loses(arguments: Nothing, run: ToolContext) -> Observation:
     """Finds that somebody else has the lease."""
     raise StaleLeaseError("lost")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sciagent.agent.trace.linearise import Join, Linearised, Recorded
+from sciagent.agent.trace.linearise import Join, Linearised, RecordedCall
 
 
-def check(records: Sequence[Recorded], result: Linearised, drift_limit: int) -> None:
+def check(records: Sequence[RecordedCall], result: Linearised, drift_limit: int) -> None:
     """Every sampled token once, behind what the model saw, with its log-probability; and the counts add up."""
     by_turn = {record.turn: record for record in records}
     seen = []
@@ -36,7 +36,7 @@ def check(records: Sequence[Recorded], result: Linearised, drift_limit: int) -> 
         assert len(result.rows) - len(asides) == result.joins[Join.FORK] + bool(records)
 
 
-def fewest_rows(records: Sequence[Recorded]) -> int:
+def fewest_rows(records: Sequence[RecordedCall]) -> int:
     """How many rows any lineariser needs: calls whose prompt and answer start no other call's. A call made twice
     counts once, so this is a lower bound."""
     calls = {record.prompt_ids + record.output_ids for record in records}

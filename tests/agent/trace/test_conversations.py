@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sciagent.agent.trace.linearise import Join, Recorded, linearise
+from sciagent.agent.trace.linearise import Join, RecordedCall, linearise
 from tests.agent.trace import chat
 from tests.agent.trace.chat import Said, Template, decode, encode, spelled
 from tests.agent.trace.checks import check, fewest_rows
@@ -34,12 +34,12 @@ def plays(draw: st.DrawFn) -> list[tuple[Said, list[Said], bool, int]]:
     return turns
 
 
-def record(turn: int, prompt: tuple[int, ...], output: tuple[int, ...], rng: random.Random) -> Recorded:
+def record(turn: int, prompt: tuple[int, ...], output: tuple[int, ...], rng: random.Random) -> RecordedCall:
     logprobs = tuple(-(1.0 + turn + place / 1000) for place in range(len(output)))
-    return Recorded(turn, prompt, output, logprobs, tuple(rng.random() < 0.2 for _ in output))
+    return RecordedCall(turn, prompt, output, logprobs, tuple(rng.random() < 0.2 for _ in output))
 
 
-def rendered_anew(template: Template, turns, cuts: float, seed: int) -> list[Recorded]:
+def rendered_anew(template: Template, turns, cuts: float, seed: int) -> list[RecordedCall]:
     """cuts: how far the model's spelling is from the tokeniser's, 0 for not at all."""
     rng, messages, records = random.Random(seed), list(START), []
     for turn, (said, replies, tight, limit) in enumerate(turns):
@@ -52,7 +52,7 @@ def rendered_anew(template: Template, turns, cuts: float, seed: int) -> list[Rec
     return records
 
 
-def kept_as_ids(template: Template, turns, cuts: float, seed: int) -> list[Recorded]:
+def kept_as_ids(template: Template, turns, cuts: float, seed: int) -> list[RecordedCall]:
     rng, held, records = random.Random(seed), encode(template.prompt(START)), []
     for turn, (said, replies, tight, limit) in enumerate(turns):
         output = spelled(template.answer(said, tight), cuts, rng)[: limit or None]
@@ -100,7 +100,7 @@ def test_the_toy_drifts_where_the_spelling_is_the_models_own_and_only_there(temp
     assert all(any(joins[join] for joins in drifted) for join in Join)
 
 
-def two_turns(template: Template, said: Said, *spelling: str) -> list[Recorded]:
+def two_turns(template: Template, said: Said, *spelling: str) -> list[RecordedCall]:
     """The model spells its answer as these pieces of text, each tokenised by itself."""
     rng, reply = random.Random(0), Said("user", "go on")
     output = tuple(number for piece in spelling for number in encode(piece))

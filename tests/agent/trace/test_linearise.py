@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sciagent.agent.messages import Tokens
-from sciagent.agent.trace.linearise import Join, Linearised, Recorded, Row, linearise
+from sciagent.agent.trace.linearise import Join, Linearised, RecordedCall, Row, linearise
 from tests.agent.trace.checks import check, fewest_rows
 
 
-def call(turn: int, prompt: str, answer: str, forced: str = "") -> Recorded:
+def call(turn: int, prompt: str, answer: str, forced: str = "") -> RecordedCall:
     """forced: letters of the answer that the grammar left no choice for."""
     ids = tuple(map(ord, answer))
     logprobs = tuple(-(1.0 + turn + place / 100) for place in range(len(ids)))
-    return Recorded(turn, tuple(map(ord, prompt)), ids, logprobs, tuple(letter in forced for letter in answer))
+    return RecordedCall(turn, tuple(map(ord, prompt)), ids, logprobs, tuple(letter in forced for letter in answer))
 
 
 def shown(row: Row) -> tuple[str, str]:
@@ -115,7 +115,7 @@ def test_a_row_without_a_sampled_token_is_left_out():
 
 def test_a_record_is_made_of_what_a_client_returns():
     tokens = Tokens((1, 2), (3,), (-0.5,), (False,), "raw", "abc")
-    assert Recorded.of(4, tokens) == Recorded(4, (1, 2), (3,), (-0.5,), (False,))
+    assert RecordedCall.of(4, tokens) == RecordedCall(4, (1, 2), (3,), (-0.5,), (False,))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_record_is_made_of_what_a_client_returns():
 )
 def test_lengths_that_disagree_are_refused_with_the_turn(logprobs, forced, says):
     with pytest.raises(ValueError, match=f"turn 7: .*{says}"):
-        Recorded(7, (1,), (2, 3), logprobs, forced)
+        RecordedCall(7, (1,), (2, 3), logprobs, forced)
 
 
 def test_a_prompt_without_ids_is_refused():
@@ -149,11 +149,11 @@ def test_a_negative_limit_is_refused():
 
 
 @st.composite
-def trajectories(draw: st.DrawFn) -> list[Recorded]:
+def trajectories(draw: st.DrawFn) -> list[RecordedCall]:
     """Each prompt keeps some of what is held, all of it or less, and adds some. Three ids, so that what is added may
     well repeat what was taken back."""
     ids = st.lists(st.integers(0, 2), max_size=4).map(tuple)
-    records: list[Recorded] = []
+    records: list[RecordedCall] = []
     held: tuple[int, ...] = ()
     for turn in range(draw(st.integers(0, 6))):
         kept = draw(st.just(len(held)) | st.integers(max(0, len(held) - 3), len(held)) | st.integers(0, len(held)))
@@ -161,7 +161,7 @@ def trajectories(draw: st.DrawFn) -> list[Recorded]:
         output = draw(ids)
         forced = tuple(draw(st.lists(st.booleans(), min_size=len(output), max_size=len(output))))
         logprobs = tuple(-(1.0 + turn + place / 100) for place in range(len(output)))
-        records.append(Recorded(turn, prompt, output, logprobs, forced))
+        records.append(RecordedCall(turn, prompt, output, logprobs, forced))
         held = prompt + output
     return records
 
@@ -188,7 +188,7 @@ def test_a_hundred_thousand_tokens_in_fifty_turns_take_seconds_at_most():
     """Every tenth answer loses its end."""
     records, held = [], (1,)
     for turn in range(50):
-        records.append(Recorded(turn, held, (2,) * 1_000, (-1.0,) * 1_000, (False,) * 1_000))
+        records.append(RecordedCall(turn, held, (2,) * 1_000, (-1.0,) * 1_000, (False,) * 1_000))
         held += (2,) * (997 if turn % 10 == 9 else 1_000) + (3,) * 1_000
     begun = time.process_time()
     result = linearise(records)

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.dispatch import _decide
 from sciagent.campaign.pricing.auditing import Audit, Auditing, _rounded
-from sciagent.campaign.pricing.ledger_pool import Market
-from sciagent.campaign.pricing.observations import read
+from sciagent.campaign.pricing.ledger_pool import LedgerPool
+from sciagent.campaign.pricing.observations import observation_schema
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import Standing
@@ -47,9 +47,9 @@ class Stage:
         self.built: Built = create_or_open(
             Ledger(str(folder / "sciagent.db")), parse_spec(text, name="small.yaml", base=folder), text, "me"
         )[0]
-        reading = read(self.built)
-        assert reading is not None
-        self.reading, self.campaign = reading, self.built.row.id
+        schema = observation_schema(self.built)
+        assert schema is not None
+        self.schema, self.campaign = schema, self.built.row.id
         molecules = rows.alkanes(N)
         with self.built.ledger.begin() as connection:
             candidates.enter(connection, molecules[N // 2 :] if turned else [])
@@ -65,9 +65,9 @@ class Stage:
     def restart(self) -> None:
         """Another driver takes over."""
         with self.built.ledger.read() as connection:
-            self.market = Market(self.built, self.reading, connection)
-            self.market.board.costs = np.full(self.market.board.closed.shape, COST)
-            self.auditing = Auditing(self.built, self.reading, self.market, connection)
+            self.pool = LedgerPool(self.built, self.schema.paid, self.schema, connection)
+            self.pool.costs = np.full(self.pool.closed.shape, COST)
+            self.auditing = Auditing(self.built, self.schema, self.pool, connection)
 
     def look(self, spent: float, *batch: int) -> dict[str, Any]:
         with self.built.ledger.begin() as connection:
@@ -85,17 +85,17 @@ class Stage:
         """What dispatch does with the choices, less the jobs."""
         with self.built.ledger.begin() as connection:
             for one in found:
-                id_ = int(self.market.ids[one.purchase.of])
+                id_ = int(self.pool.ids[one.purchase.of])
                 choice = Choice(id_, TERMINAL, 1.0, one.propensity, "audit: drawn")
                 _decide(connection, self.built, [(choice, "run", choice.why, None)])
         self.stand(Standing.PENDING, *(one.purchase.of for one in found), position=TERMINAL)
 
     def stand(self, standing: Standing, *of: int, **more: Any) -> None:
-        ids = {int(self.market.ids[row]): {"standing": standing, **more} for row in of}
+        ids = {int(self.pool.ids[row]): {"standing": standing, **more} for row in of}
         with self.built.ledger.begin() as connection:
             standings.update_many(connection, self.campaign, ids)
-            self.market.touch(list(ids))
-            self.market.refresh(connection)
+            self.pool.touch(list(ids))
+            self.pool.refresh(connection)
 
     def log(self) -> audits.Log:
         with self.built.ledger.read() as connection:

@@ -17,7 +17,8 @@ from sciagent.campaign.people.explaining import campaigns_to_tell, explain, refu
 from sciagent.campaign.people.screening import add
 from sciagent.campaign.planning.plan import plan
 from sciagent.campaign.pricing import forecast
-from sciagent.campaign.pricing.forecast import allowances, promise, remake
+from sciagent.campaign.pricing.forecast import promise, remake
+from sciagent.campaign.pricing.numeraire import allowances
 from sciagent.campaign.pricing.predicted import foretold, sentence
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.ports import ProposalIn
@@ -88,9 +89,10 @@ def test_what_is_known_already_is_not_foretold(ledger: Ledger) -> None:
     with ledger.read() as connection:
         made = remake(open_for_people(ledger, "small"), connection)
     assert made is not None
-    scores, last = made.market.board.scores, len(made.reading.columns) - 1
+    schema, scores = made.campaign.schema, made.campaign.pool.scores
+    last = len(schema.columns) - 1
     for row in range(len(scores)):
-        found = foretold(made.built, made.reading, made.laws, made.truths, scores, row)
+        found = foretold(made.campaign.built, schema, made.laws, made.truths, scores, row)
         assert bool(found) == bool(np.isnan(scores[row, last]))
 
 
@@ -119,17 +121,18 @@ def test_it_is_what_the_scheduler_itself_would_say(ledger: Ledger) -> None:
     with ledger.read() as connection:
         made = remake(built, connection)
         assert made is not None
-        assert {a.name: a.limit for a in allowances(built.spec, made.reading.paid)} == Purse(built, connection).limits()
-        rule = Priced(made.reading.aims, made.market.structures, built.spec.seed, 1.0, made.reading.trusted)
+        schema, pool = made.campaign.schema, made.campaign.pool
+        assert {a.name: a.limit for a in allowances(built.spec, schema.paid)} == Purse(built, connection).limits()
+        rule = Priced(schema.aims, pool.structures, built.spec.seed, 1.0, schema.trusted)
         state = made.row.state["priced"]
         rule.restore(state | {"stack": state["stack"] | {"fitted_at": 10**6}})  # hyper-parameters stay as they are
-        rule.choose(made.market.board, 0.5)
+        rule.choose(pool, 0.5)
         for id_ in standing(ledger, "open"):
-            row = int(np.flatnonzero(made.market.ids == id_)[0])
+            row = int(np.flatnonzero(pool.ids == id_)[0])
             one = promise(made, id_)
             assert one is not None
-            assert one.index == pytest.approx(rule.index[row], rel=1e-6)
-            assert one.expected == pytest.approx(rule.expected[row], rel=1e-6)
+            assert one.valuation.index == pytest.approx(rule.index[row], rel=1e-6)
+            assert one.valuation.payoff == pytest.approx(rule.expected[row], rel=1e-6)
 
 
 def test_what_was_bought_shows_its_law_and_price(ledger: Ledger) -> None:

@@ -1,4 +1,4 @@
-"""The board of a campaign is what the ledger says, whether it was kept in step or made anew."""
+"""The pool of a campaign is what the ledger says, whether it was kept in step or made anew."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.pricing.ledger_pool import Market
-from sciagent.campaign.pricing.observations import read
+from sciagent.campaign.pricing.ledger_pool import LedgerPool
+from sciagent.campaign.pricing.observations import observation_schema
 from sciagent.campaign.pricing.pricing import Pricing
+from sciagent.campaign.pricing.purchasing import purchasing_of
 from sciagent.campaign.spec.load import load_spec
+from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.states import CampaignState, Standing
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.campaign_state import standings
@@ -31,51 +32,51 @@ def opened(folder: Path, **more: object) -> Built:
     return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
 
 
-def market(built: Built, **more: int) -> Market:
-    reading = read(built)
-    assert reading is not None
+def pool(built: Built, **more: int) -> LedgerPool:
+    schema = observation_schema(built)
+    assert schema is not None
     with built.ledger.read() as connection:
-        return Market(built, reading, connection, **more)
+        return LedgerPool(built, schema.paid, schema, connection, **more)
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Built, Market]:
-    """A campaign at its end, and the board that its driver kept."""
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Built, LedgerPool]:
+    """A campaign at its end, and the pool that its driver kept."""
     built = opened(tmp_path_factory.mktemp("priced"), dft=7)
     with Driver(built) as driver:
         assert driver.run() is CampaignState.BUDGET_SPENT
-        assert driver._pricing is not None
-        kept = driver._pricing.market
+        assert isinstance(driver._purchasing, Pricing)
+        kept = driver._purchasing.pool
     with built.ledger.read() as connection:
         kept.refresh(connection)
     return built, kept
 
 
-def test_what_was_kept_in_step_is_what_is_made_anew(ran: tuple[Built, Market]) -> None:
+def test_what_was_kept_in_step_is_what_is_made_anew(ran: tuple[Built, LedgerPool]) -> None:
     built, kept = ran
-    made = market(built)
+    made = pool(built)
     for name in ("scores", "closed", "out", "pending", "tried", "failed"):
-        assert np.array_equal(getattr(kept.board, name), getattr(made.board, name), equal_nan=name == "scores"), name
+        assert np.array_equal(getattr(kept, name), getattr(made, name), equal_nan=name == "scores"), name
     assert np.array_equal(kept.ids, made.ids)
     assert all(np.array_equal(kept.declared[r], made.declared[r]) for r in made.declared)
 
 
-def test_the_board_says_what_the_ledger_says(ran: tuple[Built, Market]) -> None:
+def test_the_board_says_what_the_ledger_says(ran: tuple[Built, LedgerPool]) -> None:
     built, kept = ran
     with built.ledger.read() as connection:
         stands = standings.arrivals(connection, built.row.id, 0, 1000)
     assert [s.candidate_id for s in stands] == kept.ids.tolist()
     settled = np.array([s.standing == Standing.SETTLED for s in stands])
     assert settled.sum() == 7
-    assert np.array_equal(~np.isnan(kept.board.scores[:, -1]), settled)
-    assert kept.board.out[settled].all()
-    assert (kept.board.tried[1], kept.board.failed[1]) == (7, 0)
+    assert np.array_equal(~np.isnan(kept.scores[:, -1]), settled)
+    assert kept.out[settled].all()
+    assert (kept.tried[1], kept.failed[1]) == (7, 0)
     assert not kept.known
     paid = [s.position > 1 for s in stands]
     assert (kept.declared["core_seconds"][paid] > 0).all()
 
 
-def test_features_come_first_then_what_the_law_finds_worth_most(ran: tuple[Built, Market]) -> None:
+def test_features_come_first_then_what_the_law_finds_worth_most(ran: tuple[Built, LedgerPool]) -> None:
     built, _ = ran
     with built.ledger.read() as connection:
         rows = connection.execute(t.decision.select().order_by(t.decision.c.id)).mappings().all()
@@ -88,35 +89,37 @@ def test_features_come_first_then_what_the_law_finds_worth_most(ran: tuple[Built
     assert all("everyone gets it" in r["why"] for r in rows if r["rung_id"] != dft)
 
 
-def test_a_driver_that_takes_over_begins_with_what_was_learnt(ran: tuple[Built, Market]) -> None:
+def test_a_driver_that_takes_over_begins_with_what_was_learnt(ran: tuple[Built, LedgerPool]) -> None:
     built, _ = ran
     with built.ledger.read() as connection:
-        row, reading = laws.last(connection, built.row.id), read(built)
-        assert row is not None and reading is not None
-        pricing = Pricing(built, reading, connection, Purse(built, connection))
+        row, pricing = laws.last(connection, built.row.id), purchasing_of(built, connection)
+    assert row is not None and isinstance(pricing, Pricing)
     assert pricing.law_version == row.version
     assert pricing.priced.is_learnt
     assert pricing.priced.state() == row.state["priced"]
 
 
 def test_what_goes_out_within_seconds_goes_by_rows_and_the_rest_by_urgency(
-    ran: tuple[Built, Market], monkeypatch: pytest.MonkeyPatch
+    ran: tuple[Built, LedgerPool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built, _ = ran
     with built.ledger.read() as connection:
-        reading = read(built)
-        assert reading is not None
-        pricing = Pricing(built, reading, connection, Purse(built, connection))
+        pricing = purchasing_of(built, connection)
+    assert isinstance(pricing, Pricing)
     monkeypatch.setattr(pricing, "_seconds", lambda: np.array([0.001, 60.0]))
-    quick = [Purchase(row, 0, 9.0 - row / 10) for row in (7, 3, 5, 3)]
+    quick = [Purchase(row, PaidIndex(0), 9.0 - row / 10) for row in (7, 3, 5, 3)]
     assert [one.of for one in pricing._side_by_side(quick)] == [3, 3, 5, 7]
-    slow = [Purchase(row, 1, 9.0 - row / 10) for row in (7, 3, 5)]
+    slow = [Purchase(row, PaidIndex(1), 9.0 - row / 10) for row in (7, 3, 5)]
     assert pricing._side_by_side(slow) == slow
-    both = [Purchase(4, 0, 9.0), Purchase(4, 1, 9.0), Purchase(2, 1, 8.0)]  # one that is to be learnt from
+    both = [
+        Purchase(4, PaidIndex(0), 9.0),
+        Purchase(4, PaidIndex(1), 9.0),
+        Purchase(2, PaidIndex(1), 8.0),
+    ]  # one that is to be learnt from
     assert pricing._side_by_side(both) == both and pricing._side_by_side([]) == []
 
 
-def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tuple[Built, Market]) -> None:
+def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tuple[Built, LedgerPool]) -> None:
     built, kept = ran
     folder = Path(str(built.ledger.url.database)).parent
     file = write_campaign(folder, name="second", scheduler="priced", window=(2.0, 5.0), dft=2)
@@ -126,22 +129,22 @@ def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tu
     with built.ledger.read() as connection:
         status = queries.counts(connection, second.row)
         reused = queries.reuses_by_rung(connection, second.row.id)
-    known = int((~np.isnan(kept.board.scores[:, -1])).sum())
+    known = int((~np.isnan(kept.scores[:, -1])).sum())
     assert reused[second.rungs[-1].id] == known
     assert status.rungs[-1].jobs == 2
 
 
-def test_a_law_learns_from_an_earlier_campaign(ran: tuple[Built, Market], tmp_path: Path) -> None:
+def test_a_law_learns_from_an_earlier_campaign(ran: tuple[Built, LedgerPool], tmp_path: Path) -> None:
     built, kept = ran
     folder = Path(str(built.ledger.url.database)).parent
     file = write_campaign(folder, name="third", molecules=("CCO", "CC=C", "CCN", "C#CC"), scheduler="priced", dft=1)
     text = file.read_text().replace("{kind: priced}", "{kind: priced, law: {from: small}}")
     file.write_text(text)
     third = create_or_open(built.ledger, load_spec(file), text, "test")[0]
-    first = market(third, learn_from=built.row.id)
-    assert first.board.out.all() and not first.board.in_play.any()
-    told = {int(i): float(v) for i, v in zip(first.ids, first.board.scores[:, -1], strict=True)}
-    for i, value in zip(kept.ids, kept.board.scores[:, -1], strict=True):
+    first = pool(third, learn_from=built.row.id)
+    assert first.out.all() and not first.in_play.any()
+    told = {int(i): float(v) for i, v in zip(first.ids, first.scores[:, -1], strict=True)}
+    for i, value in zip(kept.ids, kept.scores[:, -1], strict=True):
         assert np.isnan(value) or told[int(i)] == value
     with Driver(third) as driver:
         assert driver.run() is CampaignState.BUDGET_SPENT
@@ -170,8 +173,8 @@ def test_what_a_person_holds_is_out_and_comes_back(tmp_path: Path) -> None:
     built = opened(tmp_path, molecules=SMALL[:6], dft=1)
     with Driver(built) as driver:
         driver.run()
-    made = market(built)
-    row = int(np.flatnonzero(~made.board.out)[0])
+    made = pool(built)
+    row = int(np.flatnonzero(~made.out)[0])
     id_ = int(made.ids[row])
     with built.ledger.read() as connection:
         key = connection.execute(t.candidate.select().where(t.candidate.c.id == id_)).mappings().one()["key"]
@@ -180,9 +183,9 @@ def test_what_a_person_holds_is_out_and_comes_back(tmp_path: Path) -> None:
     with built.ledger.read() as connection:
         made.touch([id_])
         made.refresh(connection)
-    assert made.board.out[row]
+    assert made.out[row]
     release(built, named, "me", "fine")
     with built.ledger.read() as connection:
         made.touch([id_])
         made.refresh(connection)
-    assert not made.board.out[row]
+    assert not made.out[row]

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from sciagent.campaign.core.build import create_or_open
-from sciagent.campaign.pricing.observations import KNOWN, Reading, read
+from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema, observation_schema
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.store.database.ledger import Ledger
 
 ROOT = Path(__file__).parents[3]
 
 
-def reading(tmp_path: Path, text: str) -> Reading:
+def reading(tmp_path: Path, text: str) -> ObservationSchema:
     spec = parse_spec(text, name="x.yaml", base=ROOT / "campaigns")
-    found = read(create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, text, "me")[0])
+    found = observation_schema(create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, text, "me")[0])
     assert found is not None
     return found
 

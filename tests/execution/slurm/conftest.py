@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.execution.slurm.client import Array, Slurm
-from sciagent.execution.slurm.site import Site
-from sciagent.execution.slurm.states import Element
+from sciagent.execution.slurm.site import SiteProfile
+from sciagent.execution.slurm.states import ElementStatus
 from tests.support.slurm_cluster import NoSlurmError, SlurmCluster, running_slurm
 
 PATIENCE_SECONDS = 120.0
@@ -28,12 +28,12 @@ def cluster() -> Iterator[SlurmCluster]:
         pytest.fail(str(error), pytrace=False)
 
 
-def profile(cluster: SlurmCluster, spool: Path, **more: object) -> Site:
+def profile(cluster: SlurmCluster, spool: Path, **more: object) -> SiteProfile:
     partitions = [
         {"name": "short", "max_minutes": 60, "max_memory_mb": 4000, "max_cores": 4},
         {"name": "long", "max_minutes": 600, "max_memory_mb": 4000, "max_cores": 4},
     ]
-    return Site.model_validate(
+    return SiteProfile.model_validate(
         {
             "site": "tests",
             "partitions": partitions,
@@ -57,11 +57,11 @@ def slurm(cluster: SlurmCluster, tmp_path: Path) -> Iterator[Slurm]:
         found.cancel(array)
 
 
-def states(slurm: Slurm, array: Array) -> list[Element]:
+def states(slurm: Slurm, array: Array) -> list[ElementStatus]:
     return slurm.states([array])[array]
 
 
-def wait(slurm: Slurm, array: Array, until: Callable[[list[Element]], bool]) -> list[Element]:
+def wait(slurm: Slurm, array: Array, until: Callable[[list[ElementStatus]], bool]) -> list[ElementStatus]:
     """The states of the elements as soon as that is true of them."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not until(found := states(slurm, array)):
@@ -70,5 +70,5 @@ def wait(slurm: Slurm, array: Array, until: Callable[[list[Element]], bool]) -> 
     return found
 
 
-def all_ended(elements: list[Element]) -> bool:
+def all_ended(elements: list[ElementStatus]) -> bool:
     return all(one.state.ended for one in elements)

@@ -11,7 +11,7 @@ import pytest
 
 from sciagent.errors import SlurmError, UsageError
 from sciagent.execution.slurm.client import Array, Slurm
-from sciagent.execution.slurm.partition_choice import Need, Request, fit, need_of
+from sciagent.execution.slurm.partition_choice import Need, ResourceRequest, choose_partition, need_of
 from sciagent.execution.slurm.site import Partition
 from sciagent.execution.slurm.spool import Spool
 from sciagent.execution.slurm.states import ElementState
@@ -22,7 +22,7 @@ ELEMENT = str(Path(__file__).parents[2] / "support" / "slurm_element.py")
 
 
 def submit(slurm: Slurm, *elements: tuple[str, object], seconds: float = 1, memory: int = 50) -> Array:
-    return slurm.submit(fit(slurm.site, Need(seconds, memory)), elements, ["-u", ELEMENT])
+    return slurm.submit(choose_partition(slurm.site, Need(seconds, memory)), elements, ["-u", ELEMENT])
 
 
 def at_work(slurm: Slurm, array: Array) -> None:
@@ -63,7 +63,7 @@ def test_more_elements_than_cores_wait_run_and_are_cancelled(slurm: Slurm) -> No
 def test_cores_gpus_and_licences_are_asked_for(cluster: SlurmCluster, tmp_path: Path) -> None:
     partition = {"name": "short", "max_minutes": 60, "max_memory_mb": 4000, "max_cores": 4, "max_gpus": 2}
     slurm = Slurm(profile(cluster, tmp_path / "spool", partitions=[partition], licences={"gaussian": 2}))
-    request = fit(slurm.site, need_of(1, 50, {"cores": 2, "gpu": 1, "gaussian": 2}))
+    request = choose_partition(slurm.site, need_of(1, 50, {"cores": 2, "gpu": 1, "gaussian": 2}))
     array = slurm.submit(request, [("work", 60), ("work", 60)], ["-u", ELEMENT])
     try:
         wait(slurm, array, lambda found: found[0].state is ElementState.RUNNING)
@@ -162,9 +162,9 @@ def test_a_module_that_does_not_load_fails_the_element_before_its_command(
 def test_what_sbatch_refuses_is_an_error_with_its_words_and_leaves_nothing(slurm: Slurm) -> None:
     nowhere = Partition(name="nowhere", max_minutes=60, max_memory_mb=4000, max_cores=4)
     with pytest.raises(SlurmError, match=r"sbatch: .*invalid partition specified: nowhere"):
-        slurm.submit(Request(nowhere, 1, 50, 1), [["exit", 0]], [ELEMENT])
+        slurm.submit(ResourceRequest(nowhere, 1, 50, 1), [["exit", 0]], [ELEMENT])
     with pytest.raises(SlurmError, match="Requested node configuration is not available"):
-        slurm.submit(Request(slurm.site.partitions[0], 1, 100_000, 1), [["exit", 0]], [ELEMENT])
+        slurm.submit(ResourceRequest(slurm.site.partitions[0], 1, 100_000, 1), [["exit", 0]], [ELEMENT])
     assert slurm.arrays() == []
     assert list(Path(slurm.site.spool).iterdir()) == []
 
@@ -172,14 +172,14 @@ def test_what_sbatch_refuses_is_an_error_with_its_words_and_leaves_nothing(slurm
 @pytest.mark.parametrize("word", ["$(id)", "a b", "a;b", "`id`", "a\nb", "", "a'b", "a|b", "é"])
 def test_a_word_that_no_command_of_ours_has_is_refused(slurm: Slurm, word: str) -> None:
     with pytest.raises(UsageError, match="the command"):
-        slurm.submit(fit(slurm.site, Need(1)), [["exit", 0]], [word])
+        slurm.submit(choose_partition(slurm.site, Need(1)), [["exit", 0]], [word])
 
 
 @pytest.mark.parametrize("count", [0, 1001])
 def test_an_array_has_no_more_elements_than_the_site_allows(slurm: Slurm, count: int) -> None:
     elements: list[Any] = [["exit", 0]] * count
     with pytest.raises(UsageError, match=f"{count} elements; an array of tests has 1 to 1000"):
-        slurm.submit(fit(slurm.site, Need(1)), elements, [ELEMENT])
+        slurm.submit(choose_partition(slurm.site, Need(1)), elements, [ELEMENT])
 
 
 def test_a_slurm_that_does_not_answer_is_an_error_and_nothing_has_vanished(slurm: Slurm, tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import CampaignError
 from sciagent.execution.slurm.client import Slurm
-from sciagent.execution.slurm.controller import Follower, SlurmExecutor, expected, takes
-from sciagent.execution.slurm.element import Element as OwnElement
-from sciagent.execution.slurm.site import Site
+from sciagent.execution.slurm.controller import Controller, SlurmExecutor, expected_seconds, fits_element
+from sciagent.execution.slurm.element import ElementTask
+from sciagent.execution.slurm.site import SiteProfile
 from sciagent.store.campaign_state import campaign_warnings, campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -33,12 +33,12 @@ SMALL = "{wall_seconds: 60, memory_mb: 1000}"
 
 
 @pytest.fixture
-def site(cluster: SlurmCluster, ledger: Ledger, tmp_path: Path) -> Site:
+def site(cluster: SlurmCluster, ledger: Ledger, tmp_path: Path) -> SiteProfile:
     here = {"SCIAGENT_LEDGER": str(ledger.url.database), "SCIAGENT_ARTIFACTS": str(ledger.artifacts.root)}
     return profile(cluster, tmp_path / "spool", environment=here, poll_seconds=0.5, max_running=2)
 
 
-def driven(ledger: Ledger, site: Site, seconds: float = 120.0) -> str:
+def driven(ledger: Ledger, site: SiteProfile, seconds: float = 120.0) -> str:
     end = time.monotonic() + seconds
     with Driver(again(ledger), executor=SlurmExecutor(ledger, site, QUEUES)) as one:
 
@@ -50,18 +50,18 @@ def driven(ledger: Ledger, site: Site, seconds: float = 120.0) -> str:
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_a_campaign_runs_on_a_cluster(ledger: Ledger, site: Site, tmp_path: Path) -> None:
+def test_a_campaign_runs_on_a_cluster(ledger: Ledger, site: SiteProfile, tmp_path: Path) -> None:
     written(ledger, tmp_path, molecules(6), settings="{seconds: 0.2, declared: 5}", limits=SMALL)
     assert driven(ledger, site) == "finished"
     whole(ledger, 6)
     owners = counts(ledger, t.attempt.c.owner, t.attempt.c.job_id.is_not(None))
     assert all(one.startswith("slurm ") for one in owners)
     assert len(owners) < 6, "short jobs share an element"
-    until(lambda: list((tmp_path / "spool").iterdir()) == [] or Follower(ledger, site, QUEUES).step(), 30)
+    until(lambda: list((tmp_path / "spool").iterdir()) == [] or Controller(ledger, site, QUEUES).step(), 30)
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_what_no_partition_holds_is_refused_with_its_limits(ledger: Ledger, site: Site, tmp_path: Path) -> None:
+def test_what_no_partition_holds_is_refused_with_its_limits(ledger: Ledger, site: SiteProfile, tmp_path: Path) -> None:
     written(ledger, tmp_path, molecules(1), limits="{wall_seconds: 60, memory_mb: 99999}")
     assert driven(ledger, site) == "finished"
     assert counts(ledger, t.job.c.state) == {"failed": 1}
@@ -75,7 +75,7 @@ def test_what_no_partition_holds_is_refused_with_its_limits(ledger: Ledger, site
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_what_slurm_refuses_for_ever_ends_the_driver_with_its_words_and_goes_on_when_mended(
-    ledger: Ledger, site: Site, tmp_path: Path
+    ledger: Ledger, site: SiteProfile, tmp_path: Path
 ) -> None:
     built = written(ledger, tmp_path, molecules(3), settings="{declared: 5}", limits=SMALL)
     wrong = site.model_copy(update={"partitions": (site.partitions[0].model_copy(update={"name": "nosuch"}),)})
@@ -95,7 +95,7 @@ def test_what_slurm_refuses_for_ever_ends_the_driver_with_its_words_and_goes_on_
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_elements_that_fail_before_they_take_a_job_end_the_driver_and_cost_no_candidate(
-    ledger: Ledger, site: Site, tmp_path: Path
+    ledger: Ledger, site: SiteProfile, tmp_path: Path
 ) -> None:
     written(ledger, tmp_path, molecules(3), settings="{declared: 5}", limits=SMALL)
     wrong = site.model_copy(update={"environment": {**site.environment, "SCIAGENT_LEDGER": "nowhere.db"}})
@@ -109,10 +109,10 @@ def test_elements_that_fail_before_they_take_a_job_end_the_driver_and_cost_no_ca
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_what_was_reserved_by_who_died_before_submitting_is_taken_back(
-    ledger: Ledger, site: Site, tmp_path: Path
+    ledger: Ledger, site: SiteProfile, tmp_path: Path
 ) -> None:
     built = written(ledger, tmp_path, molecules(1), settings="{declared: 5}", limits=SMALL)
-    follower, name = Follower(ledger, site, QUEUES), f"slurm {'0' * 16}_0"
+    controller, name = Controller(ledger, site, QUEUES), f"slurm {'0' * 16}_0"
     with driver(built) as one:
         until(lambda: one.step() or counts(ledger, t.job.c.state).get("queued") == 1)
         with ledger.begin() as connection:
@@ -120,21 +120,23 @@ def test_what_was_reserved_by_who_died_before_submitting_is_taken_back(
             external_jobs.reserve_for(connection, {waiting.job_id: name})
             assert offers.claim_next(connection, QUEUES, "w/0") == []
             assert external_jobs.claim_reserved(connection, waiting.job_id, f"{name}1", "other") is None
-        follower.step()
+        controller.step()
         assert reserved(ledger) == {waiting.job_id: name}, "it may be being submitted"
         with ledger.begin() as connection:
             long_ago = datetime.now(UTC) - timedelta(minutes=2)
             connection.execute(sa.update(t.job).values(updated_at=long_ago))
-        follower.step()
+        controller.step()
         assert reserved(ledger) != {waiting.job_id: name}
-        until(lambda: one.step() is not None or follower.step(), 60)
+        until(lambda: one.step() is not None or controller.step(), 60)
     whole(ledger, 1)
     assert counts(ledger, t.job.c.losses) == {"1": 1}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-def test_a_job_whose_element_was_cancelled_is_submitted_again(ledger: Ledger, site: Site, tmp_path: Path) -> None:
+def test_a_job_whose_element_was_cancelled_is_submitted_again(
+    ledger: Ledger, site: SiteProfile, tmp_path: Path
+) -> None:
     written(ledger, tmp_path, molecules(2), settings="{seconds: 2, declared: 100}", limits=SMALL)
     one_by_one = site.model_copy(update={"max_running": 1})
     with Driver(again(ledger), executor=SlurmExecutor(ledger, one_by_one, QUEUES)) as one:
@@ -147,8 +149,14 @@ def test_a_job_whose_element_was_cancelled_is_submitted_again(ledger: Ledger, si
 
 
 def test_more_time_is_asked_for_after_a_try_that_did_not_end() -> None:
-    assert [expected(Waiting(1, 1, 100.0, 1000.0, None, tries)) for tries in range(5)] == [100, 200, 400, 800, 1000]
-    assert expected(Waiting(1, 1, None, 7200.0, None, 0)) == 600.0
+    assert [expected_seconds(Waiting(1, 1, 100.0, 1000.0, None, tries)) for tries in range(5)] == [
+        100,
+        200,
+        400,
+        800,
+        1000,
+    ]
+    assert expected_seconds(Waiting(1, 1, None, 7200.0, None, 0)) == 600.0
 
 
 def reserved(ledger: Ledger) -> dict[int, str]:
@@ -157,6 +165,6 @@ def reserved(ledger: Ledger) -> dict[int, str]:
 
 
 def test_what_holds_more_than_a_core_is_left_to_no_element_that_is_there() -> None:
-    there = OwnElement(name="slurm x_0", jobs=[], queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
+    there = ElementTask(name="slurm x_0", jobs=[], queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
     small = Waiting(1, 1, 10.0, 60.0, 500, 0)
-    assert takes(small, there) and not takes(replace(small, needs="gpu=1"), there)
+    assert fits_element(small, there) and not fits_element(replace(small, needs="gpu=1"), there)

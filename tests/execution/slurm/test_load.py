@@ -13,7 +13,7 @@ from sciagent.errors import SpecError
 from sciagent.execution.slurm.argument_types import RESERVED, AbsolutePath, Module, Name, Option, Value, Variable, Word
 from sciagent.execution.slurm.load import load_site, parse_site
 from sciagent.execution.slurm.script import render
-from sciagent.execution.slurm.site import Site
+from sciagent.execution.slurm.site import SiteProfile
 
 PROFILE = """\
 site: hpc
@@ -146,7 +146,7 @@ def test_an_option_that_says_what_jobs_need_is_refused() -> None:
 
 def test_the_script_has_the_site_s_lines_and_no_others() -> None:
     site = parse_site(PROFILE.replace('"1"', '"a b"'))
-    bare = Site.model_validate({**site.model_dump(), "modules": [], "environment": {}})
+    bare = SiteProfile.model_validate({**site.model_dump(), "modules": [], "environment": {}})
     extra = set(render(site).splitlines()) - set(render(bare).splitlines())
     assert extra == {
         ". /etc/profile",

@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.errors import NoPartitionError, UsageError
 from sciagent.execution.slurm.load import parse_site
-from sciagent.execution.slurm.partition_choice import Need, fit, memory_mb, need_of, wall_minutes
+from sciagent.execution.slurm.partition_choice import Need, choose_partition, memory_mb, need_of, wall_minutes
 
 SITE = parse_site("""\
 site: hpc
@@ -46,7 +46,7 @@ def test_memory_is_the_margin_in_whole_megabytes(expected: int | None, asked: in
     ],
 )
 def test_a_job_goes_to_the_first_partition_that_holds_it(need: Need, partition: str) -> None:
-    assert fit(SITE, need).partition.name == partition
+    assert choose_partition(SITE, need).partition.name == partition
 
 
 def test_gpus_and_licences_are_asked_for_where_the_profile_has_them() -> None:
@@ -59,21 +59,21 @@ python: /usr/bin/python3
 spool: /tmp/spool
 licences: {gaussian: 2}
 """)
-    found = fit(site, need_of(60, 100, {"cores": 2, "gpu": 1, "gaussian": 2}))
+    found = choose_partition(site, need_of(60, 100, {"cores": 2, "gpu": 1, "gaussian": 2}))
     assert (found.partition.name, found.cores, found.gpus, found.licences) == ("gpus", 2, 1, (("gaussian", 2),))
-    assert fit(site, need_of(60, 100, {"cores": 1})).partition.name == "short"
+    assert choose_partition(site, need_of(60, 100, {"cores": 1})).partition.name == "short"
     with pytest.raises(NoPartitionError, match=r"and 3 GPUs .*short: .*, 0 GPUs; gpus: .*, 2 GPUs"):
-        fit(site, need_of(60, 100, {"gpu": 3}))
+        choose_partition(site, need_of(60, 100, {"gpu": 3}))
     with pytest.raises(NoPartitionError, match="hpc has 2 gaussian, and a job needs 3"):
-        fit(site, need_of(60, 100, {"gaussian": 3}))
+        choose_partition(site, need_of(60, 100, {"gaussian": 3}))
     with pytest.raises(NoPartitionError, match="hpc has no orca, and a job needs 1; name it among the licences"):
-        fit(site, need_of(60, 100, {"orca": 1}))
+        choose_partition(site, need_of(60, 100, {"orca": 1}))
 
 
 @pytest.mark.parametrize("need", [Need(1771, 5400), Need(1e6), Need(1, 50_000), Need(1, 1, 17), Need(60, 6000, 16)])
 def test_what_no_partition_holds_is_refused_with_the_limits_of_each(need: Need) -> None:
     with pytest.raises(NoPartitionError, match="no partition of hpc holds") as caught:
-        fit(SITE, need)
+        choose_partition(SITE, need)
     assert "short: 60 minutes, 8000 MB, 4 cores; fat: 60 minutes, 64000 MB, 4 cores; long:" in str(caught.value)
     assert isinstance(caught.value, UsageError)
 
@@ -81,4 +81,4 @@ def test_what_no_partition_holds_is_refused_with_the_limits_of_each(need: Need) 
 @pytest.mark.parametrize("need", [Need(math.nan), Need(math.inf), Need(-1), Need(1, -1), Need(1, 1, 0)])
 def test_what_is_no_amount_is_a_mistake(need: Need) -> None:
     with pytest.raises(ValueError):
-        fit(SITE, need)
+        choose_partition(SITE, need)

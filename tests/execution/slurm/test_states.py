@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.execution.slurm.spool import Mark, Spool, new_token
-from sciagent.execution.slurm.states import ElementState, Said, decide, queue_lines, records
+from sciagent.execution.slurm.states import ElementState, SlurmRecord, element_status, queue_lines, records
 
 WORDS = {
     "PENDING": "pending",
@@ -47,7 +47,7 @@ def leave(spool: Spool, code: int, warned: bool = False, stopped: bool = False) 
 
 @pytest.mark.parametrize(("word", "state"), WORDS.items())
 def test_a_word_of_slurm_has_one_meaning(spool: Spool, word: str, state: str) -> None:
-    found = decide(0, Said(word), spool)
+    found = element_status(0, SlurmRecord(word), spool)
     assert (str(found.state), found.word) == (state, word)
     assert found.state.ended == (state not in ("pending", "running", "unknown"))
 
@@ -55,22 +55,22 @@ def test_a_word_of_slurm_has_one_meaning(spool: Spool, word: str, state: str) ->
 @pytest.mark.parametrize("word", ["COMPLETED", "FAILED"])
 def test_a_trapped_time_out_is_a_time_out_whatever_slurm_calls_it(spool: Spool, word: str) -> None:
     (spool.folder / "warned.0").touch()
-    assert decide(0, Said(word), spool).state is ElementState.TIMED_OUT
+    assert element_status(0, SlurmRecord(word), spool).state is ElementState.TIMED_OUT
     leave(spool, 0, warned=True)
-    assert decide(0, Said(word), spool).state is ElementState.TIMED_OUT
-    assert decide(0, None, spool).state is ElementState.TIMED_OUT
+    assert element_status(0, SlurmRecord(word), spool).state is ElementState.TIMED_OUT
+    assert element_status(0, None, spool).state is ElementState.TIMED_OUT
 
 
 def test_the_exit_code_of_the_script_tells_where_its_marks_are_not_to_be_seen_yet(spool: Spool) -> None:
-    assert decide(0, Said("FAILED", 124, 0), spool).state is ElementState.TIMED_OUT
+    assert element_status(0, SlurmRecord("FAILED", 124, 0), spool).state is ElementState.TIMED_OUT
     leave(spool, 124)
-    found = decide(0, Said("FAILED", 124, 0), spool)
+    found = element_status(0, SlurmRecord("FAILED", 124, 0), spool)
     assert (found.state, found.code) == (ElementState.FAILED, 124), "it is the command's own"
 
 
 def test_one_that_was_warned_and_runs_still_runs(spool: Spool) -> None:
     (spool.folder / "warned.0").touch()
-    assert decide(0, Said("RUNNING"), spool).state is ElementState.RUNNING
+    assert element_status(0, SlurmRecord("RUNNING"), spool).state is ElementState.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_one_that_was_warned_and_runs_still_runs(spool: Spool) -> None:
 )
 def test_what_slurm_has_forgotten_is_what_its_mark_says(spool: Spool, code: int, stopped: bool, state: str) -> None:
     leave(spool, code, stopped=stopped)
-    found = decide(0, None, spool)
+    found = element_status(0, None, spool)
     assert (str(found.state), found.code, found.word) == (state, code, None)
 
 
 def test_without_a_mark_it_has_vanished_unless_we_cancelled_it(spool: Spool) -> None:
-    assert decide(0, None, spool).state is ElementState.VANISHED
+    assert element_status(0, None, spool).state is ElementState.VANISHED
     spool.note_cancelled([0])
-    assert decide(0, None, spool).state is ElementState.CANCELLED
+    assert element_status(0, None, spool).state is ElementState.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,17 @@ def test_without_a_mark_it_has_vanished_unless_we_cancelled_it(spool: Spool) -> 
 def test_a_mark_that_is_not_whole_is_none(spool: Spool, text: str) -> None:
     (spool.folder / "exit.0").write_text(text)
     assert spool.mark(0) is None
-    assert decide(0, None, spool).state is ElementState.VANISHED
+    assert element_status(0, None, spool).state is ElementState.VANISHED
 
 
 def test_only_slurm_s_own_line_is_read_as_out_of_memory(spool: Spool) -> None:
     out = spool.folder / "out.0"
     out.write_text("I exceeded memory limit\nsays slurmstepd: error: Exceeded job memory limit\n")
-    assert decide(0, Said("FAILED", 0, 9), spool).state is ElementState.FAILED
+    assert element_status(0, SlurmRecord("FAILED", 0, 9), spool).state is ElementState.FAILED
     out.write_text("x\n" * 10_000 + "slurmstepd-n1: error: StepId=4.batch exceeded memory limit (2 > 1)\n")
-    assert decide(0, Said("FAILED", 0, 9), spool).state is ElementState.OUT_OF_MEMORY
+    assert element_status(0, SlurmRecord("FAILED", 0, 9), spool).state is ElementState.OUT_OF_MEMORY
     leave(spool, 3)
-    assert decide(0, Said("FAILED"), spool).state is ElementState.FAILED, "it came to its end"
+    assert element_status(0, SlurmRecord("FAILED"), spool).state is ElementState.FAILED, "it came to its end"
 
 
 @pytest.mark.parametrize("token", ["", "../../etc", "0123456789ABCDEF", "0123456789abcde", "0123456789abcdef\n"])
@@ -127,7 +127,10 @@ def test_a_token_that_is_none_of_ours_is_no_folder(tmp_path: Path, token: str) -
 
 def test_lines_that_are_not_as_asked_are_passed_over() -> None:
     lines = ["", "x", "1|2", "a|0|RUNNING|n", "7|3|RUNNING|sciagent-a|b", "7|N/A|CANCELLED|n", "7|x|RUNNING|n"]
-    assert list(queue_lines(lines)) == [(7, "sciagent-a|b", 3, Said("RUNNING")), (7, "n", None, Said("CANCELLED"))]
+    assert list(queue_lines(lines)) == [
+        (7, "sciagent-a|b", 3, SlurmRecord("RUNNING")),
+        (7, "n", None, SlurmRecord("CANCELLED")),
+    ]
 
 
 def test_a_record_is_that_of_the_array_of_that_name() -> None:
@@ -137,7 +140,7 @@ def test_a_record_is_that_of_the_array_of_that_name() -> None:
         "JobId=7 ArrayJobId=7 ArrayTaskId=2-4%2 JobName=sciagent-a JobState=PENDING ExitCode=0:0",
         "JobId=5 UserId=u Name=sciagent-a JobState=FAILED ArrayJobId=4 ArrayTaskId=2 DerivedExitCode=0:0 ExitCode=0:9 ",
     ]
-    assert list(records(lines, "sciagent-a")) == [(1, Said("FAILED", 3, 0)), (2, Said("FAILED", 0, 9))]
+    assert list(records(lines, "sciagent-a")) == [(1, SlurmRecord("FAILED", 3, 0)), (2, SlurmRecord("FAILED", 0, 9))]
 
 
 def test_a_mark_says_how_the_command_ended(spool: Spool) -> None:

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from sciagent.scheduling.candidate_pool import Board
+from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.chain import Chain, Forecast
 from sciagent.scheduling.law.kernel import OFFSET, Hyper
 from sciagent.scheduling.law.transforms import TruthTransform
@@ -192,12 +192,12 @@ def test_what_was_not_paid_for_cannot_matter() -> None:
     other = np.where(paid_for, world, 100 * rng.standard_normal(world.shape))
     boards = []
     for whole in (world, other):
-        board = Board(np.empty((0, 4)), np.empty((0, 4), dtype=bool), np.empty((0, 4)))
-        board.add(rng.random(whole.shape))
-        board.scores[paid_for] = whole[paid_for]
-        boards.append(board)
+        pool = CandidatePool(np.empty((0, 4)), np.empty((0, 4), dtype=bool), np.empty((0, 4)))
+        pool.add(rng.random(whole.shape))
+        pool.scores[paid_for] = whole[paid_for]
+        boards.append(pool)
     of = np.arange(len(world))
-    one, two = (forecasts(fitted(board.scores), of) for board in boards)
+    one, two = (forecasts(fitted(pool.scores), of) for pool in boards)
     assert np.array_equal(one, two)
 
 

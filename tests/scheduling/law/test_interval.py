@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sciagent.scheduling.law.interval import NORMAL, Foretold, Reach, foretell
+from sciagent.scheduling.law.interval import NORMAL, PredictionInterval, Reach, foretell
 from sciagent.scheduling.law.stack import Law, Question, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 
@@ -116,7 +116,7 @@ def test_of_two_laws_that_disagree_the_interval_holds_both_means() -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 def test_in_the_rungs_own_unit_low_lies_below_high(sign: int) -> None:
     truth = TruthTransform(5.0, 2.0, sign)
-    told = Foretold(np.array([1.0]), np.array([-0.5]), np.array([2.5])).in_unit(truth)
+    told = PredictionInterval(np.array([1.0]), np.array([-0.5]), np.array([2.5])).in_unit(truth)
     assert (told.low[0], told.mean[0], told.high[0]) == ((4.0, 7.0, 10.0) if sign > 0 else (0.0, 3.0, 6.0))
 
 

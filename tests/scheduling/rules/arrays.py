@@ -6,21 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sciagent.domain.ports import OpenCandidates, RungRoom
+from sciagent.domain.ladder import PaidIndex
+from sciagent.scheduling.rules.rung_by_rung import Waiting
 
 NAN = float("nan")
 
 
-def waiting(position: int, ids: Sequence[int], scores: Sequence[float] | None = None) -> OpenCandidates:
-    """ids double as the order of arrival."""
-    return OpenCandidates(
-        position,
-        np.array(ids, dtype=np.int64),
-        np.array(ids, dtype=np.int64),
-        np.array([NAN] * len(ids) if scores is None else scores, dtype=np.float64),
-        np.zeros(len(ids)),
-    )
-
-
-def room(remaining: int | None = None, started: int = 0, running: int = 0) -> RungRoom:
-    return RungRoom(remaining, np.array([], dtype=np.int64), started, running)
+def waiting(
+    rung: int,
+    rows: Sequence[int],
+    scores: Sequence[float] | None = None,
+    remaining: int | None = None,
+    started: int = 0,
+    running: int = 0,
+) -> Waiting:
+    """Candidates that wait for a rung, in the order in which they came."""
+    score = np.array([NAN] * len(rows) if scores is None else scores, dtype=np.float64)
+    return Waiting(PaidIndex(rung), np.array(rows, dtype=np.intp), score, remaining, started, running)

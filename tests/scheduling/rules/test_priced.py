@@ -8,19 +8,19 @@ from functools import cache
 import numpy as np
 import pytest
 
+from sciagent.bench.case import Case
+from sciagent.bench.families import family
+from sciagent.bench.schedulers import SCHEDULERS, Facts
+from sciagent.bench.simulate import Replay, simulate
 from sciagent.scheduling.aims import Aims
-from sciagent.scheduling.candidate_pool import Board
-from sciagent.scheduling.replay.case import Case
-from sciagent.scheduling.replay.families import family
-from sciagent.scheduling.replay.schedulers import SCHEDULERS, Facts
-from sciagent.scheduling.replay.simulate import Run, simulate
+from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.priced import LESSONS, Patience, Priced
 
 N, BUDGET = 3000, 0.05
 
 
 @cache
-def run_of(name: str, family_name: str, seed: int, stream: int = 0) -> tuple[Run, float]:
+def run_of(name: str, family_name: str, seed: int, stream: int = 0) -> tuple[Replay, float]:
     """What a scheduler bought, and the share of hits that it found."""
     case = Case.of(family(family_name, N, seed))
     facts = Facts(case.threshold, case.sign, case.similarity, seed, BUDGET * case.truth.exhaustive, 4)
@@ -29,15 +29,15 @@ def run_of(name: str, family_name: str, seed: int, stream: int = 0) -> tuple[Run
 
 
 @pytest.fixture(scope="module")
-def informative() -> Run:
+def informative() -> Replay:
     return run_of("priced", "informative", 0)[0]
 
 
-def test_it_spends_its_budget_and_no_more(informative: Run) -> None:
+def test_it_spends_its_budget_and_no_more(informative: Replay) -> None:
     assert 0.98 < informative.spent / (BUDGET * N * 1000) <= 1
 
 
-def test_nothing_is_bought_twice_and_rungs_are_climbed_in_order(informative: Run) -> None:
+def test_nothing_is_bought_twice_and_rungs_are_climbed_in_order(informative: Replay) -> None:
     assert len(set(zip(informative.of, informative.rung, strict=True))) == len(informative.of)
     climbed: dict[int, int] = {}
     for one, rung in zip(informative.of, informative.rung, strict=True):
@@ -45,7 +45,7 @@ def test_nothing_is_bought_twice_and_rungs_are_climbed_in_order(informative: Run
         climbed[one] = rung
 
 
-def test_what_it_foretells_comes_true(informative: Run) -> None:
+def test_what_it_foretells_comes_true(informative: Replay) -> None:
     """The index of a terminal verification is the probability of a hit per cost: the sum of them is the number of hits
     that they brought."""
     asked = np.isfinite(informative.index) & (np.array(informative.rung) == 3)
@@ -70,7 +70,7 @@ def test_it_finds_more_than_halving_where_a_rung_is_worthless_and_no_less_elsewh
     assert priced > halving + (0.1 if name == "worthless-middle" else -0.05)
 
 
-def test_lessons_cost_a_small_share(informative: Run) -> None:
+def test_lessons_cost_a_small_share(informative: Replay) -> None:
     """Rungs run on a candidate in the same moment as its terminal verification."""
     pairs = zip(informative.of, informative.of[1:], informative.index, informative.index[1:], strict=False)
     same = [i for i, (a, b, x, y) in enumerate(pairs) if a == b and x == y and np.isfinite(x)]
@@ -108,13 +108,13 @@ def test_where_a_look_takes_long_a_batch_is_large() -> None:
     case = Case.of(family("informative", 2000, 0))
     k = case.truth.scores.shape[1]
     rule = Priced(Aims.one(k, case.threshold, 1), budget=case.truth.exhaustive)
-    board = Board(np.full((2000, k), np.nan), np.zeros((2000, k), dtype=bool), case.truth.costs.copy())
+    pool = CandidatePool(np.full((2000, k), np.nan), np.zeros((2000, k), dtype=bool), case.truth.costs.copy())
     some = np.arange(100)
-    board.scores[some], board.closed[some], board.out[some] = case.truth.scores[some], True, True
-    board.scores[:, :2], board.closed[:, :2] = case.truth.scores[:, :2], True
-    short = len(rule.choose(board, case.truth.exhaustive))
+    pool.scores[some], pool.closed[some], pool.out[some] = case.truth.scores[some], True, True
+    pool.scores[:, :2], pool.closed[:, :2] = case.truth.scores[:, :2], True
+    short = len(rule.choose(pool, case.truth.exhaustive))
     rule.patience = Patience(np.full(k, 0.01), 6.0)
-    assert len(rule.choose(board, case.truth.exhaustive)) >= 599 > 2 * short
+    assert len(rule.choose(pool, case.truth.exhaustive)) >= 599 > 2 * short
 
 
 @pytest.mark.parametrize(("correlation", "least", "most"), [(0.0, 0.0, 0.02), (0.95, 0.3, 1.0)])
@@ -126,12 +126,12 @@ def test_what_a_rung_brings_is_what_it_tells(correlation: float, least: float, m
     )
     costs = np.tile([1.0, 50.0, 1000.0], (n, 1))
     rule = Priced(Aims.one(3, float(np.quantile(truth, 0.98)), 1), budget=0.05 * costs.sum())
-    board = Board(np.full((n, 3), np.nan), np.zeros((n, 3), dtype=bool), costs)
-    board.scores[:, 0], board.closed[:, 0] = scores[:, 0], True
+    pool = CandidatePool(np.full((n, 3), np.nan), np.zeros((n, 3), dtype=bool), costs)
+    pool.scores[:, 0], pool.closed[:, 0] = scores[:, 0], True
     some = rng.permutation(n)[:150]
-    board.scores[some], board.closed[some], board.out[some] = scores[some], True, True
-    assert rule.worth_without(board) == (0.0, {})  # nothing is learnt yet
-    rule.choose(board, 0.03 * costs.sum())
-    worth, without = rule.worth_without(board)
+    pool.scores[some], pool.closed[some], pool.out[some] = scores[some], True, True
+    assert rule.worth_without(pool) == (0.0, {})  # nothing is learnt yet
+    rule.choose(pool, 0.03 * costs.sum())
+    worth, without = rule.worth_without(pool)
     assert list(without) == [1] and worth > 0
     assert least * worth <= worth - without[1] <= most * worth

@@ -7,47 +7,47 @@ from collections import Counter
 import pytest
 
 from sciagent.scheduling.rules.random import Random
-from tests.scheduling.rules.arrays import room, waiting
+from tests.scheduling.rules.arrays import waiting
 
-TWO = [waiting(1, [1, 2, 3, 4]), waiting(2, [7, 8])]
-FREE = [room(), room()]
+TWO = [waiting(0, [1, 2, 3, 4]), waiting(1, [7, 8])]
 
 
 def test_the_first_draw_is_uniform_over_all_rungs() -> None:
-    drawn = Counter(Random(seed).choose(TWO, FREE, 1)[0].id for seed in range(3000))
+    drawn = Counter(Random(seed).choose(TWO, 1)[0].of for seed in range(3000))
     assert set(drawn) == {1, 2, 3, 4, 7, 8}
     chi2 = sum((n - 500) ** 2 / 500 for n in drawn.values())
     assert chi2 < 20.5, "5 degrees of freedom, p = 0.001"
 
 
 def test_propensities_are_those_of_drawing_without_replacement() -> None:
-    choices = Random(0).choose(TWO, FREE, 6)
-    assert sorted(c.id for c in choices) == [1, 2, 3, 4, 7, 8]
+    choices = Random(0).choose(TWO, 6)
+    assert sorted(c.of for c in choices) == [1, 2, 3, 4, 7, 8]
     assert [c.propensity for c in choices] == pytest.approx([1 / 6, 1 / 5, 1 / 4, 1 / 3, 1 / 2, 1])
-    assert {c.id: c.position for c in choices} == {1: 1, 2: 1, 3: 1, 4: 1, 7: 2, 8: 2}
+    assert {c.of: c.rung for c in choices} == {1: 0, 2: 0, 3: 0, 4: 0, 7: 1, 8: 1}
     assert choices[0].why == "random: drawn from 6 that could run"
 
 
 def test_a_full_rung_takes_no_part_and_does_not_count() -> None:
-    choices = Random(3).choose(TWO, [room(), room(remaining=1)], 6)
-    assert sum(c.position == 2 for c in choices) == 1 and len(choices) == 5
+    choices = Random(3).choose([TWO[0], waiting(1, [7, 8], remaining=1)], 6)
+    assert sum(c.rung == 1 for c in choices) == 1 and len(choices) == 5
+    full = [TWO[0], waiting(1, [7, 8], remaining=0)]
     for seed in range(20):
-        assert all(c.position == 1 for c in Random(seed).choose(TWO, [room(), room(remaining=0)], 4))
-    first = Random(0).choose(TWO, [room(), room(remaining=0)], 1)[0]
+        assert all(c.rung == 0 for c in Random(seed).choose(full, 4))
+    first = Random(0).choose(full, 1)[0]
     assert first.propensity == pytest.approx(1 / 4)
 
 
 def test_the_draw_depends_on_the_seed_and_on_what_waits_alone() -> None:
-    assert Random(5).choose(TWO, FREE, 3) == Random(5).choose(TWO, FREE, 3)
-    assert len({tuple(c.id for c in Random(seed).choose(TWO, FREE, 3)) for seed in range(30)}) > 20
-    others = [waiting(1, [1, 2, 3, 5]), waiting(2, [7, 8])]
+    assert Random(5).choose(TWO, 3) == Random(5).choose(TWO, 3)
+    assert len({tuple(c.of for c in Random(seed).choose(TWO, 3)) for seed in range(30)}) > 20
+    others = [waiting(0, [1, 2, 3, 5]), waiting(1, [7, 8])]
     changed = [
-        [c.id for c in Random(s).choose(TWO, FREE, 6)][:3] != [c.id for c in Random(s).choose(others, FREE, 6)][:3]
+        [c.of for c in Random(s).choose(TWO, 6)][:3] != [c.of for c in Random(s).choose(others, 6)][:3]
         for s in range(20)
     ]
     assert any(changed)
 
 
 def test_nothing_waits_nothing_is_chosen() -> None:
-    assert Random(0).choose([waiting(1, [])], [room()], 4) == []
-    assert Random(0).choose(TWO, FREE, 0) == []
+    assert Random(0).choose([waiting(0, [])], 4) == []
+    assert Random(0).choose(TWO, 0) == []

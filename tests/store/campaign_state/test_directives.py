@@ -36,9 +36,9 @@ def test_what_was_said_is_read_back_in_order(ledger: Ledger) -> None:
         assert directives.last(connection, row.id) == said[1].id
         assert directives.last(connection, 10**6) == 0
         assert directives.on(connection, row.id, first) == said[:1]
-        assert directives.word(connection, row.id, first).held
-        assert directives.word(connection, row.id, second).promoted_to == 2
-        assert not directives.word(connection, other.id, first).rests
+        assert directives.steering_of(connection, row.id, first).held
+        assert directives.steering_of(connection, row.id, second).promoted_to == 2
+        assert not directives.steering_of(connection, other.id, first).blocks_scheduling
 
 
 def test_a_reader_never_misses_a_word_that_commits_late(ledger: Ledger) -> None:

@@ -149,10 +149,9 @@ class ReferenceIndex:
 
     @cached_property
     def _engine(self) -> Any:
-        import tables
         from FPSim2 import FPSim2Engine
 
-        tables.set_blosc_max_threads(1)  # before a fork there must be no threads
+        _set_up_pytables()
         self.build()
         return FPSim2Engine(str(self.folder / "fingerprints.h5"))
 
@@ -238,11 +237,22 @@ def _molecule(text: str) -> tuple[Any, str] | None:
     return (mol, key) if key else None
 
 
-def _write_fingerprints(stream: Iterator[tuple[Any, int]], path: Path, fingerprint: Fingerprint) -> None:
-    import tables
-    from FPSim2.io import create_db_file
+def _set_up_pytables() -> None:
+    """No threads, since forks follow; and chunks of the same size on every machine.
+
+    PyTables makes a chunk as large as the L3 cache that it finds. With 480 MB of it an index of nine molecules took 7 s
+    and half a gigabyte, now 0.8 s.
+    """
+    import tables.leaf
 
     tables.set_blosc_max_threads(1)
+    tables.leaf.get_cpu_info = dict
+
+
+def _write_fingerprints(stream: Iterator[tuple[Any, int]], path: Path, fingerprint: Fingerprint) -> None:
+    from FPSim2.io import create_db_file
+
+    _set_up_pytables()
     first = next(stream, None)
     if first is None:  # FPSim2 takes no empty file
         return

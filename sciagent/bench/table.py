@@ -1,0 +1,172 @@
+"""A CSV of known answers, plain or gzipped, as a case to replay.
+
+A rung is a column with its cost, the last one is the truth. An empty cell costs its price and yields nothing; an empty
+truth is never a hit. Identifiers say how alike structures are, and are shown to no scheduler.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent.bench.case import Case
+from sciagent.bench.simulate import Truth
+from sciagent.errors import InputFileError, UsageError, did_you_mean
+from sciagent.input_files import open_input
+from sciagent.scheduling.law.similarity import Similarity
+
+Array = NDArray[np.float64]
+
+EMPTY = ("", "nan", "na", "none", "null")
+SIGNS = {"max": 1, "min": -1}
+
+
+@dataclass(frozen=True)
+class TableRung:
+    column: str
+    cost: float
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """rows: cells as they stand, each row as long as the header; lines: where each row ends in the file."""
+
+    path: Path
+    header: list[str]
+    rows: list[list[str]]
+    lines: list[int]
+
+    def texts(self, column: str) -> list[str]:
+        if column not in self.header:
+            raise InputFileError(
+                f'{self.path}:1:1: no column "{column}"{did_you_mean(column, self.header)}; '
+                f"the header has: {', '.join(self.header) or 'nothing'}"
+            )
+        place = self.header.index(column)
+        return [row[place].strip() for row in self.rows]
+
+    def numbers(self, column: str) -> Array:
+        """(n,), NaN where a cell is empty."""
+        texts = self.texts(column)
+        values = [_number(text) for text in texts]
+        if None in values:
+            raise self.fault(column, values.index(None), f'"{texts[values.index(None)]}" is no finite number')
+        return np.array(values, dtype=float)
+
+    def fault(self, column: str, row: int, what: str) -> InputFileError:
+        return InputFileError(f"{self.path}:{self.lines[row]}:{self.header.index(column) + 1}: {column}: {what}")
+
+
+def read_case(
+    path: Path,
+    rungs: Sequence[TableRung],
+    goal: str,
+    top: float,
+    identifier: str | None = None,
+    features: Sequence[str] = (),
+) -> Case:
+    """goal: max or min. top: share of the answers that are hits; answers as good as the last of them are, too.
+
+    features: columns that say how alike structures are, instead of the identifier. Raises UsageError with the place.
+    """
+    sheet = read_sheet(path)
+    scores = np.column_stack([sheet.numbers(rung.column) for rung in rungs])
+    sign = SIGNS[goal]
+    value = sign * scores[:, -1]
+    if np.isnan(value).all():
+        raise InputFileError(f"{path}:1:{sheet.header.index(rungs[-1].column) + 1}: {rungs[-1].column}: no answers")
+    hit = value >= np.nanquantile(value, 1 - top)
+    costs = np.tile([rung.cost for rung in rungs], (len(scores), 1))
+    return Case.of(Truth(scores, costs, hit), sign, _similarity(sheet, identifier, features))
+
+
+def parse_rungs(text: str) -> tuple[TableRung, ...]:
+    """`column:cost` of each rung, separated by commas, the truth last."""
+    found: list[TableRung] = []
+    for part in text.split(","):
+        column, _, cost = part.strip().rpartition(":")
+        value = _number(cost.strip())
+        if not column.strip() or value is None or math.isnan(value):
+            raise UsageError(f'rung "{part.strip()}" is not column:cost, such as gap_GFN2:0.03')
+        if value < 0:
+            raise UsageError(f'rung "{part.strip()}": a cost is not below 0')
+        found.append(TableRung(column.strip(), value))
+    names = [rung.column for rung in found]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise UsageError(f"rung {', '.join(sorted(twice))} is named twice")
+    if not found[-1].cost:
+        raise UsageError(f'rung "{names[-1]}": the last one, the truth, must cost something')
+    return tuple(found)
+
+
+def read_sheet(path: Path) -> Sheet:
+    line = 1
+    try:
+        with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file)
+            header = [name.strip() for name in next(reader, [])]
+            rows, lines = [], []
+            for row in reader:
+                line = reader.line_num
+                if not row:
+                    continue
+                if len(row) != len(header):
+                    raise InputFileError(f"{path}:{line}:1: {len(row)} cells, but the header has {len(header)}")
+                rows.append(row)
+                lines.append(line)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputFileError(f"{path}:{line}:1: not UTF-8 text after here ({error.reason}); save it so") from error
+    except csv.Error as error:
+        raise InputFileError(f"{path}:{line + 1}:1: {error}") from error
+    if len(set(header)) < len(header):
+        raise InputFileError(f"{path}:1:1: two columns have the same name")
+    if not rows:
+        raise InputFileError(f"{path}:1:1: no rows")
+    return Sheet(path, header, rows, lines)
+
+
+def _similarity(sheet: Sheet, identifier: str | None, features: Sequence[str]) -> Similarity | None:
+    from sciagent.bench.structure import UnreadableError, of_features, of_identifiers
+
+    if features:
+        numeric = {name: _is_numeric(sheet.texts(name)) for name in features}
+        numbers = [_filled(sheet, name) for name in features if numeric[name]]
+        return of_features(numbers, [sheet.texts(name) for name in features if not numeric[name]])
+    if identifier is None:
+        return None
+    try:
+        return of_identifiers(sheet.texts(identifier))
+    except UnreadableError as error:
+        raise sheet.fault(identifier, error.place, str(error)) from error
+
+
+def _is_numeric(texts: Sequence[str]) -> bool:
+    """Most cells are numbers: a text among them is a mistake, not a label."""
+    return sum(_number(text) is not None and text.lower() not in EMPTY for text in texts) > len(texts) / 2
+
+
+def _filled(sheet: Sheet, column: str) -> Array:
+    values = sheet.numbers(column)
+    if np.isnan(values).any():
+        raise sheet.fault(column, int(np.argmax(np.isnan(values))), "empty; a feature needs a number in every row")
+    return values
+
+
+def _number(text: str) -> float | None:
+    """NaN for an empty cell, None for what is no finite number."""
+    if text.lower() in EMPTY:
+        return math.nan
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

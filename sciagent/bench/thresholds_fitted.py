@@ -1,0 +1,184 @@
+"""Campaign thresholds: the optimal computational campaign, with one fixed gate for each rung.
+
+1. A pilot, drawn at random, goes up the whole ladder. Its scores, transformed, give a joint normal law.
+2. For every part of the ladder, the shares that its rungs let pass are chosen to maximise the expected number of hits
+   that reach the end of it under the budget, by a random local search on draws from that law.
+3. The best part and its gates are applied in the order of the ladder to everything, by each rung's own score.
+4. What is left over is spent on the best of those that were turned away, by the last rung that they have seen.
+
+A gate is kept as the share of candidates it lets pass and not as the score where it lies: the same where the law is
+known, and the budget is met where the pilot has it wrong.
+
+Source: Woo et al., Patterns 4, 100875 (2023), arXiv 2109.11683; parts of the ladder as in their comparison of orders.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from sciagent.bench.opening import ladders
+from sciagent.domain.ladder import PaidIndex
+from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
+from sciagent.scheduling.law.transforms import ScoreTransform
+
+Array = NDArray[np.float64]
+
+PILOT, PILOT_SHARE = 60, 0.05  # whole ladders, and what they may cost of the budget
+FEWEST, FEWEST_SHARE = 20, 0.1  # the same where PILOT_SHARE is too little to learn from
+SHRINK = 2.0  # rows' worth of belief that rungs and answer are unrelated
+ENOUGH, LESS = 0.95, 0.8  # of all hits; the steps in which a budget is brought down to what finds so many
+DRAWS = 4000
+STEPS = 150
+
+
+@dataclass(frozen=True)
+class Gates:
+    """rungs: those used, the terminal one last. shares: of all candidates, so many see each, never more than the one
+    before. hits: of all candidates, so many are found, as the law has it."""
+
+    rungs: tuple[int, ...]
+    shares: tuple[float, ...]
+    hits: float
+
+
+class CampaignThresholds:
+    """threshold: of a hit, in the terminal rung's unit; sign: 1 where hits lie above it, -1 below. budget: in all."""
+
+    def __init__(self, threshold: float, sign: int, seed: int, budget: float) -> None:
+        self._threshold, self._sign, self._budget = threshold, sign, budget
+        self._rng = np.random.default_rng(seed)
+        self._gates: Gates | None = None
+        self._piloted = np.empty(0, dtype=np.intp)
+        self._towards = np.empty(0)  # +1 or -1 by rung: where its better scores lie
+
+    def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
+        if self._gates is None:
+            pilot = self._pilot(pool, left)
+            if pilot is not None:
+                return pilot
+            self._gates = self._fit(pool, left)
+        return self._gated(pool, self._gates) or self._left_over(pool, self._gates, left)
+
+    def _pilot(self, pool: CandidatePool, left: float) -> list[Purchase] | None:
+        """None: it is complete."""
+        affordable = self._budget / float(pool.costs.sum(1).mean())
+        wanted = min(PILOT, max(PILOT_SHARE * affordable, min(FEWEST, FEWEST_SHARE * affordable)), len(pool.out))
+        missing = math.floor(wanted) - int(pool.closed.all(1).sum())
+        if missing <= 0:
+            return None
+        return ladders(pool, left, missing, self._rng)
+
+    def _fit(self, pool: CandidatePool, left: float) -> Gates:
+        self._piloted = np.flatnonzero(pool.closed.all(1))
+        rows = pool.scores[self._piloted]
+        rows = rows[~np.isnan(rows).any(1)]
+        last = pool.scores.shape[1] - 1
+        self._towards = np.ones(last + 1)
+        spent = pool.spent
+        each = (left + spent) / len(pool.out) * (1 - spent / self._budget)
+        costs = pool.costs.mean(0)
+        if len(rows) < 3:
+            return Gates((last,), (min(each / costs[last], 1.0),), 0.0)
+        z = np.column_stack([ScoreTransform.of(column)(column) for column in rows[:, :-1].T])
+        y = self._sign * (rows[:, -1] - self._threshold)
+        law = np.column_stack([(z - z.mean(0)) / z.std(0).clip(1e-9), (y - y.mean()) / max(y.std(), 1e-9)])
+        correlation = (law.T @ law + SHRINK * np.eye(last + 1)) / (len(rows) + SHRINK)
+        self._towards[:last] = np.where(correlation[:last, last] < 0, -1.0, 1.0)
+        correlation = correlation * np.outer(self._towards, self._towards)
+        level = float(np.clip(-y.mean() / max(y.std(), 1e-9), -3.5, 3.5))
+        gates = find_gates(correlation, level, costs, each, self._rng)
+        while True:  # a budget that is more than enough goes on gates that suffice, and then on what they turned away
+            each *= LESS
+            tighter = find_gates(correlation, level, costs, each, self._rng)
+            if tighter.hits < ENOUGH * float(ndtr(-level)):
+                return gates
+            gates = tighter
+
+    def _gated(self, pool: CandidatePool, gates: Gates) -> list[Purchase]:
+        """The first rung on the way that still lacks candidates takes the best of those that the one before saw."""
+        for place, (rung, share) in enumerate(zip(gates.rungs, gates.shares, strict=True)):
+            # the pilot has taken from the budget, but no places
+            started = int(pool.closed[:, rung].sum()) - len(self._piloted)
+            free = math.floor(share * len(pool.out) + 1e-9) - started
+            waiting = ~pool.out & ~pool.closed[:, rung]
+            if place:
+                waiting &= ~np.isnan(pool.scores[:, gates.rungs[place - 1]])
+            ids = np.flatnonzero(waiting)
+            if free > 0 and len(ids):
+                score = self._score(pool, gates.rungs[place - 1])[ids] if place else self._rng.random(len(ids))
+                order = np.argsort(-score, kind="stable")[:free]
+                return [Purchase(int(ids[i]), PaidIndex(rung), -float(place)) for i in order]
+        return []
+
+    def _left_over(self, pool: CandidatePool, gates: Gates, left: float) -> list[Purchase]:
+        last = gates.rungs[-1]
+        for place in range(len(gates.rungs) - 2, -1, -1):
+            score = self._score(pool, gates.rungs[place])
+            ids = np.flatnonzero(~pool.out & ~np.isnan(score))
+            if len(ids):
+                ids = ids[np.argsort(-score[ids], kind="stable")]
+                ids = ids[np.cumsum(pool.costs[ids, last]) <= left]
+                return [Purchase(int(i), PaidIndex(last), -float(len(gates.rungs))) for i in ids]
+        # all that were seen have been verified: the first rung sees more, as many as can then be verified too
+        first = gates.rungs[0]
+        ids = self._rng.permutation(np.flatnonzero(~pool.out & ~pool.closed[:, first]))
+        each = pool.costs[ids, first] + (pool.costs[ids, last] if first != last else 0.0)
+        return [Purchase(int(i), PaidIndex(first), -float(len(gates.rungs))) for i in ids[np.cumsum(each) <= left]]
+
+    def _score(self, pool: CandidatePool, rung: int) -> Array:
+        score: Array = self._towards[rung] * pool.scores[:, rung]
+        return score
+
+
+def find_gates(correlation: Array, level: float, costs: Array, budget: float, rng: np.random.Generator) -> Gates:
+    """The best part of the ladder with its shares.
+
+    correlation: (k, k), the terminal answer last, hits above `level`, in standard deviations. costs: (k,). budget: of
+    one candidate, in the same unit.
+    """
+    last = len(costs) - 1
+    slope = np.linalg.solve(correlation[:last, :last], correlation[:last, last]) if last else np.empty(0)
+    spread = math.sqrt(max(1 - float(slope @ correlation[:last, last]), 1e-6))
+    z = rng.standard_normal((DRAWS, last)) @ np.linalg.cholesky(correlation[:last, :last]).T if last else None
+    straight = min(budget / costs[last], 1.0)
+    best = Gates((last,), (straight,), straight * float(ndtr(-level)))
+    if z is None:
+        return best
+    hit = ndtr((z @ slope - level) / spread)
+    for size in range(1, last + 1):
+        for rungs in combinations(range(last), size):
+            price = costs[[*rungs, last]]
+            # the first guess is a funnel of equal spending
+            now = np.minimum.accumulate(np.minimum(budget / len(price) / price, 1.0))[:size]
+            found = try_gates(z[:, rungs], hit, price, budget, now)
+            width = 0.7
+            for _ in range(STEPS):
+                moved = np.minimum(now * np.exp(width * rng.standard_normal(size)), 1.0)
+                tried = try_gates(z[:, rungs], hit, price, budget, moved)
+                if tried[0] > found[0]:
+                    now, found = moved, tried
+                width = max(0.97 * width, 0.05)
+            if found[0] > best.hits:
+                best = Gates((*rungs, last), tuple(found[1]), found[0])
+    return best
+
+
+def try_gates(z: Array, hit: Array, price: Array, budget: float, shares: Array) -> tuple[float, Sequence[float]]:
+    """Hits that reach the end, of all candidates, and the shares with the terminal one's, which takes what is left of
+    the budget. z: (draws, rungs); hit: (draws,) their chance to be hits; price: (rungs + 1,)."""
+    shares = np.minimum.accumulate(shares)
+    through = min((budget - float(shares @ price[:-1])) / float(price[-1]), float(shares[-1]))
+    if through <= 0:
+        return -1.0, [*shares, 0.0]
+    alive = np.arange(round(shares[0] * len(z)))
+    for column, share in enumerate([*shares[1:], through]):
+        keep = min(round(share * len(z)), len(alive))
+        alive = alive[np.argpartition(-z[alive, column], keep - 1)[:keep]] if 0 < keep < len(alive) else alive[:keep]
+    return float(hit[alive].sum() / len(z)), [*shares, through]

@@ -1,0 +1,108 @@
+"""Many runs: every scheduler on every seed at every budget, and one more each for the costs of the marks."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import Any
+
+from sciagent.bench.case import Case
+from sciagent.bench.schedulers import SCHEDULERS, Facts
+from sciagent.bench.score import MARKS, Curve, recall, summarised
+from sciagent.bench.simulate import simulate
+from sciagent.errors import UnknownNameError
+
+Source = Callable[[int], Case]  # by seed
+
+
+@dataclass(frozen=True)
+class Trial:
+    """budget: a share of the exhaustive cost; None: run for the costs of the marks. stream: as in `simulate`."""
+
+    scheduler: str
+    seed: int
+    budget: float | None
+    stream: int = 0
+
+
+@dataclass
+class TrialOutcome:
+    """Of one scheduler: by budget, and by mark, one value a seed."""
+
+    recall: dict[float, list[float | None]] = field(default_factory=dict)
+    cost_to: dict[float, list[float | None]] = field(default_factory=dict)
+
+    def add(self, trial: Trial, values: Sequence[float | None]) -> None:
+        if trial.budget is not None:
+            self.recall.setdefault(trial.budget, []).extend(values)
+            return
+        for mark, value in zip(MARKS, values, strict=True):
+            self.cost_to.setdefault(mark, []).append(value)
+
+    def summary(self) -> dict[str, Any]:
+        """Mean, low and high by budget and by mark."""
+        return {
+            name: {f"{at:g}": summarised(values) for at, values in sorted(found.items())}
+            for name, found in (("recall", self.recall), ("cost_to", self.cost_to))
+        }
+
+
+def trials(
+    schedulers: Sequence[str], budgets: Sequence[float], seeds: int, stream: int = 0, marks: bool = True
+) -> list[Trial]:
+    """marks: one run more of each scheduler and seed, for the costs of the marks."""
+    for name in schedulers:
+        if name not in SCHEDULERS:
+            raise UnknownNameError("scheduler", name, SCHEDULERS)
+    wanted = (*budgets, None) if marks else tuple(budgets)
+    return [Trial(name, seed, budget, stream) for seed in range(seeds) for name in schedulers for budget in wanted]
+
+
+def run(source: Source, trial: Trial) -> list[float | None]:
+    """The recall, or the cost of each mark; a pool is left once the last mark is reached."""
+    case, budget = source(trial.seed), 1.0 if trial.budget is None else trial.budget
+    truth = case.wide if case.wide is not None and trial.scheduler == "priced" else case.truth
+    facts = Facts(
+        case.threshold,
+        case.sign,
+        case.similarity,
+        trial.seed,
+        budget * truth.exhaustive,
+        truth.costs.shape[1],
+        case.aims,
+    )
+    buyer = SCHEDULERS[trial.scheduler](facts)
+    if trial.budget is not None:
+        return [recall(simulate(truth, buyer, budget, trial.stream), truth)]
+    curve = Curve.of(simulate(truth, buyer, budget, trial.stream, enough=max(MARKS)), truth, trial.stream > 0)
+    return [curve.cost_to(mark) for mark in MARKS]
+
+
+def run_all(source: Source, wanted: Sequence[Trial], workers: int = 1) -> Iterator[tuple[Trial, list[float | None]]]:
+    """As they are done. Processes of their own inherit the environment, with it the number of threads."""
+    if workers == 1:
+        for trial in wanted:
+            yield trial, run(source, trial)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(source,)) as pool:
+        futures = {pool.submit(_run, trial): trial for trial in wanted}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+_source: Source
+
+
+def _begin(source: Source) -> None:
+    global _source
+    _source = source
+
+
+def _run(trial: Trial) -> list[float | None]:
+    return run(_source, trial)
