@@ -19,15 +19,7 @@ from sciagent.campaign.core.prepare import check_here, prepare
 from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving import stop_rules
 from sciagent.campaign.driving.collect import collect, reap, settle_cancelled
-from sciagent.campaign.driving.dispatch import (
-    WINDOW,
-    Dispatched,
-    Ticket,
-    offer_queued,
-    promote,
-    request_of,
-    take_queued,
-)
+from sciagent.campaign.driving.dispatch import WINDOW, Dispatched, LocalJob, offer_queued, promote, take_queued
 from sciagent.campaign.driving.heartbeat import Heartbeat
 from sciagent.campaign.driving.pace import Pace, Places
 from sciagent.campaign.driving.remote_jobs import Outside, Rooms, request_for_workers
@@ -42,6 +34,8 @@ from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
 from sciagent.execution.executors import Executor
+from sciagent.execution.worker import completing
+from sciagent.execution.worker.claimed_jobs import request_of
 from sciagent.execution.worker.local_pool import LocalPool
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.directives import Directive
@@ -82,7 +76,7 @@ class Driver:
         self._blocked = False  # something could run, but the budget does not hold it
         self._starved = False  # the proposer could go on, but the budget leaves nothing for it
         self._holding = False  # the proposer waits for the first paid rung; dearer rungs wait with it
-        self._tickets: dict[int, Ticket] = {}
+        self._tickets: dict[int, LocalJob] = {}
         self._pace = Pace()
         self._asks = False  # more candidates are wanted, and the proposer was asked for them
         self._cancelled: set[int] = set()  # ids of running jobs that people want to be ended
@@ -122,7 +116,7 @@ class Driver:
                 self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == built.row.id)
                 self._hits = queries.hits(connection, built.row.id)
                 self._outside = self._look_outside(connection)
-            self._pool: LocalPool[tuple[Ticket, ...]] = LocalPool(
+            self._pool: LocalPool[tuple[LocalJob, ...]] = LocalPool(
                 self._workers, built.scratch(), preload=paid, bell=self._bell
             )
             undo.pop_all()
@@ -131,14 +125,14 @@ class Driver:
         return self
 
     def _look_outside(self, connection: Connection) -> Outside:
-        """What workers elsewhere have, from before; and what they have to know of the rungs. In a driver that runs its
-        jobs itself nothing more is theirs to take."""
+        """Load jobs still out with remote workers and publish the rungs' settings; with a local pool, withdraw all
+        offers."""
         built = self.built
+        campaigns.write_requests(connection, {rung.id: request_for_workers(rung) for rung in built.paid})
         if self._executor is None:
             offers.withdraw(connection, built.row.id)
         else:
-            campaigns.write_requests(connection, {one.id: request_for_workers(one) for one in built.paid})
-            offers.restate_needs(connection, {one.id: text_of(one.holds) for one in built.paid})
+            offers.restate_needs(connection, {rung.id: text_of(rung.holds) for rung in built.paid})
         return Outside(built, connection)
 
     def release(self) -> None:
@@ -273,19 +267,19 @@ class Driver:
         self._killed |= {one.claim.job_id for group in killed for one in group}
         self._give_back([ticket for group in waited for ticket in group])
 
-    def _give_back(self, tickets: Sequence[Ticket]) -> None:
+    def _give_back(self, tickets: Sequence[LocalJob]) -> None:
         """Of the pool, which had not taken them up: they are queued again, or cancelled if that is what people want."""
         if not tickets:
             return
         with self.built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            if cancelled := leases.give_back(connection, [one.claim for one in tickets]):
+            if cancelled := completing.give_back(connection, [one.claim for one in tickets]):
                 settle_cancelled(connection, self.built, cancelled)
                 self._recount(connection)
         for one in tickets:
             del self._tickets[one.claim.job_id]
         self._cancelled -= {one.claim.job_id for one in tickets}
-        self._touch(one.candidate_id for one in tickets)
+        self._touch(one.job.candidate_id for one in tickets)
 
     def _touch(self, candidate_ids: Iterable[int]) -> None:
         """Something was written about these candidates."""
@@ -315,7 +309,7 @@ class Driver:
         """What workers elsewhere run waits for the next driver; they hear of it when they look, and end it."""
         with self.built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            offers.call_back(connection, self.built.row.id)
+            completing.call_back(connection, self.built.row.id)
         self._outside.leave()
 
     def _pause(self, paused: bool) -> None:
@@ -380,7 +374,7 @@ class Driver:
                 self._pace.observe(ticket.rung.rules.position, took)
             for ticket in one.token:
                 self._tickets.pop(ticket.claim.job_id, None)
-            self._touch(ticket.candidate_id for ticket in one.token)
+            self._touch(local.job.candidate_id for local in one.token)
         counts = self.built.spec.goal.kind == "hits"
         if counts and any(one.token[0].rung.rules.is_terminal for one in done):
             with self.built.ledger.read() as connection:
@@ -414,7 +408,7 @@ class Driver:
                 leases.begun(connection, [one.claim for one in begun])
             self._tickets.update({one.claim.job_id: replace(one, ahead=False) for one in begun})
 
-    def _unmarked(self, before: float) -> list[Ticket]:
+    def _unmarked(self, before: float) -> list[LocalJob]:
         """What was claimed ahead and a worker has had in hand since `before`."""
         held = [self._tickets.get(one.claim.job_id) for group in self._pool.begun(before) for one in group]
         return [one for one in held if one is not None and one.ahead]
@@ -437,7 +431,7 @@ class Driver:
         positions = [rung.rules.position for rung in built.paid]
         self._blocked = False
         while wanted := self._pace.wanted(positions, self._pool.free, 0 if preferred_only else self._pool.waiting_room):
-            places = Places[Ticket](self._pace, self._pool.free, self._pool.waiting_room, built.wide)
+            places = Places[LocalJob](self._pace, self._pool.free, self._pool.waiting_room, built.wide)
             with built.ledger.begin() as connection:
                 campaigns.check_driver(connection, self._lease)
                 self._listen(connection)  # under the lock: what was said before this is known when we choose
@@ -450,7 +444,7 @@ class Driver:
             self._blocked |= done.blocked
             for group in places.groups:  # only after the commit: the ledger is the record
                 self._tickets.update({ticket.claim.job_id: ticket for ticket in group.jobs})
-                self._pool.submit(tuple(group.jobs), request_of(built, group.jobs))
+                self._pool.submit(tuple(group.jobs), request_of([local.job for local in group.jobs], built.scratch()))
             acted |= bool(places.groups) or done.reused
             if not done.reused:
                 break
@@ -479,7 +473,7 @@ class Driver:
             if not done.reused:
                 return acted
 
-    def _promote(self, connection: Connection, wanted: int, places: Places[Ticket] | Rooms) -> Dispatched:
+    def _promote(self, connection: Connection, wanted: int, places: Places[LocalJob] | Rooms) -> Dispatched:
         """Start what the rule chooses. Where a rate holds back what is most urgent, what comes after it may go on."""
         total = Dispatched()
         while wanted > 0:
