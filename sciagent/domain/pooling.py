@@ -1,0 +1,69 @@
+"""Several measurements of one thing as one value: the only place where replicates are pooled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sciagent.domain.evidence import Measured
+from sciagent.domain.quantities import Censoring, Quantity
+
+
+def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
+    """One quantity from replicates in the same unit.
+
+    Exact values are pooled (see `pooled`). A bound beside them is left out, unless their mean contradicts it: then it
+    enters as a value at the bound. Of bounds alone the tightest stands; bounds from both sides give the middle, with
+    the standard uncertainty of a uniform distribution between them. Raises ValueError for no quantities.
+    """
+    if len(quantities) == 1:
+        return quantities[0]
+    exact = [q for q in quantities if q.censoring is Censoring.NONE]
+    below = [q for q in quantities if q.censoring is Censoring.BELOW]
+    above = [q for q in quantities if q.censoring is Censoring.ABOVE]
+    n = sum(q.n for q in quantities)
+    if not exact and not (below and above):
+        tightest = min(below, key=lambda q: q.value) if below else max(above, key=lambda q: q.value)
+        return replace(tightest, n=n)
+    if not exact:
+        low, high = max(q.value for q in above), min(q.value for q in below)
+        spread = abs(high - low) / math.sqrt(12)
+        return Quantity((low + high) / 2, quantities[0].unit, spread, n=n)
+    mean, error = pooled([q.value for q in exact], [q.uncertainty for q in exact])
+    against = [q for q in below if q.value < mean] + [q for q in above if q.value > mean]
+    if against:
+        mean, error = pooled(
+            [q.value for q in (*exact, *against)], [q.uncertainty for q in (*exact, *against)]
+        )
+    typed = exact[0].as_typed if n == 1 else None
+    return Quantity(mean, exact[0].unit, error, n=n, as_typed=typed)
+
+
+def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured, ...]:
+    """Each property at each level once, from what replicates of one verification measured, in the order of the first."""
+    found: dict[tuple[str, str], list[Measured]] = {}
+    for measured in replicates:
+        for one in measured:
+            found.setdefault((one.property, one.level.hash), []).append(one)
+    return tuple(replace(same[0], quantity=pooled_quantity([m.quantity for m in same])) for same in found.values())
+
+
+def pooled(values: Sequence[float], errors: Sequence[float | None]) -> tuple[float, float | None]:
+    """Mean and its standard uncertainty, in the unit of the values.
+
+    Where every value has its own standard uncertainty, weighted by them, and the uncertainty is the larger of what they
+    foretell and what the scatter shows (Birge, Phys. Rev. 40, 207 (1932)); else the plain mean and its standard error.
+    None where nobody knows it. Raises ValueError for no values.
+    """
+    n = len(values)
+    if not n:
+        raise ValueError("nothing to pool")
+    if n == 1:
+        return values[0], errors[0]
+    known = [e for e in errors if e]
+    weights = [1 / e**2 for e in known] if len(known) == n else [1.0] * n
+    total = sum(weights)
+    mean = sum(w * v for w, v in zip(weights, values, strict=True)) / total
+    scatter = math.sqrt(sum(w * (v - mean) ** 2 for w, v in zip(weights, values, strict=True)) / ((n - 1) * total))
+    return mean, max(scatter, 1 / math.sqrt(total)) if len(known) == n else scatter
