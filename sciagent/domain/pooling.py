@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sciagent.domain.evidence import Measured
+from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
 
 
@@ -33,19 +34,17 @@ def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
     mean, error = pooled([q.value for q in exact], [q.uncertainty for q in exact])
     against = [q for q in below if q.value < mean] + [q for q in above if q.value > mean]
     if against:
-        mean, error = pooled(
-            [q.value for q in (*exact, *against)], [q.uncertainty for q in (*exact, *against)]
-        )
+        mean, error = pooled([q.value for q in (*exact, *against)], [q.uncertainty for q in (*exact, *against)])
     typed = exact[0].as_typed if n == 1 else None
     return Quantity(mean, exact[0].unit, error, n=n, as_typed=typed)
 
 
 def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured, ...]:
-    """Each property at each level once, from what replicates of one verification measured, in the order of the first."""
-    found: dict[tuple[str, str], list[Measured]] = {}
+    """Each property at each level once, from what replicates of one verification measured."""
+    found: dict[tuple[str, Level], list[Measured]] = {}
     for measured in replicates:
         for one in measured:
-            found.setdefault((one.property, one.level.hash), []).append(one)
+            found.setdefault((one.property, one.level), []).append(one)
     return tuple(replace(same[0], quantity=pooled_quantity([m.quantity for m in same])) for same in found.values())
 
 

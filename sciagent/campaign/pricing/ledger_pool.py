@@ -19,11 +19,11 @@ from sciagent.chemistry.fingerprint import structure_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.ladder import PaidIndex, Position
+from sciagent.domain.quantities import Censoring
 from sciagent.domain.states import Standing
 from sciagent.scheduling.audit.draw import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.growing import GrowingStructures
-from sciagent.scheduling.law.replicates import pooled
 from sciagent.store.campaign_state import standings
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.cost import cost_or_none
@@ -31,6 +31,7 @@ from sciagent.verification.cost import cost_or_none
 Array = NDArray[np.float64]
 
 CHUNK = 2000
+BOUNDS = {Censoring.NONE: 0, Censoring.BELOW: -1, Censoring.ABOVE: 1}
 SHARED = 2000  # candidates of an earlier campaign, at most
 WORKED = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
 GOING = (Standing.OPEN, Standing.PENDING)
@@ -207,10 +208,12 @@ class LedgerPool(CandidatePool):
         return evidence.values_of(connection, ids, v.name, v.version, v.settings_hash)
 
     def _write(self, schema: ObservationSchema, row: int, position: Position, said: evidence.Values | None) -> None:
-        """said: of all replicates, which are pooled."""
+        """said: with all replicates pooled."""
         for column, what in enumerate(schema.columns):
-            if what.rung == position:
-                value, error = np.nan, None
-                if said and what.property in said:
-                    value, error = pooled(*zip(*said[what.property], strict=True))
-                self.write(row, column, value, error or 0.0)
+            if what.rung != position:
+                continue
+            quantity = None if said is None else said.get(what.property)
+            if quantity is None:
+                self.write(row, column, np.nan)
+            else:
+                self.write(row, column, quantity.value, quantity.uncertainty or 0.0, BOUNDS[quantity.censoring])

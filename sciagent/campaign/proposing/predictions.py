@@ -51,7 +51,7 @@ def _rung_scores(
     for id_, values in evidence.values_of(connection, list(predicted), v.name, v.version, v.settings_hash).items():
         for name, (value, error) in predicted[id_].items():
             if values and name in values:
-                pairs.setdefault(name, []).append((value, error, values[name][0][0]))
+                pairs.setdefault(name, []).append((value, error, values[name].value))
     return [
         PredictionScore(
             rung.spec.rung,

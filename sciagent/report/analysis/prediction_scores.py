@@ -124,7 +124,7 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
                         found.setdefault(key, PredictionRecord()),
                         binned.setdefault(key, {}).setdefault(bin_, PredictionRecord()),
                     ):
-                        record.add(value, error, values[name][0][0])
+                        record.add(value, error, values[name].value)
     units = properties()
     return [
         PredictionScore(

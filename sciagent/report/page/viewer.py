@@ -314,7 +314,7 @@ def _answers(
             continue
         values = evidence.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
         for id_, mine in values.items():
-            found.update({(id_, name): (some[0][0], rung.name) for name, some in (mine or {}).items()})
+            found.update({(id_, name): (quantity.value, rung.name) for name, quantity in (mine or {}).items()})
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.pooling import pooled_measured, pooled_quantity
 from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.domain.text import storable
@@ -297,17 +298,44 @@ def find_reusable(
     return {one.candidate_id: one for one in _all_of(connection, asked, candidate_ids)}
 
 
-Values = dict[str, list[tuple[float, float | None]]]  # value and standard uncertainty of each replicate, by property
+def pooled_answers(
+    connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
+) -> dict[int, RecordedEvidence]:
+    """What `find_reusable` would find, with all replicates pooled: the first that gave an answer, with their values."""
+    replicates: dict[int, list[RecordedEvidence]] = {}
+    for one in _all_of(connection, _reusable(verifier, version, settings_hash), candidate_ids):
+        replicates.setdefault(one.candidate_id, []).append(one)
+    return {id_: pooled_evidence(same) for id_, same in replicates.items()}
+
+
+def replicated(
+    connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
+) -> set[int]:
+    """Candidates of which `find_reusable` would find more replicates than the first."""
+    e = t.current_evidence.c
+    asked = _reusable(verifier, version, settings_hash).with_only_columns(e.candidate_id).where(e.replicate > 0)
+    return set(connection.execute(asked.where(among(connection, e.candidate_id, candidate_ids))).scalars())
+
+
+def pooled_evidence(replicates: Sequence[RecordedEvidence]) -> RecordedEvidence:
+    """Replicates of one verification as one answer."""
+    answered = [one for one in replicates if one.outcome is Outcome.OK] or [replicates[0]]
+    if len(answered) == 1:
+        return answered[0]
+    return replace(answered[0], measured=pooled_measured(one.measured for one in answered))
+
+
+Values = dict[str, Quantity]  # by property, with all replicates pooled
 
 
 def values_of(
     connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
 ) -> dict[int, Values | None]:
-    """What `find_reusable` would find, of all replicates and in few words, in canonical units; None where none of them
-    gave an answer."""
-    e, q, found = t.current_evidence.c, t.quantity.c, dict[int, Values | None]()
+    """The values of `pooled_answers` in few words, in canonical units; None where no replicate gave an answer."""
+    e, q = t.current_evidence.c, t.quantity.c
+    found: dict[int, dict[str, list[Quantity]] | None] = {}
     asked = _reusable(verifier, version, settings_hash).with_only_columns(
-        e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty
+        e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
     )
     asked = asked.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
     names: dict[int, str] = {}
@@ -315,15 +343,20 @@ def values_of(
         some = among(connection, e.candidate_id, candidate_ids[start : start + CHUNK])
         rows = connection.execute(asked.where(some).order_by(e.replicate, e.id, q.id)).all()
         names |= _named(connection, {row[2] for row in rows if row[2] is not None} - names.keys())
-        for candidate_id, outcome, property_, value, uncertainty in rows:
+        for candidate_id, outcome, property_, value, uncertainty, censoring in rows:
             mine = found.setdefault(candidate_id, None)
             if outcome != Outcome.OK:
                 continue
             if mine is None:
                 mine = found[candidate_id] = {}
             if property_ is not None:
-                mine.setdefault(names[property_], []).append((value, uncertainty))
-    return found
+                name = names[property_]
+                quantity = Quantity(value, properties()[name].unit, uncertainty, _CENSORED[censoring])
+                mine.setdefault(name, []).append(quantity)
+    return {
+        id_: None if values is None else {name: pooled_quantity(same) for name, same in values.items()}
+        for id_, values in found.items()
+    }
 
 
 def _reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
