@@ -23,7 +23,7 @@ _RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingExternalJob:
     """A job that nobody has taken. seconds: on the clock, as expected. limit: of its rung, in seconds. tries: of it.
     needs: what it holds while it runs, as `domain.needs.text_of` writes it."""
 
@@ -36,7 +36,7 @@ class Waiting:
     needs: str | None = None
 
 
-def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[Waiting]:
+def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[WaitingExternalJob]:
     """The most urgent jobs of these queues that wait for anybody; on PostgreSQL they are locked."""
     j, found = t.job.c, list[Any]()
     columns = sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.priority, j.needs)
@@ -51,7 +51,7 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
         found += connection.execute(query).all()
     found.sort(key=lambda one: (-one.priority, one.id))
     return [
-        Waiting(
+        WaitingExternalJob(
             one.id,
             one.rung_id,
             one.seconds,
