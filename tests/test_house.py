@@ -21,13 +21,13 @@ PACKAGES = {"sciagent": "", "verifiers/sciagent_verifiers": "verifiers", "simula
 """Folder of a package, and the folder below `tests` that holds its tests."""
 LIMITS = {  # rule: (offenders allowed today, goal)
     "folders over 15 modules": (1, 0),
-    "modules over 400 lines": (5, 0),
-    "public class names used twice": (34, 0),
-    "docstrings that begin with Of": (77, 0),
-    "functions with a complexity over 15": (70, 10),
-    "signatures with dict[str, Any]": (158, 40),
+    "modules over 400 lines": (4, 0),
+    "public class names used twice": (15, 0),
+    "docstrings that begin with Of": (49, 0),
+    "functions with a complexity over 15": (60, 10),
+    "signatures with dict[str, Any]": (148, 40),
     "lines with fmt: skip": (60, 60),
-    "modules over 100 lines without a test file": (111, 0),
+    "modules over 100 lines without a test file": (107, 0),
 }
 
 

@@ -15,12 +15,14 @@ from sciagent.api.progress import budget_line, table
 from sciagent.api.tables import Layout
 from sciagent.api.values import CandidateRow, MeasuredValue, RungAnswer
 from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.answers.evidence_story import EvidenceValue
+from sciagent.domain.answers.explanation import Explanation, RefusedText
+from sciagent.domain.answers.model import plain
+from sciagent.domain.answers.rung_story import RungStory
 from sciagent.domain.answers.status import CampaignCounts, Status
-from sciagent.domain.answers.values import ShownValue
+from sciagent.domain.answers.values import ImportedValue, ShownValue
 from sciagent.domain.quantities import show
 from sciagent.domain.states import CampaignState
-from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 
@@ -301,11 +303,16 @@ class LadderResult:
 class ExplainedCandidate:
     """All that is known of one candidate, and why it stands where it stands."""
 
-    def __init__(self, found: Mapping[str, Any]) -> None:
-        self.data = found
+    def __init__(self, answer: Explanation | RefusedText) -> None:
+        self.answer = answer
+        """The answer of `sciagent explain`; of a text that was refused, why."""
+        self.smiles: str = answer.text if isinstance(answer, RefusedText) else answer.smiles
+        self.key: str | None = answer.key
+
+    @property
+    def data(self) -> Any:
         """As `sciagent explain --json` has it."""
-        self.smiles: str = found.get("smiles") or found.get("text", "")
-        self.key: str | None = found["key"]
+        return plain(self.answer)
 
     def __repr__(self) -> str:
         return "\n".join(text for text, _ in self._lines())
@@ -320,39 +327,36 @@ class ExplainedCandidate:
     def _lines(self) -> Iterator[tuple[str, int]]:
         """(text, depth): 0 a heading, 1 a paragraph, 2 an item."""
         yield self.smiles, 0
-        for refused in self.data.get("refused", ()):
-            yield f"It was proposed and refused: {refused['reason']}: {refused['detail']}", 1
-        for one in self.data.get("campaigns", ()):
-            yield f"In campaign {one['campaign']}: {'a hit' if one['hit'] else one['standing']}. {one['why']}", 1
-            for rung in one["rungs"]:
-                verdict = rung["verdict"] or "not run"
-                why = f" ({rung['reason']}: {rung['detail']})" if rung["reason"] else ""
-                yield f"{rung['rung']}: {verdict}{why}", 2
-                for v in rung["evidence"]["values"] if rung["evidence"] else ():
-                    yield f"{rung['rung']}: {v['property']} = {_shown(v)}  [{v['level']}]", 2
-        for v in self.data.get("imported", ()):
-            yield f"from a file: {v['property']} = {_shown(v)}  [{v['level']}]", 2
+        if isinstance(self.answer, RefusedText):
+            for proposal in self.answer.refused:
+                yield f"It was proposed and refused: {proposal.reason}: {proposal.detail}", 1
+            return
+        for story in self.answer.campaigns:
+            standing = "a hit" if story.hit else story.standing
+            yield f"In campaign {story.campaign}: {standing}. {story.why}", 1
+            for rung in story.rungs:
+                yield from _rung_lines(rung)
+        for value in self.answer.imported:
+            yield f"from a file: {_shown(value)}", 2
 
 
-def _shown(v: Mapping[str, Any]) -> str:
-    sign = {"below": "< ", "above": "> "}.get(str(v["censoring"]), "")
-    return sign + show(v["value"], v["uncertainty"], v["unit"])
+def _rung_lines(rung: RungStory) -> Iterator[tuple[str, int]]:
+    why = f" ({rung.reason}: {rung.detail})" if rung.reason else ""
+    yield f"{rung.rung}: {rung.verdict or 'not run'}{why}", 2
+    for value in rung.evidence.values if rung.evidence else ():
+        yield f"{rung.rung}: {_shown(value)}", 2
+
+
+def _shown(value: EvidenceValue | ImportedValue) -> str:
+    sign = {"below": "< ", "above": "> "}.get(value.censoring, "")
+    return f"{value.property} = {sign}{show(value.value, value.uncertainty, value.unit)}  [{value.level}]"
 
 
 def explained(ledger: Ledger, row: CampaignRow, candidate: str) -> ExplainedCandidate:
     """What the ledger knows of a candidate of the campaign. Raises UsageError where there is none."""
-    from sciagent.campaign.people import explaining
-    from sciagent.campaign.people.resolving import resolve
+    from sciagent.campaign.people.explaining import explain_named
 
-    with ledger.read() as connection:
-        try:
-            named = resolve(connection, row, candidate)
-        except UsageError:
-            if not (refused := explaining.refused(connection, candidate, row.name)):
-                raise
-            return ExplainedCandidate({"key": None, "text": candidate, "refused": refused})
-        rows = [campaigns.get(connection, row.name)]
-        return ExplainedCandidate(explaining.explain(connection, named.id, rows, ledger))
+    return ExplainedCandidate(explain_named(ledger, candidate, row.name))
 
 
 @dataclass(frozen=True)

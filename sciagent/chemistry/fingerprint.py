@@ -18,7 +18,7 @@ UNSATURATED = (Chem.HybridizationType.SP, Chem.HybridizationType.SP2)
 
 
 @dataclass(frozen=True)
-class Structure:
+class MoleculeFingerprint:
     """counts: how often each surrounding of radius 2 occurs, by its unfolded 32-bit number (Rogers and Hahn, J. Chem.
     Inf. Model. 50, 742 (2010)). traits: logarithm of the number of heavy atoms, rings, hydrogens a heavy atom, and the
     shares of heavy atoms that are aromatic, unsaturated, nitrogen, oxygen, neither of these nor carbon; each divided by
@@ -33,14 +33,14 @@ def _generator() -> Any:
     return rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS)
 
 
-def structure_of(smiles: str) -> Structure | None:
+def structure_of(smiles: str) -> MoleculeFingerprint | None:
     """None for what is no SMILES."""
     with rdBase.BlockLogs():
         mol = Chem.MolFromSmiles(smiles)
     if mol is None or not mol.GetNumAtoms():
         return None
     counts: dict[int, int] = _generator().GetSparseCountFingerprint(mol).GetNonzeroElements()
-    return Structure(counts, _traits(mol))
+    return MoleculeFingerprint(counts, _traits(mol))
 
 
 def _traits(mol: Any) -> tuple[float, ...]:

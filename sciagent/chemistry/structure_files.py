@@ -15,7 +15,7 @@ MAX_LINE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Record:
+class StructureRecord:
     """One structure of a file, as it stands there."""
 
     number: int
@@ -27,7 +27,7 @@ class Record:
     """Why there is no text."""
 
 
-def read_structures(path: Path, column: str = "smiles", skip: int = 0) -> Iterator[Record]:
+def read_structures(path: Path, column: str = "smiles", skip: int = 0) -> Iterator[StructureRecord]:
     """Stream records from number `skip` on. The ending tells the format: .csv, .smi, .txt or .sdf, and .gz of these.
 
     Raises InputFileError for an unknown ending, a missing column, or bytes that are not text; a bad record is
@@ -56,7 +56,7 @@ def _lines(path: Path) -> Iterator[str]:
             yield text.replace("\0", "\N{SYMBOL FOR NULL}")  # csv refuses null bytes; the parser then names them
 
 
-def _csv(path: Path, column: str) -> Iterator[Record]:
+def _csv(path: Path, column: str) -> Iterator[StructureRecord]:
     reader = csv.DictReader(_lines(path))
     try:
         header = reader.fieldnames or []
@@ -71,7 +71,7 @@ def _csv(path: Path, column: str) -> Iterator[Record]:
         )
     for number, row in enumerate(_rows(reader, path)):
         text, name = (row.get(column) or "").strip(), (row.get("name") or "").strip()
-        yield Record(number, text, name, "" if text else f"row {number + 2}: nothing in column {column}")
+        yield StructureRecord(number, text, name, "" if text else f"row {number + 2}: nothing in column {column}")
 
 
 def _rows(reader: csv.DictReader[str], path: Path) -> Iterator[dict[str, Any]]:
@@ -90,18 +90,18 @@ def csv_fault(path: Path, lines_read: int, error: csv.Error) -> InputFileError:
     return InputFileError(f"{path}:{line}:1: {error}")
 
 
-def _smi(path: Path) -> Iterator[Record]:
+def _smi(path: Path) -> Iterator[StructureRecord]:
     number = 0
     for line in _lines(path):
         text = line.rstrip("\r\n")
         if not text.strip() or text.startswith("#"):
             continue
         head, _, name = text.strip().partition(" ") if " " in text.strip() else text.strip().partition("\t")
-        yield Record(number, head, name.strip())
+        yield StructureRecord(number, head, name.strip())
         number += 1
 
 
-def _sdf(path: Path) -> Iterator[Record]:
+def _sdf(path: Path) -> Iterator[StructureRecord]:
     from rdkit import Chem
 
     from sciagent.chemistry.messages import rdkit_messages
@@ -110,7 +110,7 @@ def _sdf(path: Path) -> Iterator[Record]:
         supplier: Any = Chem.ForwardSDMolSupplier(file, sanitize=True, removeHs=True)
         for number, mol in enumerate(supplier):
             if mol is None:
-                yield Record(number, "", fault=f"record {number + 1} is not a readable mol block")
+                yield StructureRecord(number, "", fault=f"record {number + 1} is not a readable mol block")
                 continue
             name = mol.GetProp("_Name") if mol.HasProp("_Name") else ""
-            yield Record(number, Chem.MolToSmiles(mol), name)
+            yield StructureRecord(number, Chem.MolToSmiles(mol), name)

@@ -32,7 +32,7 @@ ALWAYS = "core_seconds"  # every job takes some, whether it declares so or not
 
 
 @dataclass(frozen=True)
-class Limits:
+class BudgetLimits:
     """stocks: by resource, for the whole campaign; rates: by resource, in any seven days. jobs: by position of the
     rung. wall_seconds: on the clock, over all runs. What is missing is not limited.
 
@@ -92,14 +92,14 @@ class Recent:
 class Budget:
     """clock: seconds since the epoch, never backwards. wall_seconds: of the runs before this one."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float], wall_seconds: float = 0.0) -> None:
+    def __init__(self, limits: BudgetLimits, clock: Callable[[], float], wall_seconds: float = 0.0) -> None:
         self._clock = clock
         self._began = clock() - wall_seconds
         self.restate(limits)
 
     def restate(
         self,
-        limits: Limits,
+        limits: BudgetLimits,
         *,
         spent: Mapping[str, float] | None = None,
         reserved: Mapping[str, float] | None = None,
@@ -206,8 +206,7 @@ class Budget:
         return until, tuple(found)
 
     def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
-        """Of what rates hold back: the rates and the time when the first of it fits, in words; None where it is not
-        rates."""
+        """Which rates hold something back, and when the first of it fits, in words. None where no rate does."""
         found = [wait for one in reservations if (wait := self.waits_until(one)) is not None and wait[1]]
         if not found:
             return None

@@ -57,7 +57,7 @@ class Symmetry:
 
 
 def symmetry(mol: Any) -> Symmetry:
-    """Of an RDKit molecule with hydrogens implicit; atoms are numbered as `geometry.embed` numbers them.
+    """The symmetry of an RDKit molecule with hydrogens implicit; atoms are numbered as `geometry.embed` numbers them.
 
     Atoms are alike by element, hydrogens on carbon and neighbours, not by formal charge and bond order: the oxygens of
     a carboxylate are.

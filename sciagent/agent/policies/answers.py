@@ -44,21 +44,17 @@ def sampled_of(
     choice = _entry(choices[0], "choices") if isinstance(choices, list) and choices else {}
     if not isinstance(choice.get("message"), dict):
         raise ValueError(f"no message in it: {json.dumps(answer)[:300]}")
-    message = choice["message"]
-    calls = _calls(message.get("tool_calls"))
-    content = _text(message.get("content"))
-    said, thinking = split_thinking(content)
-    thought_in = next((field for field in THOUGHTS if _text(message.get(field))), "")
-    thinking = _text(message.get(thought_in)) or thinking
-    finish = "length" if choice.get("finish_reason") == "length" else "calls" if calls else "stop"
+    message = _message(choice["message"])
+    content = _text(choice["message"].get("content"))
+    finish = "length" if choice.get("finish_reason") == "length" else "calls" if message.calls else "stop"
     # strict tools: the grammar begins with a call; one that was cut off stays in the content
-    begun = bool(calls) or sampling.call or "tool_call" in content or "<function" in content
+    begun = bool(message.calls) or sampling.call or "tool_call" in content or "<function" in content
     grammar = sampling.schema is not None or (with_tools and begun)
     tokens = _tokens(answer, choice, grammar, _mode(sampling, grammar, source))
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     return Sampled(
-        Message("assistant", said, thinking, calls, thought_in=thought_in),
+        message,
         finish,
         tokens,
         (_text(answer.get("model")) or name)[:200],
@@ -67,6 +63,13 @@ def sampled_of(
         seconds,
         grammar=grammar,
     )
+
+
+def _message(given: Mapping[str, Any]) -> Message:
+    calls = _calls(given.get("tool_calls"))
+    said, thinking = split_thinking(_text(given.get("content")))
+    thought_in = next((field for field in THOUGHTS if _text(given.get(field))), "")
+    return Message("assistant", said, _text(given.get(thought_in)) or thinking, calls, thought_in=thought_in)
 
 
 def _calls(given: object) -> tuple[ToolCall, ...]:

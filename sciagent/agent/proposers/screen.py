@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sciagent.chemistry.structure_files import Record, read_structures
+from sciagent.chemistry.structure_files import StructureRecord, read_structures
 from sciagent.domain.ports import ProposalIn, Turn, Workbench
 
 
@@ -22,7 +22,7 @@ class Screen:
         """operation: the operation noted on its proposals."""
         self._file, self._operation = file, operation
         self._column = column
-        self._records: Iterator[Record] | None = None
+        self._records: Iterator[StructureRecord] | None = None
         self._next = -1
 
     @cached_property

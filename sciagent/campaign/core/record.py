@@ -19,7 +19,7 @@ from sciagent.store.campaign_state import directives, standings
 from sciagent.store.job_queue import jobs, spend
 from sciagent.store.job_queue.spend import CostSeen
 from sciagent.store.results import evidence
-from sciagent.store.results.evidence import NewEvidence, Recorded
+from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.sandbox.host import HostResult
 
 
@@ -36,7 +36,7 @@ class Result(NamedTuple):
     artifacts: tuple[tuple[str, str, int, str], ...]
 
 
-def record_results(connection: Connection, found: Sequence[Result]) -> dict[int, Recorded]:
+def record_results(connection: Connection, found: Sequence[Result]) -> dict[int, RecordedEvidence]:
     """Evidence of those whose outcome is evidence, and what they cost. Who comes second under one key (another
     campaign was faster) is dropped: the first stands, and was computed under the same settings.
 
@@ -69,11 +69,11 @@ def record_results(connection: Connection, found: Sequence[Result]) -> dict[int,
     return {
         f.attempt_id: one
         for f, one in zip(good, recorded, strict=True)
-        if isinstance(one, Recorded) and f.result.finding.outcome.rule.reusable and not f.key.replicate
+        if isinstance(one, RecordedEvidence) and f.result.finding.outcome.rule.reusable and not f.key.replicate
     }
 
 
-def answer_of(rung: BuiltRung, found: Recorded) -> Answer:
+def answer_of(rung: BuiltRung, found: RecordedEvidence) -> Answer:
     judgement = judge(rung.rules, found.outcome, found.reason, found.detail, found.measured)
     return Answer(rung.rules.position, judgement, found.measured if found.outcome is Outcome.OK else ())
 
@@ -106,7 +106,7 @@ class Settling(NamedTuple):
     position: Position
     failed: Finding | None = None
     gave_up: Judgement | None = None
-    said: Recorded | None = None
+    said: RecordedEvidence | None = None
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:

@@ -26,7 +26,7 @@ from sciagent.store.job_queue import attempts, job_lists, jobs, leases, spend
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import JobEnd
 from sciagent.store.job_queue.spend import Bill
-from sciagent.store.results.evidence import Recorded
+from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.cost import unmeasured
 from sciagent.verification.sandbox.host import HostResult
 from sciagent.verification.sandbox.scratch import remove_folder
@@ -120,7 +120,7 @@ class _Ended:
         one = self.ticket
         return Result(one.rung, one.claim.attempt_id, one.key, one.candidate_id, one.declared, self.result, artifacts)
 
-    def settling(self, said: Mapping[int, Recorded]) -> Settling:
+    def settling(self, said: Mapping[int, RecordedEvidence]) -> Settling:
         """said: by attempt, what was recorded."""
         one, finding = self.ticket, self.result.finding
         if self.state is JobState.CANCELLED:

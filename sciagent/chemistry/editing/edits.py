@@ -132,27 +132,36 @@ def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges:
     try:
         child = Chem.Mol(child)
         Chem.SanitizeMol(child)
-        made = Chem.MolFromSmiles(Chem.MolToSmiles(child))
-        again = _trans(made)
-        text = Chem.MolToSmiles(again)
+        made = _trans(Chem.MolFromSmiles(Chem.MolToSmiles(child)))
+        text = Chem.MolToSmiles(made)
     except (ValueError, RuntimeError, TypeError):  # TypeError: what was written cannot be read
         return None
     if "." in text or any(text == Chem.MolToSmiles(parent) for parent in parents):
         return None
-    if charges and Chem.GetFormalCharge(again) != Chem.GetFormalCharge(parents[0]):
+    if charges and Chem.GetFormalCharge(made) != Chem.GetFormalCharge(parents[0]):
         return None
-    if any(atom.GetNumRadicalElectrons() for atom in again.GetAtoms()) or not _rings_fit(again, parents, limits):
+    if not _rings_fit(made, parents, limits) or not _within(made, limits) or _adds_unwanted(made, parents):
         return None
-    if limits.charges is not None and Chem.GetFormalCharge(again) not in limits.charges:
-        return None
-    if limits.defined_stereo and _undefined(again):
-        return None
-    if any(again.HasSubstructMatch(_pattern(smarts)) for smarts in limits.forbidden):
-        return None
-    for pattern in map(_pattern, NOT_A_CHILD):
-        if again.HasSubstructMatch(pattern) and not any(p.HasSubstructMatch(pattern) for p in parents):
-            return None
     return text if Chem.MolFromSmiles(text) is not None else None
+
+
+def _within(child: Any, limits: EditLimits) -> bool:
+    """Whether charge, electrons, stereocentres and patterns of a child are those that the limits allow."""
+    if any(atom.GetNumRadicalElectrons() for atom in child.GetAtoms()):
+        return False
+    if limits.charges is not None and Chem.GetFormalCharge(child) not in limits.charges:
+        return False
+    if limits.defined_stereo and _undefined(child):
+        return False
+    return not any(child.HasSubstructMatch(_pattern(smarts)) for smarts in limits.forbidden)
+
+
+def _adds_unwanted(child: Any, parents: Sequence[Any]) -> bool:
+    """Whether a pattern of NOT_A_CHILD is in the child and in none of its parents."""
+    return any(
+        child.HasSubstructMatch(pattern) and not any(parent.HasSubstructMatch(pattern) for parent in parents)
+        for pattern in map(_pattern, NOT_A_CHILD)
+    )
 
 
 def _rings_fit(child: Any, parents: Sequence[Any], limits: EditLimits) -> bool:

@@ -44,7 +44,7 @@ def plan(
 def _print(plan: Plan) -> None:
     from rich.console import Console
 
-    from sciagent.cli.shared.tables import print_indented
+    from sciagent.cli.shared.tables import Paragraph, print_paragraph
 
     console = Console()
     console.print(f"{plan.campaign}: what its budget is likely to buy", style="bold", highlight=False, markup=False)
@@ -56,7 +56,7 @@ def _print(plan: Plan) -> None:
     console.print()
     console.print("Assumed", style="bold")
     for sentence in plan.assumptions:
-        print_indented(console, sentence)
+        print_paragraph(console, Paragraph(sentence))
 
 
 def _ledger(url: str | None) -> Ledger | None:
@@ -70,7 +70,7 @@ def _ledger(url: str | None) -> Ledger | None:
 
 
 def _rungs(console: Console, plan: Plan) -> None:
-    from sciagent.cli.shared.tables import plain_table, print_indented
+    from sciagent.cli.shared.tables import Paragraph, plain_table, print_paragraph
 
     made = plain_table(
         "the rungs (core seconds: median and 90 % of the sample)",
@@ -86,7 +86,7 @@ def _rungs(console: Console, plan: Plan) -> None:
     console.print(made)
     for rung in plan.rungs:
         for line in _remarks(rung, plan.sample.molecules):
-            print_indented(console, f"{rung.rung}{line}")
+            print_paragraph(console, Paragraph(f"{rung.rung}{line}"))
     console.print()
 
 

@@ -19,6 +19,7 @@ class SchemaOf(StrEnum):
     PLAN = "plan"
     AUDIT = "audit"
     COMPARE = "compare"
+    EXPLAIN = "explain"
 
 
 def register(app: typer.Typer) -> None:
@@ -58,5 +59,6 @@ def _answer(of: SchemaOf) -> Any:
         SchemaOf.PLAN: answers.Plan,
         SchemaOf.AUDIT: answers.AuditReport,
         SchemaOf.COMPARE: answers.Comparison,
+        SchemaOf.EXPLAIN: answers.Explanation | answers.RefusedText,
     }
     return made[of]

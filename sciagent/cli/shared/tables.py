@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
@@ -17,7 +19,20 @@ def plain_table(title: str, *columns: str) -> Table:
     return made
 
 
-def print_indented(console: Console, text: str, spaces: int = 2, bold: bool = False) -> None:
-    """A paragraph, wrapped to the terminal under its own indent."""
-    line = Text(text, style="bold" if bold else "", overflow="fold")
-    console.print(Padding(line, (0, 0, 0, spaces), expand=False), highlight=False)
+class Paragraph(NamedTuple):
+    """A paragraph of a longer text; an empty one is an empty line."""
+
+    text: str
+    depth: int = 1
+    """Two spaces each; paragraphs of depth 0 are headings."""
+    bold: bool = False
+
+
+def print_paragraph(console: Console, paragraph: Paragraph) -> None:
+    """Wrapped to the terminal under its own indent."""
+    if paragraph.text:
+        bold = paragraph.bold or paragraph.depth == 0
+        line = Text(paragraph.text, style="bold" if bold else "", overflow="fold")
+        console.print(Padding(line, (0, 0, 0, 2 * paragraph.depth), expand=False), highlight=False)
+    else:
+        console.print()

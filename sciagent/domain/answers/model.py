@@ -23,6 +23,6 @@ def plain(answer: Any) -> Any:
     return [plain(part) for part in answer] if isinstance(answer, (list, tuple)) else answer
 
 
-def json_schema(answer: type[Any]) -> Any:
-    """The JSON schema of what `plain` returns, with every field required that is always printed."""
+def json_schema(answer: Any) -> Any:
+    """The JSON schema of what `plain` returns. answer: a model, or a type made of models."""
     return TypeAdapter(answer).json_schema(mode="serialization")

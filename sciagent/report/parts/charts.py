@@ -7,7 +7,7 @@ from typing import Any
 
 from sciagent.report.parts.agreement import Pairs
 from sciagent.report.parts.drawing import COLOURS, contexted, cost_unit, figure, shorten, svg
-from sciagent.store.views.report_queries import Passage, Step
+from sciagent.store.views.report_queries import Passage, ProgressStep
 
 DRAWN = 1500  # points of a scatter
 WITH_BARS = 150  # up to so many points have their uncertainties drawn
@@ -144,7 +144,7 @@ def _legend(made: Any, used: Sequence[tuple[str, str, str, str]], columns: int =
 
 
 @contexted
-def progress(steps: Sequence[Step], counts_hits: bool) -> str:
+def progress(steps: Sequence[ProgressStep], counts_hits: bool) -> str:
     """Hits found, or the best utility so far, against the cost that was booked by then."""
     unit, factor = cost_unit(steps[-1].core_seconds)
     made, axes = figure(6.0, 3.0)
@@ -184,7 +184,7 @@ LINES = (
 
 
 @contexted
-def by_proposer(lines: Mapping[str, Sequence[Step]], counts_hits: bool) -> str:
+def by_proposer(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> str:
     """Hits, or the best utility so far, of each proposer against what was booked for it; at most six lines."""
     unit, factor = cost_unit(max(steps[-1].core_seconds for steps in lines.values()))
     made, axes = figure(6.0, 3.3)

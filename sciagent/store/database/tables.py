@@ -87,7 +87,7 @@ class Text(String):
     cache_ok = True
 
 
-class Written(str):
+class WrittenJson(str):
     """JSON that is written already, without anything that `storable_json` would change."""
 
 
@@ -106,10 +106,10 @@ class Json(sa.types.TypeDecorator[Any]):
         if carefully is None:
             return None
         if dialect.name == "postgresql":
-            return lambda value: str(value) if type(value) is Written else carefully(value)
+            return lambda value: str(value) if type(value) is WrittenJson else carefully(value)
 
         def process(value: Any) -> Any:
-            if type(value) is Written:
+            if type(value) is WrittenJson:
                 return str(value)
             if type(value) is dict and not value:
                 return "{}"

@@ -220,13 +220,6 @@ def queued(connection: Connection, campaign_id: int) -> list[Any]:
     return list(connection.execute(query))
 
 
-def any_preferred(connection: Connection, campaign_id: int) -> bool:
-    """Whether a job that a person asked for waits for a worker."""
-    j = t.job.c
-    query = sa.select(j.id).where(j.campaign_id == campaign_id, j.state == JobState.QUEUED, j.priority >= PREFERRED)
-    return connection.execute(query.limit(1)).first() is not None
-
-
 def any_queued(connection: Connection, rung_id: int) -> bool:
     """Whether a job of this rung was decided and waits for a worker."""
     j = t.job.c

@@ -5,17 +5,85 @@ Every question stands on an index by candidate; all of it together is bounded by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.evidence_story import EvidenceFile, FileRemoval
+from sciagent.domain.answers.rung_story import DecisionStory
+from sciagent.domain.evidence import Measured
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.results.evidence import measured_of
 
 MANY = 200  # rows of one kind that are shown at most
+
+
+class ProposedOnce(NamedTuple):
+    """One time that a candidate was handed in to a campaign."""
+
+    id: int
+    text: str
+    status: str
+    operation: str | None
+    rationale: str | None
+    predicted: Mapping[str, object] | None
+    at: datetime
+    turn: int | None
+    """Number of the proposer's turn; None for a person."""
+    proposer: str | None
+
+
+class JobAttempt(NamedTuple):
+    """One attempt of a job; `state` is None where the job has not been tried."""
+
+    rung: str
+    job: str
+    """State of the job."""
+    state: str | None
+    outcome: str | None
+    reason: str | None
+    detail: str | None
+    cost: Mapping[str, float] | None
+    wall_seconds: float | None
+    started_at: datetime | None
+    owner: str | None
+
+    @property
+    def core_seconds(self) -> float:
+        return float((self.cost or {}).get("core_seconds", 0.0))
+
+
+@dataclass(frozen=True)
+class StoredEvidence:
+    """One row of evidence, with its values, its files and what it cost where."""
+
+    key: str
+    verifier: str
+    verifier_version: str
+    settings_hash: str
+    outcome: str
+    reason: str | None
+    detail: str | None
+    versions: Mapping[str, str]
+    source: str
+    who: str
+    why: str | None
+    at: datetime
+    revision: int
+    watermark: int
+    campaign: str | None
+    """The campaign that paid; None for `verify` and files."""
+    core_seconds: float
+    """Core-seconds of this candidate; those of a batch are shared."""
+    is_current: bool
+    """Whether no later revision supersedes it."""
+    measured: tuple[Measured, ...]
+    files: tuple[EvidenceFile, ...]
 
 
 def candidate(connection: Connection, candidate_id: int) -> Any:
@@ -42,33 +110,19 @@ def campaigns_of(connection: Connection, candidate_id: int) -> list[str]:
     ]
 
 
-def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[Any]:
+def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[ProposedOnce]:
     """Each time it was handed in to the campaign, oldest first, with the proposer and the turn."""
     p, turn, trajectory = t.proposal.c, t.turn.c, t.trajectory.c
+    columns = (p.id, p.text, p.status, p.operation, p.rationale, p.predicted, p.at, turn.number, trajectory.proposer)
+    turns = t.proposal.outerjoin(t.turn, turn.id == p.turn_id)
     query = (
-        sa.select(
-            p.id,
-            p.text,
-            p.status,
-            p.operation,
-            p.rationale,
-            p.predicted,
-            p.at,
-            turn.number.label("turn"),
-            trajectory.proposer,
-            trajectory.number.label("trajectory"),
-            turn.policy_version,
-        )
-        .select_from(
-            t.proposal.outerjoin(t.turn, turn.id == p.turn_id).outerjoin(
-                t.trajectory, trajectory.id == turn.trajectory_id
-            )
-        )
+        sa.select(*columns)
+        .select_from(turns.outerjoin(t.trajectory, trajectory.id == turn.trajectory_id))
         .where(p.candidate_id == candidate_id, p.campaign_id == row.id)
         .order_by(p.id)
         .limit(MANY)
     )
-    return list(connection.execute(query).mappings())
+    return [ProposedOnce._make(proposal) for proposal in connection.execute(query)]
 
 
 def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: int) -> list[Any]:
@@ -93,93 +147,86 @@ def children(connection: Connection, candidate_id: int) -> tuple[int, list[Any]]
     return n, list(connection.execute(query))
 
 
-def decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> list[Any]:
+def decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> dict[str, list[DecisionStory]]:
+    """What was decided on it, oldest first, by the rung's label."""
     d, r = t.decision.c, t.rung.c
+    columns = (d.action, d.chooser, d.why, d.index, d.price, d.law_version, d.propensity, d.watermark, d.at)
     query = (
-        sa.select(d.action, d.chooser, d.why, d.index, d.propensity, d.watermark, d.at, r.name.label("rung"))
+        sa.select(r.name.label("rung"), *columns)
         .select_from(t.decision.outerjoin(t.rung, r.id == d.rung_id))
         .where(d.campaign_id == row.id, d.candidate_id == candidate_id)
         .order_by(d.id)
         .limit(MANY)
     )
-    return list(connection.execute(query).mappings())
+    by_rung: dict[str, list[DecisionStory]] = {}
+    for decision in connection.execute(query).mappings():
+        fields = dict(decision)
+        by_rung.setdefault(fields.pop("rung"), []).append(DecisionStory(**fields))
+    return by_rung
 
 
-def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_ids: Sequence[int]) -> list[Any]:
-    """Each try of each job, oldest first."""
+def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_ids: Sequence[int]) -> list[JobAttempt]:
+    """Each attempt of each job, oldest first."""
     j, a, r = t.job.c, t.attempt.c, t.rung.c
+    columns = (a.state, a.outcome, a.reason, a.detail, a.cost, a.wall_seconds, a.started_at, a.owner)
     query = (
-        sa.select(
-            r.name.label("rung"),
-            j.state.label("job"),
-            a.id,
-            a.state,
-            a.outcome,
-            a.reason,
-            a.detail,
-            a.cost,
-            a.wall_seconds,
-            a.started_at,
-            a.ended_at,
-            a.owner,
-        )
+        sa.select(r.name, j.state, *columns)
         .select_from(t.job.join(t.rung, r.id == j.rung_id).outerjoin(t.attempt, a.job_id == j.id))
         .where(j.campaign_id == row.id, j.rung_id.in_(rung_ids), j.candidate_id == candidate_id)
         .order_by(j.id, a.id)
         .limit(MANY)
     )
-    return list(connection.execute(query).mappings())
+    return [JobAttempt._make(attempt) for attempt in connection.execute(query)]
 
 
-def evidence(connection: Connection, candidate_id: int) -> list[dict[str, Any]]:
-    """All evidence on it, superseded revisions too, oldest first, with its values and files, and what it cost where."""
+def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
+    """All evidence on it, superseded revisions too, oldest first."""
     e, a = t.evidence.c, t.attempt.c
+    of_verifier = (e.key, e.verifier, e.verifier_version, e.settings_hash, e.outcome, e.reason, e.detail, e.versions)
+    of_record = (e.source, e.who, e.why, e.at, e.revision, e.watermark)
+    costs = (a.cost, a.n_candidates, t.campaign.c.name.label("campaign"))
+    attempted = t.evidence.outerjoin(t.attempt, a.id == e.attempt_id)
     query = (
-        sa.select(
-            t.evidence,
-            a.cost.label("attempt_cost"),
-            a.wall_seconds,
-            a.n_candidates,
-            a.owner.label("host"),
-            t.campaign.c.name.label("campaign"),
-        )
-        .select_from(
-            t.evidence.outerjoin(t.attempt, a.id == e.attempt_id).outerjoin(
-                t.campaign, t.campaign.c.id == a.campaign_id
-            )
-        )
+        sa.select(e.id, e.supersedes_id, *of_verifier, *of_record, *costs)
+        .select_from(attempted.outerjoin(t.campaign, t.campaign.c.id == a.campaign_id))
         .where(e.candidate_id == candidate_id)
         .order_by(e.id)
         .limit(10 * MANY)
     )
-    rows = [dict(one) for one in connection.execute(query).mappings()]
-    ids = [one["id"] for one in rows]
+    rows = [dict(row) for row in connection.execute(query).mappings()]
+    ids = [int(row["id"]) for row in rows]
     values, files = measured_of(connection, ids), _files(connection, ids)
-    superseded = {one["supersedes_id"] for one in rows}
-    for one in rows:
-        one["measured"], one["files"] = values.get(one["id"], ()), files.get(one["id"], [])
-        one["is_current"] = one["id"] not in superseded
-    return rows
+    superseded = {row.pop("supersedes_id") for row in rows}
+    stored = []
+    for row, id_ in zip(rows, ids, strict=True):
+        del row["id"]
+        cost, shared_by = row.pop("cost") or {}, int(row.pop("n_candidates") or 1)
+        stored.append(
+            StoredEvidence(
+                **row,
+                core_seconds=float(cost.get("core_seconds", 0.0)) / max(shared_by, 1),
+                is_current=id_ not in superseded,
+                measured=tuple(values.get(id_, ())),
+                files=tuple(files.get(id_, ())),
+            )
+        )
+    return stored
 
 
-def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
+def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[EvidenceFile]]:
     """Artifacts by evidence, each with its removal, if it was removed."""
-    found: dict[int, list[dict[str, Any]]] = {}
+    found: dict[int, list[EvidenceFile]] = {}
     f, gone = t.artifact.c, t.artifact_removal.c
     for start in range(0, len(evidence_ids), 500):
         chunk = evidence_ids[start : start + 500]
-        rows = connection.execute(sa.select(t.artifact).where(f.evidence_id.in_(chunk)).order_by(f.id)).mappings().all()
-        hashes = sorted({one["sha256"] for one in rows})
-        removed = {
-            one["sha256"]: {"who": one["who"], "why": one["why"], "at": one["at"]}
-            for one in connection.execute(
-                sa.select(t.artifact_removal).where(gone.sha256.in_(hashes)).order_by(gone.id)
-            ).mappings()
-        }
-        for one in rows:
-            found.setdefault(one["evidence_id"], []).append(
-                {k: one[k] for k in ("name", "sha256", "size", "media_type")} | {"removed": removed.get(one["sha256"])}
-            )
+        columns = (f.evidence_id, f.name, f.sha256, f.size, f.media_type)
+        rows = connection.execute(sa.select(*columns).where(f.evidence_id.in_(chunk)).order_by(f.id)).all()
+        hashes = sorted({row.sha256 for row in rows})
+        query = sa.select(gone.sha256, gone.who, gone.why, gone.at).where(gone.sha256.in_(hashes)).order_by(gone.id)
+        removed = {sha256: FileRemoval(who=who, why=why, at=at) for sha256, who, why, at in connection.execute(query)}
+        for evidence_id, name, sha256, size, media_type in rows:
+            file = EvidenceFile(name=name, sha256=sha256, size=size, media_type=media_type, removed=removed.get(sha256))
+            found.setdefault(evidence_id, []).append(file)
     return found
 
 

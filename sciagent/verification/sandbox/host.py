@@ -25,7 +25,7 @@ from sciagent.domain.evidence import ArtifactFile, Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import UsageError
 from sciagent.verification.sandbox.job import Job, Limits, Sent, StoredFile
-from sciagent.verification.sandbox.link import Link, ZygoteDiedError
+from sciagent.verification.sandbox.link import ZygoteDiedError, ZygoteLink
 from sciagent.verification.sandbox.wire_findings import finding_from_wire
 
 __all__ = ["HostResult", "Limits", "Request", "StoredFile", "Worker"]
@@ -107,7 +107,7 @@ class Worker:
         self._running = False
         self._wasted = Cost()
         self._versions: dict[str, str] = {}
-        self._link = Link(self.folder, self._preload)
+        self._link = ZygoteLink(self.folder, self._preload)
 
     def __enter__(self) -> Worker:
         return self
@@ -117,7 +117,7 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Of the zygote; another one after the zygote died and `run` was called again."""
+        """Process id of the zygote. It changes when the zygote has died and `run` is called again."""
         return self._link.process.pid
 
     def run(self, request: Request) -> list[HostResult]:
@@ -190,7 +190,7 @@ class Worker:
         """Adds findings to `heard` as they come, with the CPU time the child claims. Returns the last event."""
         if not self._link.alive:
             self._link.bury()
-            self._link = Link(self.folder, self._preload)
+            self._link = ZygoteLink(self.folder, self._preload)
         self._number += 1
         self._versions = {}
         folders = request.checkpoints[-len(candidates) :] or (None,) * len(candidates)

@@ -25,7 +25,7 @@ class ZygoteDiedError(Exception):
     """The zygote is gone, or silent for too long."""
 
 
-class Link:
+class ZygoteLink:
     """One zygote process. `send` may be called from any thread, the rest from one at a time."""
 
     def __init__(self, folder: Path, preload: Sequence[str]) -> None:

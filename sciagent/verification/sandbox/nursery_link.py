@@ -185,7 +185,7 @@ class Zygote:
 
     @property
     def pid(self) -> int:
-        """Of the zygote; waits until it has been forked."""
+        """Process id of the zygote, once it has been forked; waits for that."""
         while self._pid < 0 and not self._over(None):
             pass
         return self._pid

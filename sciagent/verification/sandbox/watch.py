@@ -38,7 +38,7 @@ class Cancelled(Exception):
     """The driver does not want the job any more."""
 
 
-class Driver(Protocol):
+class DriverPipe(Protocol):
     fd: int
     cancelled: set[int]
 
@@ -56,7 +56,7 @@ def failure(key: str, outcome: Outcome, reason: Reason, detail: str, **diagnosti
 class Watch:
     """index: of the candidate whose turn it is. failure: of that candidate, once there is one."""
 
-    def __init__(self, job: Job, home: Path, spool: Path, driver: Driver) -> None:
+    def __init__(self, job: Job, home: Path, spool: Path, driver: DriverPipe) -> None:
         self.index, self.ready, self.wall = 0, False, 0.0
         self.failure: dict[str, Any] | None = None
         self._job, self._work, self._output = job, home / "work", home / "output"

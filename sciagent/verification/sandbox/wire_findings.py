@@ -111,13 +111,7 @@ def check_finding(data: object, key: str) -> None:
 
 
 def _check_measured(measured: list[Any], levels: list[Any]) -> None:
-    for texts in levels:
-        if not isinstance(texts, list) or len(texts) != 4:
-            raise WireError("a level is not four texts")
-        for one in texts:
-            _text(one, "level", 200)
-    if len({tuple(map(clean, texts)) for texts in levels}) < len(levels):
-        raise WireError("one level said twice")
+    _check_levels(levels)
     registry = properties()
     for row in measured:
         if not isinstance(row, list) or len(row) != 8:
@@ -139,6 +133,16 @@ def _check_measured(measured: list[Any], levels: list[Any]) -> None:
             _text(as_typed, "as_typed", 64)
     if len({(row[0], row[1]) for row in measured}) < len(measured):
         raise WireError("a property measured twice at one level")
+
+
+def _check_levels(levels: list[Any]) -> None:
+    for texts in levels:
+        if not isinstance(texts, list) or len(texts) != 4:
+            raise WireError("a level is not four texts")
+        for text in texts:
+            _text(text, "level", 200)
+    if len({tuple(map(clean, texts)) for texts in levels}) < len(levels):
+        raise WireError("one level said twice")
 
 
 def _check_spent(spent: object) -> None:

@@ -21,6 +21,7 @@ from sciagent.campaign.pricing.forecast import promise, remake
 from sciagent.campaign.pricing.numeraire import allowances
 from sciagent.campaign.pricing.predicted import foretold, sentence
 from sciagent.campaign.spec.load import load_spec
+from sciagent.domain.answers.model import plain
 from sciagent.domain.ports import ProposalIn
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -52,10 +53,10 @@ def standing(ledger: Ledger, which: str) -> list[int]:
 
 def told(ledger: Ledger, candidate_id: int, name: str = "small") -> dict[str, Any]:
     with ledger.read() as connection:
-        [one] = explain(connection, candidate_id, campaigns_to_tell(connection, candidate_id, name), ledger)[
-            "campaigns"
-        ]
-    return dict(one)
+        rows = campaigns_to_tell(connection, candidate_id, name)
+        [story] = explain(connection, candidate_id, rows, ledger).campaigns
+    found: dict[str, Any] = plain(story)
+    return found
 
 
 def test_one_that_waits_is_told_with_value_chance_index_price_and_next_rung(ledger: Ledger) -> None:
@@ -213,9 +214,11 @@ def test_before_there_is_a_law_and_under_another_rule(ran: Path, tmp_path: Path)
 
 def test_a_text_that_was_refused_is_found_with_its_reason(ledger: Ledger) -> None:
     with ledger.read() as connection:
-        [one] = refused(connection, BROKEN, None)
-        assert refused(connection, BROKEN, "small") == [one] and refused(connection, "nobody proposed this", None) == []
-    assert one["campaign"] == "small" and one["by"] == "screen" and one["reason"] and one["detail"]
+        answer = refused(connection, BROKEN, None)
+        assert answer is not None and refused(connection, BROKEN, "small") == answer
+        assert refused(connection, "nobody proposed this", None) is None
+    [proposal] = answer.refused
+    assert proposal.campaign == "small" and proposal.by == "screen" and proposal.reason and proposal.detail
 
 
 def test_explain_prints_both(ran: Path) -> None:

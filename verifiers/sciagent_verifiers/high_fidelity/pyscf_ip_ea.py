@@ -60,7 +60,7 @@ FLEXIBLE = {p: 0.06 if p in (VERTICAL_EA, ADIABATIC_EA, REDUCTION_POTENTIAL) els
 
 
 class IpEaSettings(DensityFunctionalSettings):
-    """Of pyscf.scf, and which ions."""
+    """The settings of pyscf.scf, and which ions."""
 
     basis: Basis = Field("def2-SVPD", description="An electron affinity needs one with diffuse functions.")
     which: tuple[Literal["ip", "ea"], ...] = Field(

@@ -18,7 +18,7 @@ FLEXIBLE = {SOLVATION_ENERGY: 0.03}
 
 
 class SolvationSettings(DensityFunctionalSettings):
-    """Of pyscf.scf, with water and SMD unless told otherwise; optimise relaxes the geometry in the gas phase."""
+    """Settings of pyscf.scf, with water and SMD by default; optimise relaxes the geometry in the gas phase."""
 
     functional: Functional = Field("B3LYP", description="Exchange and correlation.")
     solvent: Solvent = Field("water", description="Where to; the gas phase is where from.")

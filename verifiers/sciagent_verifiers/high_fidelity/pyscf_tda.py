@@ -21,7 +21,7 @@ FLEXIBLE = {S1_ENERGY: 0.05, S1_OSCILLATOR_STRENGTH: 0.03, T1_ENERGY: 0.05}
 
 
 class TdaSettings(DensityFunctionalSettings):
-    """Of pyscf.scf, and which states. A solvent answers the excitation with its electrons only."""
+    """The settings of pyscf.scf, and which states. A solvent answers the excitation with its electrons only."""
 
     functional: Functional = Field("CAM-B3LYP", description="With long-range exchange, unless charge does not move.")
     states: int = Field(3, ge=1, le=20, description="How many singlets are looked for.")

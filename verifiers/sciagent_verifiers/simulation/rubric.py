@@ -73,7 +73,7 @@ class Rubric(BaseModel):
 
     @cached_property
     def sha256(self) -> str:
-        """Of its content, whatever the file looks like."""
+        """Hash of its content, whatever the file looks like."""
         return content_hash(self.model_dump(mode="json"))
 
     @property

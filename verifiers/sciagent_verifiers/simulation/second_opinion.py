@@ -32,7 +32,7 @@ OTHER: dict[GfnMethod, GfnMethod] = {"GFN2-xTB": "GFN1-xTB", "GFN1-xTB": "GFN2-x
 
 
 @dataclass(frozen=True)
-class Line:
+class FittedLine:
     """y = slope * x + intercept, eV. residual: standard deviation of y about it, eV."""
 
     slope: float
@@ -45,10 +45,10 @@ class Line:
 
 
 # GFN1-xTB over GFN2-xTB; benchmarks/numbers/xtb_second_opinion.py
-LINES: dict[Property, Line] = {
-    HOMO: Line(1.015, -0.841, 0.284),
-    LUMO: Line(0.948, -1.062, 0.435),
-    HOMO_LUMO_GAP: Line(0.958, 0.433, 0.385),
+LINES: dict[Property, FittedLine] = {
+    HOMO: FittedLine(1.015, -0.841, 0.284),
+    LUMO: FittedLine(0.948, -1.062, 0.435),
+    HOMO_LUMO_GAP: FittedLine(0.958, 0.433, 0.385),
 }
 HIGHEST_LUMO = -3.0  # eV, in GFN2-xTB
 
