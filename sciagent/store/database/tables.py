@@ -363,7 +363,9 @@ def _of_some(name: str, where: sa.ColumnElement[bool], *columns: Any) -> None:
 _job = job.c
 _of_some("ix_job_lease", _job.lease_until.is_not(None), _job.state, _job.lease_until)
 _of_some("ix_job_external", _job.external.is_not(None), _job.external)
-_of_some("ix_job_queue", _job.queue.is_not(None), _job.queue, _job.state, _job.priority.desc(), _job.id)
+_of_some(
+    "ix_job_queue", _job.queue.is_not(None), _job.queue, _job.state, _job.campaign_id, _job.priority.desc(), _job.id
+)
 _of_some("ix_job_needs", _job.needs.is_not(None), _job.state, _job.queue, _job.needs)
 
 # who works on queues; its name begins the owner of its leases

@@ -19,7 +19,6 @@ from sciagent.store.job_queue import reservations
 
 PREFERRED = 1e6  # priority of what a person promoted: before all that a rule chose
 UNFINISHED = (JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
-MAX_KILLS = 2  # a candidate that kills two workers is quarantined
 
 
 def create(
@@ -141,12 +140,6 @@ def gave_up(connection: Connection, campaign_id: int, rung_id: int, candidate_id
     """Whether the rung was tried on the candidate and will not be tried again by itself."""
     states = {state for _, _, state, _ in of_candidate(connection, campaign_id, candidate_id, [rung_id])}
     return bool(states & {JobState.FAILED, JobState.QUARANTINED})
-
-
-def kills_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
-    """How many workers each job has killed."""
-    query = sa.select(t.job.c.id, t.job.c.kills).where(among(connection, t.job.c.id, job_ids))
-    return {int(id_): int(kills) for id_, kills in connection.execute(query).all()}
 
 
 def to_be_cancelled(connection: Connection, job_ids: Sequence[int]) -> set[int]:
