@@ -56,7 +56,8 @@ def collect(
         if ending is not None and ending.after.is_over:
             purse.release(local.reservation)
             if result.outcome.rule.is_evidence and result.job.declared is not None:
-                local.rung.cost_model.observe(result.job.declared, result.actual)
+                own, wall = result.result.own_seconds, result.result.wall_seconds
+                local.rung.cost_model.observe(result.job.declared, result.actual, wall if own is None else own)
         stays = ending is None or not (ending.after.is_over or result.outcome is Outcome.CRASHED)
         if local.job.key.hash in left and not stays:
             remove_folder(home_of(built.scratch(), local.job.key.hash))  # it may be why it crashed

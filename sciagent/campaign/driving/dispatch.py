@@ -68,11 +68,8 @@ class Dispatched:
     reused: bool = False
     refused: list[Choice] = field(default_factory=list)
     unplaced: list[Choice] = field(default_factory=list)
-
-    @property
-    def blocked(self) -> bool:
-        """Whether something could run, but the budget does not hold it."""
-        return bool(self.refused)
+    shortfall: str | None = None
+    """What the first of the refused would have reserved, and what is left of it."""
 
 
 def promote(
@@ -100,11 +97,13 @@ def promote(
             done.reused = True
             continue
         declared = rung.declared(loaded[choice.id])
-        reservation = rung.reserves(declared)
+        reservation, seconds = rung.reserves(declared), rung.lasts(declared)
         # who has room for many has room for one
-        ample = rung.cost_model.learnt and purse.fits({r: MARGIN * amount for r, amount in reservation.items()})
-        if not ample and not purse.fits(reservation):
+        many = {r: MARGIN * amount for r, amount in reservation.items()}
+        ample = rung.cost_model.learnt and purse.fits(many, MARGIN * seconds)
+        if not ample and (short := purse.shortfall(reservation, seconds)) is not None:
             done.refused.append(choice)
+            done.shortfall = done.shortfall or f"{rung.spec.rung} would reserve {short}"
             continue
         group = places.find(choice.position, ample)
         if group is None:
@@ -267,7 +266,7 @@ def _ready(connection: Connection, built: Built, purse: Purse, preferred_only: b
         candidate = candidates.load(connection, [candidate_id])[candidate_id]
         declared = rung.declared(candidate)
         reservation = held or rung.reserves(declared)
-        if not held and not purse.fits(reservation):
+        if not held and not purse.fits(reservation, rung.lasts(declared)):
             wait.add(rung_id)
             continue
         yield _Ready(job_id, rung, candidate_id, candidate, declared, reservation, bool(held))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -27,10 +27,8 @@ from sciagent.campaign.driving.stop_rules import Ending
 from sciagent.campaign.pricing.purchasing import purchasing_of
 from sciagent.campaign.proposing.sources import source_of
 from sciagent.domain.directives import Verb
-from sciagent.domain.ladder import Position
 from sciagent.domain.needs import text_of
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
 from sciagent.execution.executors import Executor
@@ -73,7 +71,7 @@ class Driver:
         self._bell = threading.Event()  # rings when a job has finished, and when a model has answered
         self._exhausted = False
         self._barren = 0
-        self._blocked = False  # something could run, but the budget does not hold it
+        self._shortfall: str | None = None  # what could run, but the budget does not hold it, in words
         self._starved = False  # the proposer could go on, but the budget leaves nothing for it
         self._holding = False  # the proposer waits for the first paid rung; dearer rungs wait with it
         self._tickets: dict[int, LocalJob] = {}
@@ -221,8 +219,7 @@ class Driver:
             started = self._dispatch()
             if proposed or started or self._running or (self._asks and self._source.is_busy):
                 return None
-            held_up = self._blocked or self._starved
-            ending = stop_rules.nothing_left(self.built, self._purse, held_up, self._purchasing)
+            ending = stop_rules.nothing_left(self.built, self._purse, self._starved, self._shortfall, self._purchasing)
         if self._running:
             return None
         with self.built.ledger.begin() as connection:
@@ -429,7 +426,7 @@ class Driver:
             return self._offer(self._executor, preferred_only)
         built, acted = self.built, False
         positions = [rung.rules.position for rung in built.paid]
-        self._blocked = False
+        self._shortfall = None
         while wanted := self._pace.wanted(positions, self._pool.free, 0 if preferred_only else self._pool.waiting_room):
             places = Places[LocalJob](self._pace, self._pool.free, self._pool.waiting_room, built.wide)
             with built.ledger.begin() as connection:
@@ -441,7 +438,6 @@ class Driver:
                 for ticket in take_queued(connection, built, self._purse, self.owner, free, preferred_only):
                     places.alone(ticket.rung.rules.position, ticket)
                 done = self._promote(connection, 0 if preferred_only else wanted - len(places.groups), places)
-            self._blocked |= done.blocked
             for group in places.groups:  # only after the commit: the ledger is the record
                 self._tickets.update({ticket.claim.job_id: ticket for ticket in group.jobs})
                 self._pool.submit(tuple(group.jobs), request_of([local.job for local in group.jobs], built.scratch()))
@@ -453,7 +449,7 @@ class Driver:
     def _offer(self, executor: Executor, preferred_only: bool) -> bool:
         """Offer jobs to workers elsewhere, as many as they can take; True if any was offered or reused."""
         built, acted = self.built, False
-        self._blocked = False
+        self._shortfall = None
         while True:
             with built.ledger.begin() as connection:
                 campaigns.check_driver(connection, self._lease)
@@ -466,7 +462,6 @@ class Driver:
                 offer_queued(connection, built, self._purse, rooms, preferred_only)
                 wanted = 0 if preferred_only else rooms.total
                 done = self._promote(connection, wanted, rooms)
-            self._blocked |= done.blocked
             self._outside.add(rooms.offered)  # only after the commit: the ledger is the record
             executor.wake(self._outside.calls(rooms.offered, self._pace))
             acted |= bool(rooms.offered) or done.reused
@@ -474,24 +469,20 @@ class Driver:
                 return acted
 
     def _promote(self, connection: Connection, wanted: int, places: Places[LocalJob] | Rooms) -> Dispatched:
-        """Start what the rule chooses. Where a rate holds back what is most urgent, what comes after it may go on."""
-        total = Dispatched()
+        """Start what the scheduler chooses. What the budget does not hold is passed over for the next that it does."""
+        total, put_off = Dispatched(), set[int]()
         while wanted > 0:
-            chosen = self._choose(connection, wanted, places.open)
+            chosen = self._purchasing.choose(connection, self._purse, wanted, self._holding, places.open, put_off)
             done = promote(connection, self.built, self._purse, chosen, self.owner, places)
             self._touch(one.id for one in chosen)
             self._purchasing.take_back(done.unplaced, done.refused)
+            put_off |= {one.id for one in done.refused}
+            self._shortfall = self._shortfall or done.shortfall or self._purchasing.blocked
             total = Dispatched(total.reused or done.reused, total.refused + done.refused)
-            more = done.blocked and self._purse.has_rates and places.has_free
-            if not more or len(chosen) < wanted or wanted > WINDOW:
+            if not done.refused or not places.has_free or wanted > WINDOW:
                 break
-            wanted *= 2
+            wanted *= 2  # more than are free, for these may not fit either
         return total
-
-    def _choose(self, connection: Connection, wanted: int, places: Container[Position]) -> list[Choice]:
-        chosen = self._purchasing.choose(connection, self._purse, wanted, self._holding, places)
-        self._blocked |= self._purchasing.blocked
-        return chosen
 
     def _propose(self) -> bool:
         """One turn of the proposer, if fewer candidates than `ahead` wait; True if it brought anything new."""

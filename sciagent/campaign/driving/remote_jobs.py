@@ -207,7 +207,7 @@ class Outside:
             if one.wall_seconds is not None and one.state is JobState.DONE:
                 pace.observe(offered.position, one.wall_seconds)
             if one.state is JobState.DONE and offered.declared is not None:
-                self._built.rungs[offered.position].cost_model.observe(offered.declared, one.cost)
+                self._built.rungs[offered.position].cost_model.observe(offered.declared, one.cost, one.wall_seconds)
 
 
 def queue_of(rung: BuiltRung) -> str:

@@ -179,7 +179,7 @@ def retry(
     from sciagent.cli.people.steer import driver_line
 
     for built in builts if again else ():
-        say(driver_line(built))
+        say(driver_line(built.ledger, built.row.name))
 
 
 def _print(found: Sequence[Any], with_campaign: bool) -> None:
