@@ -47,23 +47,29 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
         directives.lock(connection, built.row.id)
         listed = job_lists.standing(connection, job_ids)
         waiting, running = offers.request_cancel(connection, [job.id for job in listed if job.state in CANCELLABLE])
+        cancelled = dict[int, list[int]]()  # job ids by candidate id
+        for job in listed:
+            if job.id in (*waiting, *running):
+                cancelled.setdefault(job.candidate_id, []).append(job.id)
         held = set[int]()
-        for candidate_id in dict.fromkeys(job.candidate_id for job in listed if job.id in (*waiting, *running)):
-            mine = [job.id for job in listed if job.candidate_id == candidate_id and job.id in (*waiting, *running)]
+        for candidate_id, ids in cancelled.items():
             if not directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
-                numbers = ", ".join(map(str, mine))
-                reason = f"job{'' if len(mine) == 1 else 's'} {numbers} cancelled" + (f": {why}" if why else "")
-                directives.write(
-                    connection, built.row.id, Verb.HOLD, who, reason, candidate_id=candidate_id, payload={MARK: mine}
-                )
+                _hold(connection, built, candidate_id, ids, who, why)
                 held.add(candidate_id)
-            if not any(id_ in running for id_ in mine) and not _has_running_job(connection, built, candidate_id):
+            if not set(ids) & set(running) and not _has_running_job(connection, built, candidate_id):
                 settle_again(connection, built, candidate_id)
         outcomes = dict[int, tuple[str, str]]()
         for job in listed:
             done = "cancelled" if job.id in waiting else "told" if job.id in running else ""
             outcomes[job.id] = done, "" if done else f"it is {job.state} already"
         return _job_changes(connection, outcomes, {job.id for job in listed if job.candidate_id in held})
+
+
+def _hold(connection: Connection, built: Built, candidate_id: int, ids: list[int], who: str, why: str) -> None:
+    """Hold a candidate because these jobs of it were cancelled."""
+    numbers = ", ".join(map(str, ids))
+    reason = f"job{'' if len(ids) == 1 else 's'} {numbers} cancelled" + (f": {why}" if why else "")
+    directives.write(connection, built.row.id, Verb.HOLD, who, reason, candidate_id=candidate_id, payload={MARK: ids})
 
 
 def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) -> list[JobChange]:

@@ -17,6 +17,7 @@ from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.people.screening import complete_fast
+from sciagent.domain.cost import Cost
 from sciagent.domain.directives import SteeringState, Verb
 from sciagent.domain.ladder import Position
 from sciagent.domain.states import JobState, Standing
@@ -165,20 +166,11 @@ def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltR
         _decide(connection, built, named, rung, "promote", who, why, None)
         jobs.prefer(connection, waiting[0], jobs.PREFERRED)
         return f"its job at {rung.spec.rung} goes to the front"
-    purse = Purse(built, connection)
     reservation = rung.reservation(candidate)
     new = not own or own[0][2] == JobState.CANCELLED
-    if (new and purse.remaining_jobs(rung.rules.position) == 0) or not purse.fits(reservation):
-        label = rung.spec.rung
-        used = f"all {built.limit_by_rung.get(rung.rules.position)} places of {label} are used"
-        no_place = new and purse.remaining_jobs(rung.rules.position) == 0
-        limit = used if no_place else purse.exhausted() or f"what is left does not hold a job at {label}"
-        raise UsageError(
-            f"the budget is in the way: {limit}; raise it first: sciagent amend {built.row.name} --budget "
-            + (f"rungs.{label}=N" if no_place else "core_seconds=N, or wall_minutes=N")
-        )
+    _check_budget(Purse(built, connection), built, rung, reservation, new)
     _decide(connection, built, named, rung, "promote", who, why, None)
-    for lower in built.paid:  # what waited below is not wanted any more
+    for lower in built.paid:  # jobs queued at lower rungs are no longer wanted
         for job_id, _, state, _ in jobs.of_candidate(connection, built.row.id, named.id, [lower.id]):
             if lower is not rung and state == JobState.QUEUED:
                 jobs.cancel_queued(connection, job_id)
@@ -207,6 +199,20 @@ def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltR
         detail="",
     )
     return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
+
+
+def _check_budget(purse: Purse, built: Built, rung: BuiltRung, reservation: Cost, new: bool) -> None:
+    """Raises UsageError unless the budget holds the job. new: whether the job counts for the rung's limit."""
+    no_place = new and purse.remaining_jobs(rung.rules.position) == 0
+    if not no_place and purse.fits(reservation):
+        return
+    label = rung.spec.rung
+    used = f"all {built.limit_by_rung.get(rung.rules.position)} places of {label} are used"
+    limit = used if no_place else purse.exhausted() or f"what is left does not hold a job at {label}"
+    raise UsageError(
+        f"the budget is in the way: {limit}; raise it first: sciagent amend {built.row.name} --budget "
+        + (f"rungs.{label}=N" if no_place else "core_seconds=N, or wall_minutes=N")
+    )
 
 
 def _decide(

@@ -12,6 +12,7 @@ when all are, and near it while few wait; those passed over last wait more often
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -191,12 +192,7 @@ def compared(connection: Connection, row: CampaignRow, them: Population) -> list
         scores = np.array([_values(connection, r, name, ids) for r in at]).T
         propensity = np.ones(scores.shape)
         if them.audited.any() and at[-1].position == last:
-            place = {id_: i for i, id_ in enumerate(them.ids)}
-            for i, id_ in enumerate(ids):
-                if (of := place.get(id_)) is not None and them.audited[of]:
-                    propensity[i, -1] = them.pi[of]
-                elif of is not None:
-                    scores[i, -1] = np.nan  # those drawn speak for it
+            _weigh_audited(them, ids, scores, propensity)
         shared = name not in SCALE_OF_ITS_METHOD
         for pair in agreements(scores, np.ones((len(at), len(at)), dtype=bool), propensity):
             found.append(
@@ -212,6 +208,20 @@ def compared(connection: Connection, row: CampaignRow, them: Population) -> list
                 )
             )
     return found
+
+
+def _weigh_audited(them: Population, ids: Sequence[int], scores: Array, propensity: Array) -> None:
+    """Writes the propensity of audited candidates, and takes out the answers of others that were passed over: the
+    audited ones stand for them. scores, propensity: (n, rungs) of `ids`; the last rung is the terminal one."""
+    place = {id_: i for i, id_ in enumerate(them.ids)}
+    for i, id_ in enumerate(ids):
+        passed_over = place.get(id_)
+        if passed_over is None:
+            continue
+        if them.audited[passed_over]:
+            propensity[i, -1] = them.pi[passed_over]
+        else:
+            scores[i, -1] = np.nan
 
 
 def _values(connection: Connection, rung: RungRow, name: str, ids: list[int]) -> list[float]:

@@ -73,15 +73,18 @@ def _found(
         figure = f"{n} verified"
     if decided_by_opinion(row):
         lines.append("A language model has judged, by a rubric; nothing was computed or measured at the end.")
-    top = next((c for c in best if c.one.hit or c.one.utility is not None), None)
-    if top and top.headline:
-        values = "; ".join(f"{v.label} {v.text}" for v in top.headline)
-        lines.append(f"Best: {top.one.text} with {values}.")
-        if top.one.utility is not None:
-            lines.append(f"Its utility is {top.one.utility:.3g} of 1.")
-    elif not n:
-        lines.append("Nothing has been verified at the terminal rung yet.")
+    lines += _best(best, n)
     return QuestionAnswered("What was found?", figure, lines)
+
+
+def _best(best: Sequence[Card], n_verified: int) -> list[str]:
+    """Sentences on the best candidate that is a hit or settled."""
+    top = next((c for c in best if c.one.hit or c.one.utility is not None), None)
+    if top is None or not top.headline:
+        return [] if n_verified else ["Nothing has been verified at the terminal rung yet."]
+    values = "; ".join(f"{v.label} {v.text}" for v in top.headline)
+    utility = [] if top.one.utility is None else [f"Its utility is {top.one.utility:.3g} of 1."]
+    return [f"Best: {top.one.text} with {values}.", *utility]
 
 
 def _sure(

@@ -148,9 +148,7 @@ def progress(steps: Sequence[ProgressStep], counts_hits: bool) -> str:
     """Hits found, or the best utility so far, against the cost that was booked by then."""
     unit, factor = cost_unit(steps[-1].core_seconds)
     made, axes = figure(6.0, 3.0)
-    shown = [s for s in steps if counts_hits or s.utility is not None]
-    x = [s.core_seconds / factor for s in shown]
-    y = [s.hits if counts_hits else s.utility for s in shown]
+    x, y = _reached(steps, counts_hits, factor)
     axes.step(x, y, where="post", color=COLOURS["hit"], linewidth=2.2)
     if len(x) < 80:
         marked = [i for i in range(len(y)) if i and y[i] != y[i - 1]] or ([0] if x and not counts_hits else [])
@@ -167,9 +165,16 @@ def progress(steps: Sequence[ProgressStep], counts_hits: bool) -> str:
     axes.set_ylabel("hits" if counts_hits else "best utility so far")
     if counts_hits:
         _whole(axes.yaxis)
-    axes.set_ylim(0, max([*(v for v in y if v is not None), 1 if counts_hits else 0.01]) * 1.12)
+    axes.set_ylim(0, max([*y, 1 if counts_hits else 0.01]) * 1.12)
     axes.grid(axis="y")
     return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}", "progress")
+
+
+def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> tuple[list[float], list[float]]:
+    """Cost booked, in the unit of the axis, and hits or best utility by then; steps without a utility are left out."""
+    reached = [(s.core_seconds / factor, s.hits if counts_hits else s.utility) for s in steps]
+    known = [(x, float(y)) for x, y in reached if y is not None]
+    return [x for x, _ in known], [y for _, y in known]
 
 
 # a line each, told apart by colour, marker and dashes
@@ -190,9 +195,7 @@ def by_proposer(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) 
     made, axes = figure(6.0, 3.3)
     top = 1.0 if counts_hits else 0.01
     for (name, steps), style in zip(lines.items(), LINES, strict=False):
-        shown = [(s.core_seconds / factor, s.hits if counts_hits else s.utility) for s in steps]
-        points = [(x, y) for x, y in shown if y is not None]
-        if points:
+        if points := list(zip(*_reached(steps, counts_hits, factor), strict=True)):
             _line(axes, points, style, name, drawstyle="steps-post")
             top = max(top, max(y for _, y in points))
     axes.set_xlim(0, max(steps[-1].core_seconds for steps in lines.values()) / factor * 1.02 or 1.0)
