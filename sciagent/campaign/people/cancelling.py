@@ -48,14 +48,13 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
         listed = job_lists.standing(connection, job_ids)
         waiting, running = offers.request_cancel(connection, [job.id for job in listed if job.state in CANCELLABLE])
         held = set[int]()
-        for candidate_id in dict.fromkeys(job.candidate_id for job in listed if job.id in (*waiting, *running)):
-            mine = [job.id for job in listed if job.candidate_id == candidate_id and job.id in (*waiting, *running)]
+        cancelled: dict[int, list[int]] = {}
+        for job in listed:
+            if job.id in (*waiting, *running):
+                cancelled.setdefault(job.candidate_id, []).append(job.id)
+        for candidate_id, mine in cancelled.items():
             if not directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
-                numbers = ", ".join(map(str, mine))
-                reason = f"job{'' if len(mine) == 1 else 's'} {numbers} cancelled" + (f": {why}" if why else "")
-                directives.write(
-                    connection, built.row.id, Verb.HOLD, who, reason, candidate_id=candidate_id, payload={MARK: mine}
-                )
+                _hold(connection, built, candidate_id, mine, who, why)
                 held.add(candidate_id)
             if not any(id_ in running for id_ in mine) and not _has_running_job(connection, built, candidate_id):
                 settle_again(connection, built, candidate_id)
@@ -64,6 +63,15 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
             done = "cancelled" if job.id in waiting else "told" if job.id in running else ""
             outcomes[job.id] = done, "" if done else f"it is {job.state} already"
         return _job_changes(connection, outcomes, {job.id for job in listed if job.candidate_id in held})
+
+
+def _hold(connection: Connection, built: Built, candidate_id: int, job_ids: list[int], who: str, why: str) -> None:
+    """Hold a candidate whose jobs were cancelled, since it would be chosen again."""
+    numbers = ", ".join(map(str, job_ids))
+    reason = f"job{'' if len(job_ids) == 1 else 's'} {numbers} cancelled" + (f": {why}" if why else "")
+    directives.write(
+        connection, built.row.id, Verb.HOLD, who, reason, candidate_id=candidate_id, payload={MARK: job_ids}
+    )
 
 
 def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) -> list[JobChange]:

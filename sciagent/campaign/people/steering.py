@@ -7,6 +7,7 @@ next step. A running job may finish: its evidence is kept, and the candidate's s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
@@ -17,6 +18,7 @@ from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.people.screening import complete_fast
+from sciagent.domain.candidates import Candidate
 from sciagent.domain.directives import SteeringState, Verb
 from sciagent.domain.ladder import Position
 from sciagent.domain.states import JobState, Standing
@@ -153,35 +155,18 @@ def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltR
         settle_again(connection, built, named.id, answered=rung.rules.position)
         return f"{rung.spec.rung} has answered before, under the same settings: nothing is run, its answer counts"
     candidate = candidates.load(connection, [named.id])[named.id]
-    try:
-        refusal = v.accepts(candidate)
-    except (Exception, SystemExit) as error:  # a plug-in may raise anything
-        raise UsageError(f"{rung.spec.rung} cannot run on {named}: {v.name} in accepts: {error!r}") from error
-    if refusal is not None:
-        raise UsageError(f"{rung.spec.rung} does not take {named}: {refusal.reason}: {refusal.detail}")
+    _check_accepted(rung, named, candidate)
     own = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
     waiting = [job_id for job_id, _, state, _ in own if state == JobState.QUEUED]
     if waiting:
         _decide(connection, built, named, rung, "promote", who, why, None)
         jobs.prefer(connection, waiting[0], jobs.PREFERRED)
         return f"its job at {rung.spec.rung} goes to the front"
-    purse = Purse(built, connection)
     reservation = rung.reservation(candidate)
     new = not own or own[0][2] == JobState.CANCELLED
-    if (new and purse.remaining_jobs(rung.rules.position) == 0) or not purse.fits(reservation):
-        label = rung.spec.rung
-        used = f"all {built.limit_by_rung.get(rung.rules.position)} places of {label} are used"
-        no_place = new and purse.remaining_jobs(rung.rules.position) == 0
-        limit = used if no_place else purse.exhausted() or f"what is left does not hold a job at {label}"
-        raise UsageError(
-            f"the budget is in the way: {limit}; raise it first: sciagent amend {built.row.name} --budget "
-            + (f"rungs.{label}=N" if no_place else "core_seconds=N, or wall_minutes=N")
-        )
+    _check_budget(Purse(built, connection), built, rung, reservation, new)
     _decide(connection, built, named, rung, "promote", who, why, None)
-    for lower in built.paid:  # what waited below is not wanted any more
-        for job_id, _, state, _ in jobs.of_candidate(connection, built.row.id, named.id, [lower.id]):
-            if lower is not rung and state == JobState.QUEUED:
-                jobs.cancel_queued(connection, job_id)
+    _cancel_below(connection, built, named, rung)
     if new:
         job_id = jobs.create(
             connection,
@@ -207,6 +192,40 @@ def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltR
         detail="",
     )
     return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
+
+
+def _check_accepted(rung: BuiltRung, named: Named, candidate: Candidate) -> None:
+    """Raises UsageError if the rung's verifier refuses the candidate, or cannot say."""
+    try:
+        refusal = rung.verifier.accepts(candidate)
+    except (Exception, SystemExit) as error:  # a plug-in may raise anything
+        name = rung.verifier.name
+        raise UsageError(f"{rung.spec.rung} cannot run on {named}: {name} in accepts: {error!r}") from error
+    if refusal is not None:
+        raise UsageError(f"{rung.spec.rung} does not take {named}: {refusal.reason}: {refusal.detail}")
+
+
+def _check_budget(purse: Purse, built: Built, rung: BuiltRung, reservation: Mapping[str, float], new: bool) -> None:
+    """Raises UsageError if the budget does not hold the job. new: whether it is a job more."""
+    label, position = rung.spec.rung, rung.rules.position
+    if new and purse.remaining_jobs(position) == 0:
+        limit, option = f"all {built.limit_by_rung.get(position)} places of {label} are used", f"rungs.{label}=N"
+    elif not purse.fits(reservation):
+        limit = purse.exhausted() or f"what is left does not hold a job at {label}"
+        option = "core_seconds=N, or wall_minutes=N"
+    else:
+        return
+    raise UsageError(
+        f"the budget is in the way: {limit}; raise it first: sciagent amend {built.row.name} --budget {option}"
+    )
+
+
+def _cancel_below(connection: Connection, built: Built, named: Named, rung: BuiltRung) -> None:
+    """Cancel the candidate's queued jobs at other rungs: they are not wanted any more."""
+    others = [other.id for other in built.paid if other is not rung]
+    for job_id, _, state, _ in jobs.of_candidate(connection, built.row.id, named.id, others):
+        if state == JobState.QUEUED:
+            jobs.cancel_queued(connection, job_id)
 
 
 def _decide(

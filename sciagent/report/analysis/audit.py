@@ -191,12 +191,7 @@ def compared(connection: Connection, row: CampaignRow, them: Population) -> list
         scores = np.array([_values(connection, r, name, ids) for r in at]).T
         propensity = np.ones(scores.shape)
         if them.audited.any() and at[-1].position == last:
-            place = {id_: i for i, id_ in enumerate(them.ids)}
-            for i, id_ in enumerate(ids):
-                if (of := place.get(id_)) is not None and them.audited[of]:
-                    propensity[i, -1] = them.pi[of]
-                elif of is not None:
-                    scores[i, -1] = np.nan  # those drawn speak for it
+            _weigh_audited(them, ids, scores, propensity)
         shared = name not in SCALE_OF_ITS_METHOD
         for pair in agreements(scores, np.ones((len(at), len(at)), dtype=bool), propensity):
             found.append(
@@ -212,6 +207,17 @@ def compared(connection: Connection, row: CampaignRow, them: Population) -> list
                 )
             )
     return found
+
+
+def _weigh_audited(them: Population, ids: list[int], scores: Array, propensity: Array) -> None:
+    """Let audited candidates stand for those passed over, at the last rung. scores, propensity: (n, k), changed."""
+    places = {id_: place for place, id_ in enumerate(them.ids)}
+    for i, id_ in enumerate(ids):
+        place = places.get(id_)
+        if place is not None and them.audited[place]:
+            propensity[i, -1] = them.pi[place]
+        elif place is not None:
+            scores[i, -1] = np.nan
 
 
 def _values(connection: Connection, rung: RungRow, name: str, ids: list[int]) -> list[float]:

@@ -115,16 +115,16 @@ def foretellings(connection: Connection, row: CampaignRow) -> list[Foretold]:
             )
             for id_, values in answers.items():
                 one, said = foretold[id_]
-                for name, (value, error) in said.items():
-                    if not values or name not in values:
-                        continue
+                answered = values or {}
+                for name in (name for name in said if name in answered):
+                    value, error = said[name]
                     key = (place, name, one.proposer or PEOPLE)
                     bin_ = _bin(one.episode, spans.get(key[2]))
                     for record in (
                         found.setdefault(key, Record()),
                         binned.setdefault(key, {}).setdefault(bin_, Record()),
                     ):
-                        record.add(value, error, values[name][0][0])
+                        record.add(value, error, answered[name][0][0])
     units = properties()
     return [
         Foretold(

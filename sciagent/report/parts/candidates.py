@@ -158,16 +158,7 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     found = ask.best(connection, row, n)
     ids = [one.id for one in found]
     answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
-    named = set(_named(row.spec))
-    columns: dict[tuple[str, str, str, str], None] = {}
-    order = {r.name: r.position for r in ladder}
-    for mine in answers.values():
-        for answer in mine:
-            for m in answer.measured:
-                if m.property in named:
-                    columns.setdefault((answer.rung, m.property, m.quantity.unit, m.level.label))
-    wanted = list(named_order(row.spec))
-    sorted_columns = sorted(columns, key=lambda c: (-order[c[0]], wanted.index(c[1]), c[3]))[:14]
+    sorted_columns = _columns(row, ladder, [answer for mine in answers.values() for answer in mine])
     rows = []
     for rank, one in enumerate(found, start=1):
         at = {(a.rung, m.property, m.level.label): m for a in answers.get(one.id, ()) for m in a.measured}
@@ -191,13 +182,25 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     return Table(sorted_columns, rows, near, known)
 
 
+MAX_COLUMNS = 14
+
+
+def _columns(row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[Answer]) -> list[tuple[str, str, str, str]]:
+    """(rung, property, unit, level) of what objectives and gates name; the highest rung first."""
+    wanted = list(named_order(row.spec))
+    order = {rung.name: rung.position for rung in ladder}
+    columns = {
+        (answer.rung, measured.property, measured.quantity.unit, measured.level.label): None
+        for answer in answers
+        for measured in answer.measured
+        if measured.property in wanted
+    }
+    return sorted(columns, key=lambda column: (-order[column[0]], wanted.index(column[1]), column[3]))[:MAX_COLUMNS]
+
+
 def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
     names = [o["property"] for o in spec.get("objectives", ())]
     return dict.fromkeys(names + [name for rung in spec.get("ladder", ()) for name in rung.get("gate", {})])
-
-
-def _named(spec: Mapping[str, Any]) -> set[str]:
-    return set(named_order(spec))
 
 
 def _cell(m: Measured | None) -> list[Any] | None:

@@ -16,7 +16,7 @@ from sciagent.campaign.core.build import create_or_open, open_for_people
 from sciagent.campaign.people.explaining import campaigns_to_tell, explain, refused
 from sciagent.campaign.people.screening import add
 from sciagent.campaign.planning.plan import plan
-from sciagent.campaign.pricing import forecast
+from sciagent.campaign.pricing import forecast, outlook
 from sciagent.campaign.pricing.forecast import promise, remake
 from sciagent.campaign.pricing.numeraire import allowances
 from sciagent.campaign.pricing.predicted import foretold, sentence
@@ -180,7 +180,7 @@ def test_a_verifier_that_is_gone_gets_a_sentence(ledger: Ledger) -> None:
 def test_a_campaign_too_large_to_be_worked_out_in_seconds_says_so(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forecast, "MANY", 3)
+    monkeypatch.setattr(outlook, "MANY", 3)
     assert "is not worked out here" in told(ledger, standing(ledger, "open")[0])["why"]
 
 
