@@ -65,7 +65,7 @@ class Turn:
 
     number: int
     seed: int
-    cursor: dict[str, Any]
+    cursor: Mapping[str, Any]
 
 
 class Proposer(Protocol):
@@ -77,7 +77,7 @@ class Proposer(Protocol):
     def total(self) -> int | None:
         """How many it will propose in all; None if it cannot say."""
 
-    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> dict[str, Any] | None:
+    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
         """Propose at most `limit` candidates; return the new cursor, or None when there is nothing left."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -174,7 +175,7 @@ def _shown(done: Any, total: int) -> Any:
     return track(done, "runs", total, console=Console(stderr=True), transient=True)
 
 
-def _print(found: dict[str, Any]) -> None:
+def _print(found: Mapping[str, Any]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,7 +87,7 @@ def _given(texts: list[str], file: Path | None, column: str, why: str) -> Iterat
             yield ProposalIn(record.text, operation="person", rationale=why)
 
 
-def _row(one: Any) -> dict[str, Any]:
+def _row(one: Any) -> Mapping[str, Any]:
     return {
         "text": one.given.text,
         "status": one.answer.status,

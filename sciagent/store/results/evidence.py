@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -196,7 +196,7 @@ def _record(
     ]
 
 
-def _row(one: NewEvidence, watermark: int) -> dict[str, Any]:
+def _row(one: NewEvidence, watermark: int) -> Mapping[str, Any]:
     finding, key = one.finding, one.key
     return {
         "key": key.hash,
@@ -252,7 +252,7 @@ def _places(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[
     return property_ids, {at[key]: known.get((False, key)) or level_id(connection, at[key]) for key in sorted(at)}
 
 
-def _quantity_row(evidence_id: int, property_id: int, level_id: int, q: Quantity) -> dict[str, Any]:
+def _quantity_row(evidence_id: int, property_id: int, level_id: int, q: Quantity) -> Mapping[str, Any]:
     return {
         "evidence_id": evidence_id,
         "property_id": property_id,
