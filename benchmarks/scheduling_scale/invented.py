@@ -23,7 +23,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving import driver as driving
-from sciagent.campaign.driving.dispatch import Ticket
+from sciagent.campaign.driving.dispatch import LocalJob
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.chemistry.standardise import STANDARDISER_VERSION
 from sciagent.domain.candidates import Candidate, candidate_key
@@ -131,22 +131,22 @@ class _Point:
         return self.loaded
 
 
-class Answering(LocalPool[tuple[Ticket, ...]]):
+class Answering(LocalPool[tuple[LocalJob, ...]]):
     """The pool of workers, where a job is over as soon as it is submitted. `submitted`: jobs so far."""
 
     submitted = 0
 
-    def submit(self, token: tuple[Ticket, ...], request: Request) -> None:
+    def submit(self, token: tuple[LocalJob, ...], request: Request) -> None:
         self._count(request.limits.threads, 1)
         self.submitted += len(token)
         self.completed.put(Completed(token, [_answer(one) for one in token], slots=request.limits.threads))
 
 
-def _answer(one: Ticket) -> HostResult:
+def _answer(one: LocalJob) -> HostResult:
     """Jobs take between 0.8 and 1.2 times what is declared."""
     verifier = one.rung.verifier
-    [finding] = verifier.verify([one.candidate], None)  # type: ignore[arg-type]
-    seconds = verifier.cost(one.candidate)["core_seconds"] * (0.8 + 0.4 * int(one.key.hash[:4], 16) / 16**4)
+    [finding] = verifier.verify([one.job.candidate], None)  # type: ignore[arg-type]
+    seconds = verifier.cost(one.job.candidate)["core_seconds"] * (0.8 + 0.4 * int(one.job.key.hash[:4], 16) / 16**4)
     return HostResult(finding, Cost(core_seconds=seconds), seconds, {"invented": "1"}, own_seconds=seconds)
 
 

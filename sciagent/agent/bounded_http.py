@@ -1,14 +1,14 @@
-"""Limits on the answers of other people's servers: the size of a body, and secrets that a server repeats."""
+"""Limits on what other people's servers answer over HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx2
 
-SHORTEST_SECRET = 8
-"""Characters. What is shorter is no key that a provider gives out, and may well be an ordinary word."""
+IDENTITY = {"Accept-Encoding": "identity"}
+"""Headers that ask for answers without compression."""
 
 
 class UnfitAnswerError(httpx2.StreamError):
@@ -45,14 +45,3 @@ def bound_body(response: httpx2.Response, limit: int, report: Callable[[str], No
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise _unfit("it sent a compressed answer, which it was asked not to", report)
     response.stream = _BoundedBody(response.stream, limit, report)
-
-
-IDENTITY = {"Accept-Encoding": "identity"}
-
-
-def without_secrets(text: str, secrets: Iterable[str | None]) -> str:
-    """The text with `[secret]` in place of each of the secrets that are long enough to be one."""
-    for secret in secrets:
-        if secret and len(secret) >= SHORTEST_SECRET:
-            text = text.replace(secret, "[secret]")
-    return text

@@ -10,7 +10,6 @@ SYSTEM = """You search for molecules that meet a goal. You work by calling tools
 each call brought. Cheap checks answer at once; dearer ones answer later, in a later turn or episode. New molecules \
 that meet the goal count; one that is known already counts for nothing. Small steps from the best so far often help."""
 STRUCTURED = """Answer with one JSON object and nothing else: {"name": TOOL, "arguments": {...}}."""
-CALL_ONE = "Nothing was called. Call one of the tools: {names}."
 
 
 def opening(

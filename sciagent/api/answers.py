@@ -35,6 +35,8 @@ class CampaignStatus(Status):
     def __repr__(self) -> str:
         return shown_text(table(self), budget_line(self), *_remarks(self))
 
+    __str__ = __repr__
+
     def _repr_html_(self) -> str:
         return status_html(self)
 
@@ -147,30 +149,32 @@ def _text(value: ShownValue) -> str:
 def _value_cell(value: ShownValue | None) -> str:
     if value is None:
         return NOTHING
-    level = value.level.split("//")[0]
-    return f'{escape(_text(value))}<br><span class="soft" title="{escape(value.level)}">{escape(level)}</span>'
+    return _cell(_text(value), value.level)
 
 
-def _candidates_html(rows: Sequence[CandidateRow]) -> str:
+def _candidates_html(rows: Sequence[CandidateRow], names: Sequence[str]) -> str:
     if not rows:
         return html.box(html.paragraph("no candidate yet", soft=True))
-    heads = [("", False), ("candidate", False), ("stands", False), ("values", False)]
+    heads = [("", False), ("candidate", False), *((name.replace("_", " "), True) for name in names), ("", False)]
     cells = []
     for one in rows:
+        values = [_measured_cell(one.value(name)) for name in names]
         stands = '<span class="hit">hit</span>' if one.hit else escape(one.standing)
-        if one.reason:
-            why = escape(one.reason.replace("_", " "))
-            stands += (
-                f'<br><span class="soft" title="{escape(one.detail or "")}">{why} at {escape(one.rung or "")}</span>'
-            )
-        elif one.rung and not one.hit:
-            stands += f'<br><span class="soft">at {escape(one.rung)}</span>'
-        values = "<br>".join(
-            f'<span class="soft">{escape(v.rung)}</span> {escape(v.property.replace("_", " "))} {escape(str(v))}'
-            for v in one.values
-        )
-        cells.append([html.structure(one.smiles), f"<code>{escape(one.smiles)}</code>", stands, values])
+        if one.reason and not one.hit:
+            why = f"{one.reason.replace('_', ' ')} at {one.rung}"
+            stands += f'<br><span class="soft" title="{escape(one.detail or "")}">{escape(why)}</span>'
+        elif one.standing == "open":
+            stands += f'<br><span class="soft">at {escape(one.rung or "")}</span>'
+        cells.append([html.structure(one.smiles), f"<code>{escape(one.smiles)}</code>", *values, stands])
     return html.box(html.rows_html(heads, cells))
+
+
+def _measured_cell(value: MeasuredValue | None) -> str:
+    return NOTHING if value is None else _cell(str(value), value.level)
+
+
+def _cell(text: str, level: str) -> str:
+    return f'{escape(text)}<br><span class="soft" title="{escape(level)}">{escape(level.split("//")[0])}</span>'
 
 
 def _candidate_record(one: CandidateRow) -> dict[str, object]:
@@ -191,7 +195,9 @@ def _candidate_brief(one: CandidateRow) -> dict[str, object]:
     }
 
 
-CANDIDATES = Layout[CandidateRow](_candidate_record, _candidate_brief, _candidates_html)
+def candidates_layout(names: Sequence[str]) -> Layout[CandidateRow]:
+    """names: the properties that are shown; a data frame has all."""
+    return Layout(_candidate_record, _candidate_brief, lambda rows: _candidates_html(rows, names))
 
 
 @dataclass(frozen=True)
@@ -235,6 +241,8 @@ class LadderResult:
     """The reason in words."""
     rungs: tuple[RungAnswer, ...]
     """One answer a rung, up to the one that failed it."""
+    data: Mapping[str, object]
+    """As `sciagent verify --json` has it."""
 
     @classmethod
     def of(cls, found: Mapping[str, Any], given: str) -> LadderResult:
@@ -255,9 +263,8 @@ class LadderResult:
             )
             for r in found["rungs"]
         )
-        return cls(
-            found["smiles"] or given, found["key"], found["verdict"], found["reason"], found["detail"] or "", rungs
-        )
+        detail = found["detail"] or ""
+        return cls(found["smiles"] or given, found["key"], found["verdict"], found["reason"], detail, rungs, found)
 
     @property
     def values(self) -> dict[str, MeasuredValue]:
@@ -287,10 +294,13 @@ class LadderResult:
             [
                 f"<b>{escape(rung.rung)}</b>",
                 escape(rung.verdict) + (f'<br><span class="soft">{escape(rung.detail)}</span>' if rung.detail else ""),
-                "<br>".join(
-                    f"{escape(v.property.replace('_', ' '))} = {escape(str(v))} "
-                    f'<span class="soft" title="{escape(v.level)}">{escape(v.level.split("//")[0])}</span>'
-                    for v in rung.values
+                html.folded(
+                    [
+                        f"{escape(v.property.replace('_', ' '))} = {escape(str(v))} "
+                        f'<span class="soft" title="{escape(v.level)}">{escape(v.level.split("//")[0])}</span>'
+                        for v in rung.values
+                    ],
+                    "values",
                 ),
                 '<span class="soft">known</span>' if rung.reused else f"{rung.core_seconds:.2f}",
             ]

@@ -18,20 +18,23 @@ from sciagent.api.showing import view_of
 from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.api.values import CandidateRow
 from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
+from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.spec.safety import is_reason
 from sciagent.domain.answers.best import BestCandidate
 from sciagent.domain.states import CampaignState
 from sciagent.errors import UsageError
 from sciagent.execution.executors import executor_of
 from sciagent.report.answers.best import best
 from sciagent.report.answers.status import status
+from sciagent.report.parts.candidates import named_order
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import queries
-from sciagent.store.views.values import EvidenceValue
+from sciagent.store.views.values import LedgerValue
 
 PartSpec = Mapping[str, Any] | BaseModel
 """A part of a campaign as the YAML file has it, or as its model."""
@@ -236,14 +239,13 @@ class Campaign:
         with self._store.read() as connection:
             row = self._row(connection)
             rows = best(connection, row, n)
-        names = [o["property"] for o in row.spec["objectives"]]
-        return ResultTable(rows, f"The best of {self.name}", answers.best_layout(names))
+        return ResultTable(rows, f"The best of {self.name}", answers.best_layout(properties_of(row)))
 
     def candidates(self) -> ResultQuery[CandidateRow]:
         """Every candidate in order of arrival, with its values; read in pages."""
-        return candidates.query(self._store, self.name)
+        return candidates.query(self._store, self.name, list(named_order(self._row().spec)))
 
-    def evidence(self, property: str | None = None) -> ResultQuery[EvidenceValue]:
+    def evidence(self, property: str | None = None) -> ResultQuery[LedgerValue]:
         """Every value of its candidates, with unit, uncertainty, level and origin; read in pages."""
         return self.ledger.evidence(property, campaign=self.name)
 
@@ -261,14 +263,20 @@ class Campaign:
         The molecule does not enter the campaign, see `add`. no_safety: a reason to leave the safety screen out.
         """
         from sciagent.campaign.people.single import verify_one
-        from sciagent.campaign.spec.safety import is_reason
 
-        spec = self.spec
-        if no_safety is not None:
-            if not is_reason(no_safety):
-                raise UsageError("--no-safety: give a reason that a colleague can judge, of three words at least")
-            spec = spec.without_screen(no_safety)
-        return answers.LadderResult.of(verify_one(self._store, spec, smiles, settings.user()), smiles)
+        found = verify_one(self._store, self._screened(no_safety), smiles, settings.user())
+        return answers.LadderResult.of(found, smiles)
+
+    def safety_note(self, no_safety: str | None = None) -> str:
+        """What is unusual about its safety screen, in a line; empty where nothing is. no_safety: as for `verify`."""
+        return note(self._screened(no_safety))
+
+    def _screened(self, no_safety: str | None) -> CampaignSpec:
+        if no_safety is None:
+            return self.spec
+        if not is_reason(no_safety):
+            raise UsageError("--no-safety: give a reason that a colleague can judge, of three words at least")
+        return self.spec.without_screen(no_safety)
 
     def report(self, path: str | Path | None = None, top: int | None = None) -> answers.WrittenReport:
         """Write the report as one HTML file, NAME.report.html by default. top: how many of the best get a card."""
@@ -313,6 +321,11 @@ class Campaign:
         if self._spec is None:
             self._spec = self._for_people().spec
         return self._spec
+
+    @property
+    def properties(self) -> list[str]:
+        """Names of the properties that its objectives are about."""
+        return properties_of(self._row())
 
     @property
     def state(self) -> str:
@@ -373,3 +386,8 @@ class Campaign:
         driver, self._driver = self._driver, None
         if driver is not None:
             driver.__exit__(None if error is None else type(error), error, None)
+
+
+def properties_of(row: CampaignRow) -> list[str]:
+    """Names of the properties that its objectives are about."""
+    return [objective["property"] for objective in row.spec["objectives"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
@@ -17,14 +17,14 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import queries
 
 
-def query(store: Ledger, name: str) -> ResultQuery[CandidateRow]:
-    """The candidates of the campaign of that name, in order of arrival."""
+def query(store: Ledger, name: str, shown: Sequence[str]) -> ResultQuery[CandidateRow]:
+    """The candidates of the campaign of that name, in order of arrival. shown: properties that are shown in HTML."""
     return ResultQuery(
         f"Candidates of {name}",
         lambda: _pages(store, name),
         lambda: _count(store, name),
         lambda: _columns(store, name),
-        answers.CANDIDATES,
+        answers.candidates_layout(shown),
     )
 
 

@@ -13,7 +13,6 @@ STYLE = """<style>
 .sciagent{--atom:#222;--atom-n:#2b50c7;--atom-o:#c2321f;--atom-x:#2a7d34;--atom-s:#8a6a00;--atom-p:#a8560c;
 --atom-b:#9a4f63;--line:#d5d9df;--soft:#667;--good:#1b7a3d;font-size:13px;line-height:1.4;max-width:100%;
 overflow-x:auto}
-@media (prefers-color-scheme:dark){.sciagent.auto{--atom:#e6e6e6}}
 body[data-jp-theme-light=false] .sciagent,.vscode-dark .sciagent,html[theme=dark] .sciagent{--atom:#e2e4e8;
 --atom-n:#8ea8ff;--atom-o:#ff8a78;--atom-x:#79d486;--atom-s:#e0c050;--atom-p:#f0a060;--atom-b:#e09aae;
 --line:#454a52;--soft:#a5abb5;--good:#6ed194}
@@ -29,8 +28,7 @@ border-bottom:1px solid var(--line);background:none}
 .sciagent svg.molecule{width:130px;height:95px;display:block}
 .sciagent ul{margin:2px 0 2px 18px;padding:0}
 .sciagent p{margin:2px 0}
-.sciagent .bar{height:6px;width:220px;background:var(--line);border-radius:3px;overflow:hidden;display:inline-block}
-.sciagent .bar i{display:block;height:100%;background:var(--good)}
+.sciagent summary{cursor:pointer}
 </style>"""
 
 
@@ -45,6 +43,12 @@ def heading(text: str) -> str:
 
 def paragraph(text: str, soft: bool = False) -> str:
     return f'<p class="soft">{escape(text)}</p>' if soft else f"<p>{escape(text)}</p>"
+
+
+def folded(lines: Sequence[str], what: str) -> str:
+    """Lines of HTML; more than a few are folded under how many there are."""
+    body = "<br>".join(lines)
+    return body if len(lines) <= 6 else f"<details><summary>{len(lines)} {escape(what)}</summary>{body}</details>"
 
 
 def note(text: str) -> str:

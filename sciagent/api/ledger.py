@@ -20,7 +20,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import ledger_url
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import queries, values
-from sciagent.store.views.values import EvidenceValue, ValueFilter
+from sciagent.store.views.values import LedgerValue, ValueFilter
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
@@ -74,7 +74,7 @@ class LedgerCampaign:
     """Why it ended."""
 
 
-def _shown(row: EvidenceValue) -> str:
+def _shown(row: LedgerValue) -> str:
     return SIGNS.get(row.censoring, "") + show(row.value, row.uncertainty, row.unit)
 
 
@@ -124,7 +124,7 @@ class LedgerView:
         campaign: str | None = None,
         verifier: str | None = None,
         key: str | None = None,
-    ) -> ResultQuery[EvidenceValue]:
+    ) -> ResultQuery[LedgerValue]:
         """Every value with its unit, uncertainty, level and origin, in the order they came.
 
         campaign: values of its candidates, whoever paid for them. verifier: `import` finds values from files.
@@ -162,7 +162,7 @@ LedgerLike = str | Path | Ledger | LedgerView | None
 """What `ledger=` takes: a file, a URL, an open ledger, or None for the default."""
 
 
-def _pages(store: Ledger, wanted: ValueFilter) -> Iterator[list[EvidenceValue]]:
+def _pages(store: Ledger, wanted: ValueFilter) -> Iterator[list[LedgerValue]]:
     """A read transaction each, so that a reader who stops half way holds nothing."""
     after = 0
     while True:
@@ -188,12 +188,12 @@ def _arrow(store: Ledger, wanted: ValueFilter) -> Iterator[ArrowRows]:
         "replicate": pa.int64(),
         "at": pa.timestamp("us", tz="UTC"),
     }
-    schema = pa.schema([pa.field(name, kinds.get(name, pa.string())) for name in EvidenceValue.__dataclass_fields__])
+    schema = pa.schema([pa.field(name, kinds.get(name, pa.string())) for name in LedgerValue.__dataclass_fields__])
     with store.read() as connection:
         yield ArrowRows(schema, (vars(row) for page in values.all_pages(connection, wanted) for row in page))
 
 
-def _evidence_html(rows: Sequence[EvidenceValue]) -> str:
+def _evidence_html(rows: Sequence[LedgerValue]) -> str:
     heads = [
         ("", False),
         ("candidate", False),
@@ -210,7 +210,7 @@ def _evidence_html(rows: Sequence[EvidenceValue]) -> str:
             f"<code>{escape(row.text)}</code>",
             escape(row.property.replace("_", " ")),
             escape(_shown(row)),
-            escape(row.level),
+            f'<span title="{escape(row.level)}">{escape(row.level.split("//")[0])}</span>',
             escape(f"{row.verifier} {row.version}"),
             escape(_paid_by(row)),
             row.at.strftime("%Y-%m-%d %H:%M"),
@@ -220,11 +220,11 @@ def _evidence_html(rows: Sequence[EvidenceValue]) -> str:
     return html.box(html.rows_html(heads, cells) if cells else html.paragraph("no values", soft=True))
 
 
-def _paid_by(row: EvidenceValue) -> str:
+def _paid_by(row: LedgerValue) -> str:
     return row.campaign or (row.source.split(" sha256")[0] if row.verifier == queries.IMPORT else "verify")
 
 
-def _brief(row: EvidenceValue) -> dict[str, object]:
+def _brief(row: LedgerValue) -> dict[str, object]:
     return {
         "candidate": row.text,
         "property": row.property,
@@ -234,5 +234,5 @@ def _brief(row: EvidenceValue) -> dict[str, object]:
     }
 
 
-EVIDENCE = Layout[EvidenceValue](asdict, _brief, _evidence_html)
+EVIDENCE = Layout[LedgerValue](asdict, _brief, _evidence_html)
 CAMPAIGNS = Layout[LedgerCampaign](asdict, asdict, lambda rows: html.table([asdict(row) for row in rows], "Campaigns"))

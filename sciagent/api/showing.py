@@ -53,7 +53,7 @@ class NotebookProgress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        return None
+        self._show()  # the final state
 
     def step(self) -> None:
         now = time.monotonic()

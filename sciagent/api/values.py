@@ -9,7 +9,7 @@ from sciagent.domain.quantities import show
 SIGNS = {"below": "< ", "above": "> "}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeasuredValue:
     """A value with all that makes it one."""
 
@@ -32,8 +32,11 @@ class MeasuredValue:
         """`2.92 ± 0.06 eV`"""
         return SIGNS.get(self.censoring, "") + show(self.value, self.uncertainty, self.unit)
 
+    def __repr__(self) -> str:
+        return f"<{self.property} = {self}  [{self.level}]>"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class CandidateRow:
     """A candidate of a campaign: where it stands, and every value that the rungs gave it."""
 
@@ -61,6 +64,13 @@ class CandidateRow:
     """Whether the proposer was given it."""
     values: tuple[MeasuredValue, ...] = ()
     """By rung, in ladder order."""
+
+    def value(self, property: str) -> MeasuredValue | None:
+        """The property at the highest rung that measured it."""
+        return next((one for one in reversed(self.values) if one.property == property), None)
+
+    def __repr__(self) -> str:
+        return f"<{self.smiles}: {'hit' if self.hit else self.standing}, {len(self.values)} values>"
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import rdkit
 from rdkit import Chem
-from rdkit.Chem import rdinchi
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from sciagent.chemistry.messages import rdkit_messages
 
 STANDARDISER_VERSION = "1"
-LIBRARY_VERSION = f"rdkit {rdkit.__version__}, InChI {rdinchi.GetInchiVersion()}"
 
 RULES: tuple[tuple[str, str], ...] = (
     ("nitro", "[N,P,As,Sb;X3:1](=[O,S,Se,Te:2])=[O,S,Se,Te:3]>>[*+1:1]([*-1:2])=[*:3]"),

@@ -32,7 +32,7 @@ ALWAYS = "core_seconds"  # every job takes some, whether it declares so or not
 
 
 @dataclass(frozen=True)
-class Limits:
+class BudgetLimits:
     """stocks: by resource, for the whole campaign; rates: by resource, in any seven days. jobs: by position of the
     rung. wall_seconds: on the clock, over all runs. What is missing is not limited.
 
@@ -92,14 +92,14 @@ class Recent:
 class Budget:
     """clock: seconds since the epoch, never backwards. wall_seconds: of the runs before this one."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float], wall_seconds: float = 0.0) -> None:
+    def __init__(self, limits: BudgetLimits, clock: Callable[[], float], wall_seconds: float = 0.0) -> None:
         self._clock = clock
         self._began = clock() - wall_seconds
         self.restate(limits)
 
     def restate(
         self,
-        limits: Limits,
+        limits: BudgetLimits,
         *,
         spent: Mapping[str, float] | None = None,
         reserved: Mapping[str, float] | None = None,
@@ -136,13 +136,22 @@ class Budget:
         limit = self._limits.amounts.get(resource)
         return math.inf if limit is None else limit - self._held(resource)
 
-    def fits(self, reservation: Mapping[str, float]) -> bool:
-        """Whether spent + reserved + this stays within the limit of all it takes, and a job of that length within the
-        wall time."""
+    def fits(self, reservation: Mapping[str, float], seconds: float | None = None) -> bool:
+        """Whether spent + reserved + this stays within the limit of all it takes, and a job of so many seconds within
+        the wall time. seconds: by default as many as core-seconds, for engines run on one thread."""
+        return self.shortfall(reservation, seconds) is None
+
+    def shortfall(self, reservation: Mapping[str, float], seconds: float | None = None) -> str | None:
+        """In words, what the reservation takes and what is left of the first limit that does not hold it; None where
+        all do."""
         for r in self._limits.amounts:
             if self._short(r, reservation):
-                return False
-        return self._fits_clock(reservation)
+                return f"{_amount(reservation.get(r, 0.0))} {r}, and {_amount(max(self.room(r), 0.0))} are left"
+        lasts = reservation.get("core_seconds", 0.0) if seconds is None else seconds
+        if self._fits_clock(lasts):
+            return None
+        left = max((self._limits.wall_seconds or 0.0) - self._wall_seconds(), 0.0)
+        return f"{_amount(lasts)} seconds of wall time, and {_amount(left)} are left"
 
     def reserve(self, position: Position, reservation: Mapping[str, float]) -> None:
         """A job of the rung starts."""
@@ -191,7 +200,9 @@ class Budget:
     def waits_until(self, reservation: Mapping[str, float]) -> tuple[float, tuple[str, ...]] | None:
         """When it will fit if nothing else is done, and the rates in its way until then, none if it fits now; None if
         it never will, because a stock or the wall time does not hold it, or a week's amount is too small for it."""
-        if not self._fits_clock(reservation) or any(self._short(r, reservation) for r in self._limits.stocks):
+        if not self._fits_clock(reservation.get("core_seconds", 0.0)) or any(
+            self._short(r, reservation) for r in self._limits.stocks
+        ):
             return None
         now = until = self._clock()
         found: list[str] = []
@@ -206,8 +217,7 @@ class Budget:
         return until, tuple(found)
 
     def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
-        """Of what rates hold back: the rates and the time when the first of it fits, in words; None where it is not
-        rates."""
+        """Which rates hold something back, and when the first of it fits, in words. None where no rate does."""
         found = [wait for one in reservations if (wait := self.waits_until(one)) is not None and wait[1]]
         if not found:
             return None
@@ -228,10 +238,9 @@ class Budget:
             return False
         return self._held(resource) + amount > self._limits.amounts[resource] * SLACK
 
-    def _fits_clock(self, reservation: Mapping[str, float]) -> bool:
-        """Engines run on one thread: a job takes about as long on the clock."""
+    def _fits_clock(self, seconds: float) -> bool:
         wall = self._limits.wall_seconds
-        return wall is None or self._wall_seconds() + reservation.get("core_seconds", 0.0) <= wall
+        return wall is None or self._wall_seconds() + seconds <= wall
 
     def _wall_seconds(self) -> float:
         return self._clock() - self._began

@@ -36,7 +36,7 @@ def text_of(needs: Mapping[str, int]) -> str | None:
 
 
 def read(text: str | None) -> dict[str, int]:
-    """Of a text of `text_of`, with the cores whatever they are."""
+    """The resources that a text of `text_of` names, the cores always among them."""
     pairs = (one.partition("=") for one in (text or "").split())
     return {CORES: 1} | {name: int(n) for name, _, n in pairs}
 

@@ -61,7 +61,8 @@ class Workbench(Protocol):
 
 @dataclass(frozen=True)
 class Turn:
-    """Where a proposer is: `seed` derives from (campaign, trajectory, turn); `cursor` is what it returned last."""
+    """Where a proposer is. `seed` derives from (the campaign's seed, trajectory, turn); `cursor` is what it returned
+    last."""
 
     number: int
     seed: int

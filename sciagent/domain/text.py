@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 MAX_TEXT = 4000  # characters of one text that a verifier says
+SHORTEST_SECRET = 8
+"""Characters. What is shorter is no key that a provider gives out, and may well be an ordinary word."""
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -33,3 +36,11 @@ def escaped(text: str) -> str:
 def _code(character: str) -> str:
     number = ord(character)
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def without_secrets(text: str, secrets: Iterable[str | None]) -> str:
+    """The text with `[secret]` in place of each of the secrets that are long enough to be one."""
+    for secret in secrets:
+        if secret and len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, "[secret]")
+    return text

@@ -23,12 +23,7 @@ def check_class(found: object, name: str, package: str) -> type[Verifier[Any]]:
         raise UsageError(f"{where}: {found!r} is no subclass of Verifier")
     if missing := sorted(found.__abstractmethods__):
         raise UsageError(f"{where}: {found.__name__} lacks {', '.join(missing)}")
-    for attribute in ("name", "version"):
-        value = getattr(found, attribute, None)
-        if not isinstance(value, str) or not value:
-            raise UsageError(f'{where}: {attribute} must be a text such as "1", not {value!r}')
-    if found.name != name:
-        raise UsageError(f'{where}: its name is "{found.name}", but its entry point is "{name}"; they must be the same')
+    _check_names(found, name, where)
     tier: object = getattr(found, "tier", None)
     if not isinstance(tier, Tier):
         raise UsageError(f"{where}: tier must be a Tier, such as Tier.FAST, not {tier!r}")
@@ -42,6 +37,15 @@ def check_class(found: object, name: str, package: str) -> type[Verifier[Any]]:
     if not isinstance(inspect.getattr_static(found, "measures"), property | cached_property):
         raise UsageError(f"{where}: measures must be a property; write @property above it")
     return found
+
+
+def _check_names(found: type[Verifier[Any]], name: str, where: str) -> None:
+    for attribute in ("name", "version"):
+        value = getattr(found, attribute, None)
+        if not isinstance(value, str) or not value:
+            raise UsageError(f'{where}: {attribute} must be a text such as "1", not {value!r}')
+    if found.name != name:
+        raise UsageError(f'{where}: its name is "{found.name}", but its entry point is "{name}"; they must be the same')
 
 
 def check_defaults(found: type[Verifier[Any]], package: str) -> None:

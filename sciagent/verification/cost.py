@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from sciagent.domain.cost import MAX_AMOUNT, MEASURED, Cost
 from sciagent.verification.contract import Verifier
 
 MIN_OBSERVATIONS = 5
-UNLEARNT_FACTOR = 3.0  # the 90th percentile is taken as 3x what is declared until there are observations
+UNLEARNT_FACTOR = 3.0  # the 90th percentile is taken as 3x what is declared before the first observation
+SCATTER = 0.35  # of the logarithm of actual over declared cost, between jobs of a rung
+LEAST_RATIO = 1e-3  # a job that took nothing measurable
 WINDOW = 200
 NOTHING = Cost()
 
@@ -44,17 +47,23 @@ class CostModel:
 
     def __init__(self, ratios: Iterable[float] = ()) -> None:
         self._ratios: deque[float] = deque(ratios, maxlen=WINDOW)
-        self._ninetieth: float | None = None  # percentile of the ratios, once it was asked for
+        self._wall: deque[float] = deque(maxlen=WINDOW)  # seconds on the clock over declared core-seconds
+        self._upper: float | None = None  # of the ratios, once it was asked for
 
     @property
     def learnt(self) -> bool:
         """Whether enough was observed to trust a reservation."""
         return len(self._ratios) >= MIN_OBSERVATIONS
 
-    def observe(self, declared: Mapping[str, float], actual: Mapping[str, float]) -> None:
-        if declared.get("core_seconds", 0.0) > 0:
-            self._ratios.append(actual.get("core_seconds", 0.0) / declared["core_seconds"])
-            self._ninetieth = None
+    def observe(
+        self, declared: Mapping[str, float], actual: Mapping[str, float], wall_seconds: float | None = None
+    ) -> None:
+        """Learn from a job that has ended. wall_seconds: how long it took on the clock."""
+        if (seconds := declared.get("core_seconds", 0.0)) > 0:
+            self._ratios.append(actual.get("core_seconds", 0.0) / seconds)
+            self._upper = None
+            if wall_seconds is not None:
+                self._wall.append(wall_seconds / seconds)
 
     @property
     def factor(self) -> float:
@@ -67,10 +76,39 @@ class CostModel:
 
     def reservation(self, declared: Cost) -> Cost:
         """The 90th percentile: what must be left in the budget before a job is started."""
-        if self._ninetieth is None and self.learnt:
-            self._ninetieth = float(np.quantile(self._ratios, 0.9))
-        factor = UNLEARNT_FACTOR if self._ninetieth is None else self._ninetieth
-        return _scaled(declared, factor)
+        if self._upper is None:
+            self._upper = ninetieth(self._ratios)
+        return _scaled(declared, self._upper)
+
+    def wall_seconds(self, declared: Cost) -> float:
+        """The 90th percentile of how long a job takes on the clock: on a busy machine longer than its CPU time. Until a
+        job was observed it is taken as its reservation of CPU time, for engines run on one thread."""
+        if not self._wall:
+            return self.reservation(declared).get("core_seconds", 0.0)
+        return declared.get("core_seconds", 0.0) * ninetieth(self._wall)
+
+
+def ninetieth(ratios: Collection[float]) -> float:
+    """The 90th percentile of the next ratio of actual to declared cost, given those observed.
+
+    From `MIN_OBSERVATIONS` on it is their quantile. Below, the logarithms of ratios are taken as normal with mean m and
+    standard deviation S = `SCATTER`, and m as normal around 0 with variance T² = (ln 3 / z)² - S², z = 1.2816, so that
+    the percentile is 3 before the first. The predictive distribution after n ratios with mean logarithm x is normal:
+
+        mean = (n x / S²) / (n / S² + 1 / T²)      variance = S² + 1 / (n / S² + 1 / T²)
+
+    Source: Gelman et al., Bayesian Data Analysis, 3rd ed. (2013), section 2.5.
+    """
+    n = len(ratios)
+    if not n:
+        return UNLEARNT_FACTOR
+    if n >= MIN_OBSERVATIONS:
+        return float(np.quantile(list(ratios), 0.9))
+    z = 1.2816
+    prior = (math.log(UNLEARNT_FACTOR) / z) ** 2 - SCATTER**2
+    precision = n / SCATTER**2 + 1 / prior
+    mean = sum(math.log(max(ratio, LEAST_RATIO)) for ratio in ratios) / SCATTER**2 / precision
+    return math.exp(mean + z * math.sqrt(SCATTER**2 + 1 / precision))
 
 
 def unmeasured(declared: Mapping[str, float], counted: Mapping[str, float] | None = None) -> Cost:

@@ -31,7 +31,6 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 
 WITH_PATHS = {"paths": True}  # the context under which a path is written too
-CHUNK = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -112,8 +111,5 @@ def content_of(path: Path, shown: str) -> str:
 @lru_cache(maxsize=256)
 def _hashed(path: str, size: int, mtime_ns: int, ctime_ns: int, inode: int) -> str:
     """Hashed once for as long as the file looks untouched; settings are validated many times."""
-    digest = hashlib.sha256()
     with Path(path).open("rb") as stream:
-        while piece := stream.read(CHUNK):
-            digest.update(piece)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()

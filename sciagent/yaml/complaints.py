@@ -11,6 +11,14 @@ from dataclasses import dataclass
 
 _KEY = re.compile(r"^(\s*(?:- )*\s*)([\w.-]+):(\S?)")
 _PAIRS = {"[": "]", "{": "}"}
+_BAD_BEGINNING = ("that cannot start any token", "undefined alias", "alphabetic or numeric")
+_TAB = ("a tab stands here; put a space between a key and its value", "")
+_SIMPLE = (  # what the parser says, the mistake, what would be right
+    ("'\\t'", *_TAB),
+    ('"\\t"', *_TAB),
+    ("another document", "a second document begins here; one file holds one campaign", "delete the line ---"),
+    ("unknown escape", "a backslash in double quotes begins an escape, and this is none", "use single quotes"),
+)
 
 
 @dataclass(frozen=True)
@@ -34,9 +42,10 @@ def plain(text: str, line: int, column: int, problem: str, opened: tuple[int, in
     if "\t" in indent:
         message = "a tab indents this line; YAML is indented with spaces"
         return Plain(line, indent.index("\t") + 1, message, "put two spaces in place of each tab")
-    if "'\\t'" in problem or '"\\t"' in problem:
-        return Plain(line, column, "a tab stands here; put a space between a key and its value")
-    if "that cannot start any token" in problem or "undefined alias" in problem or "alphabetic or numeric" in problem:
+    for words, message, hint in _SIMPLE:
+        if words in problem:
+            return Plain(line, column, message, hint)
+    if any(words in problem for words in _BAD_BEGINNING):
         begin = column if content[column - 1 : column] in set("@`%*&") else column - 1
         sign = content[begin - 1 : begin] or "this sign"
         return Plain(line, begin, f"a text cannot begin with {sign} unless it is in quotes", 'write "…" around it')
@@ -47,20 +56,11 @@ def plain(text: str, line: int, column: int, problem: str, opened: tuple[int, in
     if "could not find expected ':'" in problem:
         before = _before(lines, line)
         return Plain(before, 1 + _indent(lines[before - 1]), "this line has no colon", "write it as key: value")
-    if re.search(r"expected ',' or '[\]}]'", problem):
-        at = _unclosed(lines, line, column)
-        if at is not None:
-            sign = lines[at[0] - 1][at[1] - 1]
-            return Plain(*at, f"the {sign} that opens here is not closed with {_PAIRS[sign]}")
+    if opened and "expected ',' or" in problem:
+        sign = lines[opened[0] - 1][opened[1] - 1]
+        return Plain(*opened, f"the {sign} that opens here is not closed with {_PAIRS.get(sign, sign)}")
     if "end of stream" in problem or "document separator" in problem:
-        begin_at = opened or (line, column)
-        return Plain(*begin_at, "the quotation mark that opens here is not closed")
-    if "another document" in problem:
-        return Plain(line, column, "a second document begins here; one file holds one campaign", "delete the line ---")
-    if "unknown escape" in problem:
-        return Plain(
-            line, column, "a backslash in double quotes begins an escape, and this is none", "use single quotes"
-        )
+        return Plain(*(opened or (line, column)), "the quotation mark that opens here is not closed")
     return Plain(line, column, f"not YAML: {problem}")
 
 
@@ -113,24 +113,3 @@ def _indentation(lines: list[str], line: int) -> Plain:
     return Plain(
         line, own + 1, f"indented by {spaces}, which fits no line above", f"indent it by {fits}" if fits else ""
     )
-
-
-def _unclosed(lines: list[str], line: int, column: int) -> tuple[int, int] | None:
-    """Where the innermost bracket opens that is still open at the place."""
-    stack: list[tuple[int, int]] = []
-    for number, content in enumerate(lines[:line], 1):
-        quote = ""
-        for place, sign in enumerate(content, 1):
-            if number == line and place >= column:
-                break
-            if quote:
-                quote = "" if sign == quote else quote
-            elif sign in "\"'":
-                quote = sign
-            elif sign == "#" and (place == 1 or content[place - 2] == " "):
-                break
-            elif sign in _PAIRS:
-                stack.append((number, place))
-            elif sign in _PAIRS.values() and stack:
-                stack.pop()
-    return stack[-1] if stack else None

@@ -60,21 +60,24 @@ def explain_with(error: Mapping[str, Any], document: Document, unknown: Callable
         message = "has no value; give one, or delete the line"
     elif kind == FAULT:
         message, hint = str(context.get("message", "")), str(context.get("hint", ""))
-    elif kind in _BOUNDS:
-        key, words = _BOUNDS[kind]
-        bound = context[key]
-        message = f"{words} {f'{bound:g}' if isinstance(bound, int | float) else bound}, not {found}"
-    elif kind in _WANTED:
-        quote = "; put it in quotes" if kind == "string_type" and isinstance(found, int | float) else ""
-        message = f"{_WANTED[kind]}, not {kind_of(found)}{quote}"
-    elif kind == "string_pattern_mismatch":
-        message = f'"{found}" is no name; a name {_NAME_RULE}'
-    elif kind == "too_short":
-        message = "needs at least one entry"
     else:
-        message = re.sub(r"^Value error, ", "", str(error["msg"]))
+        message = _unfit_value(kind, found, context, str(error["msg"]))
     line, column = document.locate(loc, on_key or bool(context.get("on_key")))
     return Fault(line, column, " ".join(message.split()), loc, hint)
+
+
+def _unfit_value(kind: str, found: Any, context: Mapping[str, Any], said: str) -> str:
+    """Why a value that stands in the file does not fit. said: pydantic's own words."""
+    if kind in _BOUNDS:
+        key, words = _BOUNDS[kind]
+        bound = context[key]
+        return f"{words} {f'{bound:g}' if isinstance(bound, int | float) else bound}, not {found}"
+    if kind in _WANTED:
+        quote = "; put it in quotes" if kind == "string_type" and isinstance(found, int | float) else ""
+        return f"{_WANTED[kind]}, not {kind_of(found)}{quote}"
+    if kind == "string_pattern_mismatch":
+        return f'"{found}" is no name; a name {_NAME_RULE}'
+    return "needs at least one entry" if kind == "too_short" else re.sub(r"^Value error, ", "", said)
 
 
 def is_echo(error: Mapping[str, Any]) -> bool:

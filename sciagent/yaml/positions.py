@@ -172,10 +172,8 @@ def _plain(node: Node, loc: Loc, document: Document) -> Any:
         return _mapping(node, loc, document)
     if isinstance(node, SequenceNode):
         return [_plain(item, (*loc, i), document) for i, item in enumerate(node.value)]
-    folded = isinstance(node, ScalarNode) and node.style == ">"
-    text = node.value.replace("\a", "") if folded else node.value  # ruamel marks so where lines are folded
     try:
-        return _scalar(str(node.tag).removeprefix(_TAG), text)
+        return _scalar(str(node.tag).removeprefix(_TAG), node.value)
     except ValueError as error:
         return refuse(str(error))
 

@@ -31,7 +31,7 @@ def test_a_notebook_gets_one_display_that_is_updated(done: Campaign, monkeypatch
     with view:
         view.step()
         view.note("took back 2 jobs of a driver that died")
-    assert len(shown) == 3 and "toys: finished" in shown[0] and "took back 2 jobs" in shown[-1]
+    assert len(shown) == 4 and "toys: finished" in shown[0] and "took back 2 jobs" in shown[-1]
 
 
 def test_the_proposer_is_named(done: Campaign) -> None:

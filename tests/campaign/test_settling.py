@@ -9,7 +9,7 @@ import pytest
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.core.judge import place
-from sciagent.campaign.core.record import Result, Settling, answers_so_far, columns, record_results, settle
+from sciagent.campaign.core.record import Settling, answers_so_far, columns, direct_result, settle
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.cost import Cost
 from sciagent.domain.directives import Verb
@@ -18,9 +18,9 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
+from sciagent.execution.worker.completing import complete_direct
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts
 from sciagent.store.results import candidates
 from sciagent.verification.sandbox.host import HostResult
 from tests.support.campaigns import write_campaign
@@ -55,13 +55,15 @@ def built(tmp_path: Path) -> Built:
 def said(built: Built, connection: Any, position: int, findings: dict[int, Finding]) -> list[Settling]:
     """Settlings of candidates whose answers from a rung were recorded a moment ago."""
     rung, made = built.rungs[position], candidates.load(connection, list(findings))
-    results = []
-    for id_, finding in findings.items():
-        attempt = attempts.begin(connection, "me", campaign_id=built.row.id, rung_id=rung.id)
-        result = HostResult(finding, Cost(core_seconds=1), 1.0, {}, ())
-        results.append(Result(rung, attempt, rung.verifier.evidence_key(made[id_]), id_, None, result, ()))
-    recorded = record_results(connection, results)
-    return [Settling(f.candidate_id, position, f.result.finding, None, recorded.get(f.attempt_id)) for f in results]
+    results = [
+        direct_result(rung, id_, made[id_], HostResult(finding, Cost(core_seconds=1), 1.0, {}, ()), ())
+        for id_, finding in findings.items()
+    ]
+    recorded = complete_direct(connection, "me", results, campaign_id=built.row.id, rung_id=rung.id)
+    return [
+        Settling(result.candidate_id, position, result.result.finding, None, one)
+        for result, one in zip(results, recorded, strict=True)
+    ]
 
 
 def pass_fast_rungs(built: Built, connection: Any, ids: list[int]) -> None:

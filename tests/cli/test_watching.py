@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import os
@@ -17,53 +16,16 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
-from rich.console import Console
 
 from sciagent.cli.cluster.logs import JsonLines, TextLines
-from sciagent.cli.cluster.metrics import serve
-from sciagent.cli.cluster.screen import frame
-from sciagent.report.live.metrics import LedgerCollector, WorkerCollector
-from sciagent.report.live.watching import Sparing, look
-from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import overview
-from tests.docs.pages import ROOT
 from tests.support.busy import busy
 from tests.support.campaigns import environment
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.elsewhere import until
 
-METRIC = re.compile(r"`(sciagent_\w+)`")
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-
-
-def drawn(ledger: Ledger, width: int, height: int | None = None) -> str:
-    with ledger.read() as connection:
-        found = look(connection, Sparing())
-    console = Console(width=width, record=True, file=io.StringIO())
-    console.print(frame(found, width, height))
-    return console.export_text()
-
-
-def test_one_look_shows_campaigns_queues_workers_and_failures(ledger: Ledger) -> None:
-    busy(ledger)
-    text = drawn(ledger, 140)
-    assert re.search(r"redox-anolytes +running +0 +19 +2 +5 +1 +1 +21% core_seconds", text)
-    assert re.search(r"high_fidelity +4 +\d s +0 +nobody serves it", text)
-    assert re.search(r"node08:5120:77aa01 +\d+ +uv-absorbers +r1 +C+ +\d s +\d s +2 +draining", text)
-    assert "3 of 4 slots busy, 1 job in drivers" in text
-    assert re.search(r"timeout: worker_died +node07:41877:9f01ac/", text)
-
-
-@ON_SQLITE
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (60, 24), (140, 50), (200, 16)])
-def test_a_look_fits_the_terminal(ledger: Ledger, width: int, height: int) -> None:
-    busy(ledger, n=40, names=[f"campaign-number-{i}-of-a-long-name" for i in range(9)])
-    lines = drawn(ledger, width, height).splitlines()
-    assert max(map(len, lines)) <= width and len(lines) <= max(height, 24)
-    assert any("nobody serves it" in line for line in lines)
 
 
 @ON_SQLITE
@@ -123,52 +85,6 @@ def scraped(url: str) -> dict[str, dict[tuple[str, ...], float]]:
     }
 
 
-def test_prometheus_reads_what_the_ledger_says(ledger: Ledger) -> None:
-    busy(ledger)
-    with ledger.begin() as connection:
-        first = connection.execute(sa.select(sa.func.min(t.attempt.c.id))).scalar_one()
-        connection.execute(sa.update(t.attempt).where(t.attempt.c.id == first).values(state="stale"))
-    server, at = serve(LedgerCollector(ledger), "127.0.0.1", 0)
-    try:
-        found = scraped(f"http://{at}/metrics")
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert found["sciagent_ledger_up"] == {(): 1}
-    assert found["sciagent_queue_depth"] == {("simulation",): 32, ("high_fidelity",): 4}
-    assert found["sciagent_queue_slots"] == {("simulation",): 4, ("high_fidelity",): 0}
-    assert 0 < found["sciagent_queue_oldest_seconds"]["high_fidelity",] < 60
-    jobs = {key: n for key, n in found["sciagent_jobs"].items() if n and key[0] == "redox-anolytes"}
-    assert {state: n for (_, state), n in jobs.items()} == {"running": 2, "queued": 19, "failed": 1, "done": 5}
-    attempts = found["sciagent_attempts_total"]
-    assert sum(attempts.values()) == 12
-    assert sorted(outcome for (_, outcome, _), n in attempts.items() if n) == ["lost", "ok", "ok", "timeout", "timeout"]
-    assert sum(found["sciagent_stale_results_total"].values()) == 1
-    assert found["sciagent_spent_total"]["redox-anolytes", "core_seconds", "r1"] == pytest.approx(21.0)
-    assert found["sciagent_worker_slots"]["ledger", "node07", "node07:41877:9f01ac"] == 4
-    assert found["sciagent_worker_draining"]["ledger", "node08", "node08:5120:77aa01"] == 1
-    assert found["sciagent_workers"] == {("ledger",): 2}
-    assert found["sciagent_campaign_state"]["uv-absorbers", "running"] == 1
-
-
-@ON_SQLITE
-def test_the_page_lists_every_metric(ledger: Ledger) -> None:
-    page = (ROOT / "docs" / "operations.md").read_text().split("### Metrics", 1)[1].split("### Logs", 1)[0]
-    listed = {name for line in page.splitlines() if line.startswith("| `") for name in METRIC.findall(line)}
-    made = [*LedgerCollector(ledger).collect(), *WorkerCollector("w", lambda: 3).collect()]
-    assert listed == {one.name + ("_total" if one.type == "counter" else "") for one in made}
-    memory = next(one for one in made if one.name == "sciagent_worker_memory_bytes")
-    assert memory.samples[0].value > 1e7
-
-
-@ON_SQLITE
-def test_a_ledger_that_is_away_is_said_to_be(ledger: Ledger) -> None:
-    with ledger.begin() as connection:
-        connection.execute(sa.text("ALTER TABLE worker RENAME TO elsewhere"))
-    names = {one.name: one for one in LedgerCollector(ledger).collect()}
-    assert names["sciagent_ledger_up"].samples[0].value == 0 and "sciagent_queue_depth" not in names
-
-
 @ON_SQLITE
 def test_the_command_serves_until_it_is_told_to_end(ledger: Ledger, tmp_path: Path, typed: Typed) -> None:  # noqa: F811
     url = ledger.url.render_as_string(False)
@@ -185,15 +101,6 @@ def test_the_command_serves_until_it_is_told_to_end(ledger: Ledger, tmp_path: Pa
     finally:
         process.kill()
     assert "give a host and a port" in typed.refused("metrics", "--listen", "9464")
-
-
-@ON_SQLITE
-def test_rates_and_failures_are_of_the_newest_attempts_only(ledger: Ledger) -> None:
-    busy(ledger)
-    with ledger.read() as connection:
-        whole, few = overview.lately(connection), overview.lately(connection, window=4)
-    assert whole.per_minute == {1: 1.0, 2: 1.0} and len(whole.failures) == 2
-    assert few.failures == []
 
 
 def test_a_line_of_the_log_says_what_it_is_about() -> None:

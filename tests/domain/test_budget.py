@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sciagent.domain.budget import ALWAYS, GRAIN, SLACK, WEEK, Budget, Limits, Recent
+from sciagent.domain.budget import ALWAYS, GRAIN, SLACK, WEEK, Budget, BudgetLimits, Recent
 from sciagent.domain.cost import Cost
 from sciagent.verification.cost import MIN_OBSERVATIONS, CostModel
 
@@ -30,7 +30,7 @@ class Clock:
 
 
 def budget(clock: Clock | None = None, before: float = 0.0, **limits: object) -> Budget:
-    return Budget(Limits(**limits), clock or Clock(), before)  # type: ignore[arg-type]
+    return Budget(BudgetLimits(**limits), clock or Clock(), before)  # type: ignore[arg-type]
 
 
 # What fits, and what is said of it
@@ -94,8 +94,10 @@ def test_a_rate_that_is_used_up_leaves_alone_what_does_not_take_it() -> None:
     assert b.fits(Cost(core_seconds=100)) and not b.fits(Cost(core_seconds=1, lab_slots=0.1))
 
 
-@pytest.mark.parametrize("limits", [Limits(stocks={"core_seconds": 1.0}), Limits(rates={"core_seconds": 1.0})])
-def test_what_declares_no_cpu_time_still_waits_for_it(limits: Limits) -> None:
+@pytest.mark.parametrize(
+    "limits", [BudgetLimits(stocks={"core_seconds": 1.0}), BudgetLimits(rates={"core_seconds": 1.0})]
+)
+def test_what_declares_no_cpu_time_still_waits_for_it(limits: BudgetLimits) -> None:
     b = Budget(limits, Clock())
     b.spend(Cost(core_seconds=1.5))
     assert not b.fits(Cost()) and not b.fits(Cost(money=1))
@@ -116,7 +118,7 @@ def test_the_clock_goes_on_when_all_else_begins_again_and_rests_in_a_pause() -> 
     clock = Clock()
     b = budget(clock, 30.0, wall_seconds=100.0)
     clock.now += 40
-    b.restate(Limits(wall_seconds=90.0))
+    b.restate(BudgetLimits(wall_seconds=90.0))
     assert b.used() == {"wall_seconds": 70.0}
     assert b.fits(Cost(core_seconds=20)) and not b.fits(Cost(core_seconds=21))
     b.rest(25)
@@ -129,7 +131,7 @@ def test_what_was_booked_before_counts_from_when_it_was_booked() -> None:
     clock = Clock()
     b = budget(clock)
     before = [("money", 3.0, START - WEEK + 10), ("gpu_seconds", 1.0, START - 9), ("money", 4.0, START - DAY)]
-    b.restate(Limits(rates={"money": 8.0}), spent={"money": 50.0}, recent=before)
+    b.restate(BudgetLimits(rates={"money": 8.0}), spent={"money": 50.0}, recent=before)
     assert b.room("money") == 1.0
     clock.now += 10
     assert b.room("money") == 4.0
@@ -137,7 +139,7 @@ def test_what_was_booked_before_counts_from_when_it_was_booked() -> None:
 
 def test_nothing_is_a_stock_and_a_rate() -> None:
     with pytest.raises(ValueError, match="money is both a stock and a rate"):
-        Limits(stocks={"money": 1.0}, rates={"money": 1.0})
+        BudgetLimits(stocks={"money": 1.0}, rates={"money": 1.0})
 
 
 # The window

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.domain.text import MAX_TEXT, clean, escaped, storable
+from sciagent.domain.text import MAX_TEXT, clean, escaped, storable, without_secrets
 
 
 def test_null_characters_and_lone_surrogates_become_replacement_characters() -> None:
@@ -16,3 +16,7 @@ def test_control_characters_are_replaced_and_long_text_is_cut() -> None:
 
 def test_escaped_text_is_visible_ascii_where_it_was_invisible() -> None:
     assert escaped("a\x1b\u202e\ud83d é") == "a\\u001b\\u202e\\ud83d é"
+
+
+def test_secrets_are_struck_out_and_short_words_stay() -> None:
+    assert without_secrets("sk-12345678 and EMPTY", ("sk-12345678", "EMPTY", None, "")) == "[secret] and EMPTY"

@@ -108,7 +108,6 @@ def alive(ledger: Ledger) -> set[str]:
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_drained_worker_takes_nothing_new_until_it_may_again(ledger: Ledger, tmp_path: Path, redis_url: str) -> None:
     built = written(ledger, tmp_path, molecules(4), settings="{declared: 5}")
     with celery_worker(ledger, tmp_path, redis_url, "one", slots=1) as process:

@@ -22,7 +22,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import queries
 from tests.support.campaigns import environment, sciagent, write_campaign
 
-KILLS = 10
+KILLS = 4
 WORKERS = 2
 MARK = "SCIAGENT_TEST_MARK"
 
@@ -62,7 +62,7 @@ def assert_nothing_left(mark: str) -> None:
 
 
 def disturb(folder: Path, file: Path, url: str, rng: random.Random, after_kill: Any) -> int:
-    """Ten kills, each of the whole process group, each followed by a resume; the last run goes to its end."""
+    """Some kills, each of the whole process group, each followed by a resume; the last run goes to its end."""
     mark = uuid.uuid4().hex
     command = [sys.executable, "-m", "sciagent"]
     arguments = ["run", str(file), "--ledger", url, "--quiet"]

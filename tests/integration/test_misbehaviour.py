@@ -36,7 +36,7 @@ scheduler: {{kind: exhaustive}}
 workers: 2
 """
 CHECKS = "  - {verifier: molecule.checks, settings: {descriptors: [heavy_atoms]}}"
-XTB = "  - {verifier: xtb.singlepoint, settings: {geometry: {conformers: 1}}}"
+PAID = "  - {rung: paid, verifier: bad.quick}"
 BAD = "  - {{rung: bad, verifier: {name}, settings: {settings}, limits: {{wall_seconds: {wall}, memory_mb: 400}}}}"
 
 CASES = [
@@ -97,7 +97,7 @@ def test_is_caught_with_the_right_outcome_and_the_campaign_goes_on(
 ) -> None:
     settings = settings if name != "bad.poison" else "{smiles: C=C}"
     bad = BAD.format(name=name, settings=settings, wall=1.5 if name == "bad.hang" else 20)
-    ladder = "\n".join([CHECKS, bad] if place == "fast" else [CHECKS, XTB, bad])
+    ladder = "\n".join([CHECKS, bad] if place == "fast" else [CHECKS, PAID, bad])
     some_are_spared = name in ("bad.hang", "bad.poison")
     ledger, state = run(tmp_path, ladder, ("C=C", "CC", "CO"))
     assert state is CampaignState.FINISHED

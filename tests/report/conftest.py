@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.store.database.ledger import Ledger
+from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker, dyes
 from tests.support.talked import Talker, talked
 
@@ -43,3 +44,13 @@ def own_ledger(migrated_sqlite: Path, tmp_path: Path) -> Iterator[Ledger]:
     """An empty one on SQLite, to be written."""
     with copied(migrated_sqlite, tmp_path) as ledger:
         yield ledger
+
+
+@pytest.fixture(scope="module")
+def html(told: Maker) -> str:
+    return rendered(told)
+
+
+@pytest.fixture(scope="module")
+def parsed(html: str) -> Parsed:
+    return Parsed(html)

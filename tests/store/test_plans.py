@@ -44,7 +44,8 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "what became of each scaffold": lambda c, i: scaffolds.tried(c, i, 100, 8),
     "load": lambda c, i: candidates.load(c, [1, 2]),
     "words": lambda c, i: directives.steering_of_many(c, i, [1, 2]),
-    "kills_of": lambda c, i: jobs.kills_of(c, [1, 2]),
+    "attempts whose lease ran out": lambda c, i: leases.expired(c, 10),
+    "what workers hold": lambda c, i: leases.held_by_workers(c, i),
     "any_queued": lambda c, i: jobs.any_queued(c, 1),
     "what people said since": lambda c, i: directives.since(c, i, 0),
     "what people said last": lambda c, i: directives.last(c, i),
@@ -106,7 +107,6 @@ WRITES: dict[str, Callable[[Any, int], object]] = {
     "begun": lambda c, i: leases.begun(c, [CLAIM]),
     "finish_many": lambda c, i: leases.finish_many(c, [leases.JobEnd(CLAIM, JobState.DONE, "ok")]),
     "release_many": lambda c, i: reservations.release_many(c, [1, 2]),
-    "take_back": lambda c, i: leases.take_back(c, 1, 1),
     "update_many": lambda c, i: standings.update_many(c, i, {1: {"standing": "open"}, 2: {"standing": "open"}}),
     "update_alike": lambda c, i: standings.update_alike(c, i, [1, 2], standing="open"),
 }

@@ -22,6 +22,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, spend
+from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.results import candidates, evidence
 from tests.support import rows
 from tests.support.rows import new_evidence
@@ -197,7 +198,7 @@ class Maker:
         attempt = attempts.begin(connection, "me", campaign_id=self.row.id, rung_id=rung_id, job_id=job_id)
         state = AttemptState.DONE if outcome.rule.is_evidence else AttemptState.FAILED
         cost = {"core_seconds": seconds}
-        attempts.end(connection, attempt, state, cost=cost, wall_seconds=seconds, outcome=outcome)
+        attempts.end_many(connection, [AttemptEnd(attempt, state, cost, seconds, outcome)])
         spend.book(connection, self.row.id, rung_id, attempt, cost)
         return attempt
 

@@ -336,7 +336,16 @@ def tables() -> None:
     index("ix_job_external", "job", "external", where="external IS NOT NULL")
     index("ix_job_lease", "job", "state", "lease_until", where="lease_until IS NOT NULL")
     index("ix_job_needs", "job", "state", "queue", "needs", where="needs IS NOT NULL")
-    index("ix_job_queue", "job", "queue", "state", sa.text("priority DESC"), "id", where="queue IS NOT NULL")
+    index(
+        "ix_job_queue",
+        "job",
+        "queue",
+        "state",
+        "campaign_id",
+        sa.text("priority DESC"),
+        "id",
+        where="queue IS NOT NULL",
+    )
     index("ix_job_rung_state", "job", "rung_id", "state")
 
     create(

@@ -18,12 +18,12 @@ from anyio.abc import TaskGroup
 from mcp import MCPError
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT, CallToolResult
 
-from sciagent.agent.bounded_http import without_secrets
 from sciagent.agent.foreign.address import address_streams
 from sciagent.agent.foreign.opened import Opened, first_of
 from sciagent.agent.foreign.process import process_streams
 from sciagent.agent.foreign.schemas import one_line
 from sciagent.agent.tools.wording import short
+from sciagent.domain.text import without_secrets
 from sciagent.errors import SciagentError
 
 START_SECONDS = 30.0  # that a server may take to start and list its tools, or one call's timeout if that is longer

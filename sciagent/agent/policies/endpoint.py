@@ -16,6 +16,7 @@ from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.answers import LogprobSource, read_answer, sampled_of
 from sciagent.agent.policies.refusals import UnsupportedOption, adapted, refusal
 from sciagent.agent.thinking import CLOSE, OPEN
+from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
 
 MAX_ANSWER_MB = 32  # a token takes some 200 bytes with its log-probability: 160,000 tokens
@@ -44,7 +45,7 @@ class EndpointPolicy:
             import httpx2
             import openai
 
-            from sciagent.agent.bounded_http import IDENTITY, bound_body, without_secrets
+            from sciagent.agent.bounded_http import IDENTITY, bound_body
         except ModuleNotFoundError as error:
             raise UsageError("an endpoint needs an extra: pip install 'sciagent[llm]'") from error
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.agent.models import ModelError, checked
+from sciagent.domain.addresses import address_fault
+from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -60,8 +62,8 @@ def loaded(endpoint: str) -> dict[str, str]:
 
 
 def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> str:
-    if not endpoint.startswith(("http://", "https://")):
-        raise UsageError(f"{endpoint} is no endpoint; one looks like http://127.0.0.1:8000/v1")
+    if why := address_fault(endpoint):
+        raise UsageError(f"{endpoint!a} is no endpoint: {why}; one looks like http://127.0.0.1:8000/v1")
     headers = {"Content-Type": "application/json"}
     if key := os.environ.get(KEY):
         headers["Authorization"] = f"Bearer {key}"
@@ -69,12 +71,13 @@ def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> str:
     asked = urllib.request.Request(endpoint.rstrip("/") + path, data, headers)
     try:
         with urllib.request.urlopen(asked, timeout=TIMEOUT) as answer:
-            return str(answer.read(MAX_ANSWER).decode("utf-8", "replace"))
+            return without_secrets(answer.read(MAX_ANSWER).decode("utf-8", "replace"), (key,))
     except urllib.error.HTTPError as error:
         text = error.read(MAX_ANSWER).decode("utf-8", "replace")
+        said = without_secrets(_message(text), (key,))
         if error.code == 404 and body is not None and "lora" not in text.lower():
             raise ModelError(f"{endpoint} loads no adapters while it runs; `sciagent serve-model` does") from error
-        raise ModelError(f"{endpoint} answered {error.code}: {_message(text)[:500]}") from error
+        raise ModelError(f"{endpoint} answered {error.code}: {said[:500]}") from error
     except (OSError, http.client.HTTPException) as error:
         raise ModelError(f"{endpoint} did not answer: {error}") from error
 

@@ -160,6 +160,8 @@ def _complaint(tool: Tool, wrong: ErrorDetails) -> str:
             return f"{where}: {shown(given)} is none of them{near}; one of: {short(', '.join(limits['names']), 1200)}"
         case "string_too_long":
             return f"{where}: {len(given)} characters; the limit is {limits['max_length']}"
+        case "string_type":
+            return f"{where}: a text in quotes is wanted here; it was {shown(given)}"
         case "int_type" | "int_from_float" | "float_type":
             kind = "a whole number" if wrong["type"].startswith("int") else "a number"
             return f"{where}: {kind} without quotes is wanted here; it was {shown(given)}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.domain.budget import WEEK, Budget, Limits
+from sciagent.domain.budget import WEEK, Budget, BudgetLimits
 from sciagent.domain.cost import Cost
 from sciagent.domain.ladder import Position
 from sciagent.store.campaign_state import standings
@@ -70,10 +70,10 @@ class Purse(Budget):
                 yield from (rung.reservation(one) for one in loaded.values())
 
 
-def _limits(built: Built) -> Limits:
+def _limits(built: Built) -> BudgetLimits:
     budget = built.spec.budget
     wall = None if budget.wall_minutes is None else 60 * budget.wall_minutes
-    return Limits(budget.stocks(), budget.rates(), built.limit_by_rung, wall)
+    return BudgetLimits(budget.stocks(), budget.rates(), built.limit_by_rung, wall)
 
 
 def _clock(connection: Connection) -> Callable[[], float]:

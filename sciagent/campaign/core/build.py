@@ -66,6 +66,10 @@ class BuiltRung:
         job is started for the error to be recorded."""
         return Cost() if declared is None else self.cost_model.reservation(declared)
 
+    def lasts(self, declared: Cost | None) -> float:
+        """Seconds on the clock that must be left before a job is started."""
+        return 0.0 if declared is None else self.cost_model.wall_seconds(declared)
+
     def reservation(self, candidate: Candidate) -> Cost:
         """The same for a candidate."""
         return self.reserves(self.declared(candidate))

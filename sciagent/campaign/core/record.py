@@ -1,4 +1,4 @@
-"""From host results to the ledger: evidence once, artifacts, spend, and the candidate's new place."""
+"""From what rungs have answered to the place of a candidate in its campaign."""
 
 from __future__ import annotations
 
@@ -9,71 +9,36 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, under
+from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.directives import NOWHERE
-from sciagent.domain.evidence import EvidenceKey, Finding
+from sciagent.domain.evidence import Finding
+from sciagent.domain.job_rules import DEATHS
 from sciagent.domain.ladder import Position
-from sciagent.domain.outcomes import Outcome, Verdict
+from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.states import Standing
+from sciagent.execution.worker.completing import DirectResult, Stored
 from sciagent.store.campaign_state import directives, standings
-from sciagent.store.job_queue import jobs, spend
-from sciagent.store.job_queue.spend import CostSeen
+from sciagent.store.job_queue import jobs
 from sciagent.store.results import evidence
-from sciagent.store.results.evidence import NewEvidence, Recorded
+from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import HostResult
 
 
-class Result(NamedTuple):
-    """What the host brought back of one candidate, with the artifacts already in the store. declared: what it was
-    expected to cost, None where the verifier could not say."""
-
-    rung: BuiltRung
-    attempt_id: int
-    key: EvidenceKey
-    candidate_id: int
-    declared: Cost | None
-    result: HostResult
-    artifacts: tuple[tuple[str, str, int, str], ...]
-
-
-def record_results(connection: Connection, found: Sequence[Result]) -> dict[int, Recorded]:
-    """Evidence of those whose outcome is evidence, and what they cost. Who comes second under one key (another
-    campaign was faster) is dropped: the first stands, and was computed under the same settings.
-
-    Returns, by attempt, what was recorded and `find_reusable` would find now."""
-    good = [f for f in found if f.result.finding.outcome.rule.is_evidence]
-    recorded = evidence.record_once(
-        connection,
-        [
-            NewEvidence(
-                f.result.finding,
-                f.key,
-                f.candidate_id,
-                attempt_id=f.attempt_id,
-                versions=f.result.versions,
-                artifacts=f.artifacts,
-            )
-            for f in good
-        ],
-    )
-    seen = []
-    for f in good:
-        v = f.rung.verifier
-        if not f.rung.is_fast:
-            declared, actual = f.declared, f.result.cost + (f.result.finding.spent or {})
-            if declared is None:
-                continue
-            seen.append(CostSeen(v.name, v.version, v.settings_hash, f.candidate_id, f.attempt_id, declared, actual))
-            f.rung.cost_model.observe(declared, actual)
-    spend.observe_costs(connection, seen)
-    return {
-        f.attempt_id: one
-        for f, one in zip(good, recorded, strict=True)
-        if isinstance(one, Recorded) and f.result.finding.outcome.rule.reusable and not f.key.replicate
-    }
+def direct_result(
+    rung: BuiltRung,
+    candidate_id: int,
+    candidate: Candidate,
+    result: HostResult,
+    artifacts: Stored,
+    declared: Cost | None = None,
+) -> DirectResult:
+    """A verification by this rung that had no job."""
+    key = rung.verifier.evidence_key(candidate)
+    return DirectResult(rung.verifier, candidate_id, key, result, artifacts, declared)
 
 
-def answer_of(rung: BuiltRung, found: Recorded) -> Answer:
+def answer_of(rung: BuiltRung, found: RecordedEvidence) -> Answer:
     judgement = judge(rung.rules, found.outcome, found.reason, found.detail, found.measured)
     return Answer(rung.rules.position, judgement, found.measured if found.outcome is Outcome.OK else ())
 
@@ -106,7 +71,7 @@ class Settling(NamedTuple):
     position: Position
     failed: Finding | None = None
     gave_up: Judgement | None = None
-    said: Recorded | None = None
+    said: RecordedEvidence | None = None
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
@@ -184,6 +149,18 @@ def columns(where: Place) -> Mapping[str, Any]:
         "is_hit": where.is_hit,
         "hit_tier": where.hit_tier,
     }
+
+
+def given_up(outcome: Outcome, reason: Reason | None, detail: str, kills: int, losses: int = 0) -> Judgement:
+    """What stands of a candidate whose job was quarantined: that it kills workers where processes died, else the reason
+    of the last attempt."""
+    if losses:
+        killed = f"{kills} killed theirs; " if kills else ""
+        told = f"{killed}{losses} attempts were lost with their workers; the last: {outcome} ({reason}): {detail}"
+        return error(Reason.KILLS_WORKERS, told)
+    if reason not in DEATHS:
+        return error(reason, detail + (f"; so {kills} times" if kills > 1 else ""))
+    return error(Reason.KILLS_WORKERS, f"{kills} attempts ended in {outcome} ({reason}): {detail}")
 
 
 def error(reason: Any, detail: str) -> Judgement:

@@ -1,33 +1,26 @@
-"""Collect: what came back from the pool, written once under its fence, and what is tried again."""
+"""Collect: what came back from the local pool is completed, and candidates are placed."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Sequence
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.judge import Judgement
-from sciagent.campaign.core.record import Result, Settling, error, record_results, settle, settle_again
-from sciagent.campaign.driving.dispatch import Ticket
+from sciagent.campaign.core.record import Settling, given_up, settle, settle_again
+from sciagent.campaign.driving.dispatch import LocalJob
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
+from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.worker.checkpoints import home_of, left_in
-from sciagent.execution.worker.completing import store_files
-from sciagent.execution.worker.ending import DEATHS, TRIED_AGAIN, states_of
+from sciagent.execution.worker.completing import JobEnding, JobResult, Reaped, complete, reap_driver, store_files
 from sciagent.execution.worker.local_pool import Completed
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.job_queue import attempts, job_lists, jobs, leases, spend
-from sciagent.store.job_queue.attempts import AttemptEnd
-from sciagent.store.job_queue.leases import JobEnd
-from sciagent.store.job_queue.spend import Bill
-from sciagent.store.results.evidence import Recorded
-from sciagent.verification.cost import unmeasured
+from sciagent.store.job_queue import job_lists
 from sciagent.verification.sandbox.host import HostResult
 from sciagent.verification.sandbox.scratch import remove_folder
 
@@ -36,162 +29,89 @@ def collect(
     built: Built,
     purse: Purse,
     lease: DriverLease,
-    done: Sequence[Completed[tuple[Ticket, ...]]],
+    done: Sequence[Completed[tuple[LocalJob, ...]]],
     killed: Container[int],
 ) -> bool:
-    """Write finished jobs, in one transaction; True if one of them was cancelled. killed: ids of jobs that we killed
-    ourselves; what is lost of them goes back to the queue and counts for nothing, but for what a person cancelled.
+    """Write finished jobs, in one transaction; True if one of them was cancelled. killed: ids of jobs whose process
+    this driver ended on purpose.
 
     Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
     """
-    pairs = [pair for one in done for pair in _pairs(one)]
+    pairs = [pair for group in done for pair in _pairs(group)]
     files = store_files(built.ledger, [result for _, result in pairs])
+    results = [
+        JobResult(local.job, result, artifacts, local.claim.job_id in killed)
+        for (local, result), artifacts in zip(pairs, files, strict=True)
+    ]
     with built.ledger.begin() as connection:
         campaigns.check_driver(connection, lease)
-        ids = [ticket.claim.job_id for ticket, _ in pairs]
-        died = [ticket.claim.job_id for ticket, result in pairs if result.finding.outcome in TRIED_AGAIN]
-        kills = jobs.kills_of(connection, died) if died else {}
-        cancel = jobs.to_be_cancelled(connection, ids)
-        ended = [
-            _ended(ticket, result, kills.get(id_, 0) + 1, id_ in killed, id_ in cancel)
-            for id_, (ticket, result) in zip(ids, pairs, strict=True)
-        ]
-        mine = leases.finish_many(connection, [one.job_end for one in ended])
-        attempts.end_many(connection, [one.attempt_end(one.job_id in mine) for one in ended])
-        spend.book_many(connection, [one.bill(built.row.id) for one in ended])
-        over = [one.job_id in mine and one.state is not JobState.QUEUED for one in ended]
-        said = record_results(
-            connection,
-            [one.found(artifacts) for one, artifacts, is_over in zip(ended, files, over, strict=True) if is_over],
-        )
-        settle(connection, built, [one.settling(said) for one, is_over in zip(ended, over, strict=True) if is_over])
+        endings = complete(connection, results).endings
+        over = [(local, endings[id_]) for local, _ in pairs if (id_ := local.claim.job_id) in endings]
+        over = [(local, ending) for local, ending in over if ending.after.is_over]
+        settle(connection, built, [_settling(local, ending) for local, ending in over])
     left = left_in(built.scratch())  # few jobs leave anything
-    for one, is_over in zip(ended, over, strict=True):
-        purse.spend(one.cost)
-        if is_over:
-            purse.release(one.ticket.reservation)
-        if one.ticket.key.hash in left and one.job_id in mine and (is_over or one.outcome is Outcome.CRASHED):
-            remove_folder(home_of(built.scratch(), one.ticket.key.hash))  # it may be why it crashed
-    return bool(cancel)
+    for (local, _), result in zip(pairs, results, strict=True):
+        ending = endings.get(local.claim.job_id)
+        purse.spend(result.cost)
+        if ending is not None and ending.after.is_over:
+            purse.release(local.reservation)
+            if result.outcome.rule.is_evidence and result.job.declared is not None:
+                own, wall = result.result.own_seconds, result.result.wall_seconds
+                local.rung.cost_model.observe(result.job.declared, result.actual, wall if own is None else own)
+        stays = ending is None or not (ending.after.is_over or result.outcome is Outcome.CRASHED)
+        if local.job.key.hash in left and not stays:
+            remove_folder(home_of(built.scratch(), local.job.key.hash))  # it may be why it crashed
+    ended = (ending.after for ending in endings.values())
+    return any(
+        after.attempt in (AttemptState.CANCELLED, AttemptState.CANCELLED_LATE) and after.is_over for after in ended
+    )
 
 
-@dataclass(frozen=True)
-class _Ended:
-    """A job that came back, and what becomes of it and of its attempt. kills: how many workers it has killed, should
-    this have been one. counts: whether this is held against it. cost: see `_cost`."""
-
-    ticket: Ticket
-    result: HostResult
-    state: JobState
-    attempt_state: AttemptState
-    kills: int
-    counts: bool
-    cost: Cost
-
-    @property
-    def job_id(self) -> int:
-        return self.ticket.claim.job_id
-
-    @property
-    def outcome(self) -> Outcome:
-        return self.result.finding.outcome
-
-    @property
-    def job_end(self) -> JobEnd:
-        return JobEnd(self.ticket.claim, self.state, self.outcome, int(self.counts))
-
-    def attempt_end(self, mine: bool) -> AttemptEnd:
-        finding = self.result.finding
-        state = self.attempt_state if mine else AttemptState.STALE
-        return AttemptEnd(
-            self.ticket.claim.attempt_id,
-            state,
-            self.cost,
-            self.result.wall_seconds,
-            finding.outcome,
-            finding.reason,
-            finding.detail,
-        )
-
-    def bill(self, campaign_id: int) -> Bill:
-        return Bill(campaign_id, self.ticket.rung.id, self.ticket.claim.attempt_id, self.cost)
-
-    def found(self, artifacts: tuple[tuple[str, str, int, str], ...]) -> Result:
-        one = self.ticket
-        return Result(one.rung, one.claim.attempt_id, one.key, one.candidate_id, one.declared, self.result, artifacts)
-
-    def settling(self, said: Mapping[int, Recorded]) -> Settling:
-        """said: by attempt, what was recorded."""
-        one, finding = self.ticket, self.result.finding
-        if self.state is JobState.CANCELLED:
-            return Settling(one.candidate_id, one.rung.rules.position)
-        gave_up = _gave_up(finding, self.state, self.kills)
-        return Settling(one.candidate_id, one.rung.rules.position, finding, gave_up, said.get(one.claim.attempt_id))
-
-
-def _ended(ticket: Ticket, result: HostResult, kills: int, killed: bool, cancelled: bool) -> _Ended:
-    """killed: by us. cancelled: a person wants it to be ended."""
-    state, attempt_state = states_of(result.finding, kills, killed, cancelled)
-    counts = result.finding.outcome in TRIED_AGAIN and not (killed or cancelled)
-    return _Ended(ticket, result, state, attempt_state, kills, counts, _cost(ticket, result, cancelled))
-
-
-def _cost(ticket: Ticket, result: HostResult, cancelled: bool) -> Cost:
-    """What was measured; and, of a job that came to an end, what nobody measures: as it was counted or declared. Of
-    one that was cancelled at least the time that went by."""
-    if result.finding.outcome is Outcome.LOST:
-        passed = result.wall_seconds if cancelled else 0.0
-        return result.cost or Cost(core_seconds=max(0.0, passed))
-    return result.cost + unmeasured(ticket.declared or {}, result.finding.spent)
+def _settling(local: LocalJob, ending: JobEnding) -> Settling:
+    position, finding = local.rung.rules.position, ending.result.result.finding
+    if ending.after.job is JobState.CANCELLED:
+        return Settling(local.job.candidate_id, position)
+    gave_up = None
+    if ending.after.job is JobState.QUARANTINED:
+        gave_up = given_up(finding.outcome, finding.reason, finding.detail, ending.kills)
+    return Settling(local.job.candidate_id, position, finding, gave_up, ending.recorded)
 
 
 def settle_cancelled(connection: Connection, built: Built, job_ids: Iterable[int]) -> None:
     """Candidates whose jobs were cancelled before a worker had taken them up stand where their answers put them."""
-    for one in job_lists.standing(connection, list(job_ids)):
-        settle_again(connection, built, one.candidate_id)
+    for job in job_lists.standing(connection, list(job_ids)):
+        settle_again(connection, built, job.candidate_id)
 
 
-def _pairs(done: Completed[tuple[Ticket, ...]]) -> list[tuple[Ticket, HostResult]]:
-    results = done.results or [_pool_failed(ticket, done.fault) for ticket in done.token]
+def _pairs(done: Completed[tuple[LocalJob, ...]]) -> list[tuple[LocalJob, HostResult]]:
+    results = done.results or [_pool_failed(local, done.fault) for local in done.token]
     return list(zip(done.token, results, strict=True))
 
 
-def _gave_up(finding: Finding, state: JobState, kills: int) -> Judgement | None:
-    if state is not JobState.QUARANTINED:
-        return None
-    if finding.reason not in DEATHS:
-        return error(finding.reason, finding.detail + (f"; so {kills} times" if kills > 1 else ""))
-    return error(
-        Reason.KILLS_WORKERS, f"{kills} attempts ended in {finding.outcome} ({finding.reason}): {finding.detail}"
-    )
-
-
-def _pool_failed(ticket: Ticket, fault: str) -> HostResult:
-    finding = Finding(ticket.candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=fault or "the worker died")
+def _pool_failed(local: LocalJob, fault: str) -> HostResult:
+    key = local.job.candidate.key
+    finding = Finding(key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=fault or "the worker died")
     return HostResult(finding, Cost(), 0.0, {}, ())
 
 
 def reap(built: Built, lease: DriverLease) -> int:
-    """Take back what dead drivers left: attempts that ran become lost, booked to their last heartbeat, those that were
-    claimed ahead are cancelled, and their jobs wait for a worker again. Only who holds the driver lease may call it.
-    Returns how many jobs were taken back."""
+    """Take back what dead drivers of the campaign left, and place the candidates whose jobs are over by that. Only the
+    holder of the driver lease may call it. Returns how many jobs were taken back."""
     with built.ledger.begin() as connection:
         campaigns.check_driver(connection, lease)
-        orphans = leases.orphans(connection, built.row.id, lease.owner)
-        for attempt_id, job_id, fence, rung_id, state, started, heartbeat in orphans:
-            ran = state == AttemptState.RUNNING
-            cost = Cost(core_seconds=max(0.0, (heartbeat - started).total_seconds()) if ran else 0.0)
-            attempts.end(
-                connection,
-                attempt_id,
-                AttemptState.LOST if ran else AttemptState.CANCELLED,
-                cost=cost,
-                wall_seconds=cost.get("core_seconds", 0.0),
-                outcome=Outcome.LOST,
-                reason=Reason.LEASE_EXPIRED,
-                detail="its driver died",
-            )
-            spend.book(connection, built.row.id, rung_id, attempt_id, cost)
-            if job_id is not None and leases.take_back(connection, job_id, fence):
-                settle_cancelled(connection, built, [job_id])
-    return len(orphans)
+        reaped = reap_driver(connection, built.row.id, lease.owner)
+        settle_cancelled(connection, built, [job.job_id for job in reaped if job.state is JobState.CANCELLED])
+        positions = {rung.id: rung.rules.position for rung in built.rungs}
+        settle(
+            connection,
+            built,
+            [_lost(job, positions[job.rung_id]) for job in reaped if job.state is JobState.QUARANTINED],
+        )
+    return len(reaped)
+
+
+def _lost(job: Reaped, position: Position) -> Settling:
+    detail = "its driver died"
+    finding = Finding(str(job.candidate_id), Outcome.LOST, reason=Reason.LEASE_EXPIRED, detail=detail)
+    gave_up = given_up(Outcome.LOST, Reason.LEASE_EXPIRED, detail, job.kills, job.losses)
+    return Settling(job.candidate_id, position, finding, gave_up)

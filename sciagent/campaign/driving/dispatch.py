@@ -19,7 +19,7 @@ from sciagent.domain.evidence import EvidenceKey
 from sciagent.domain.ladder import Position
 from sciagent.domain.ports import Choice
 from sciagent.domain.states import AttemptState, Standing
-from sciagent.execution.worker.checkpoints import folders_of
+from sciagent.execution.worker.claimed_jobs import ClaimedJob, Task
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import execute_many
@@ -30,24 +30,24 @@ from sciagent.store.job_queue.leases import Claim
 from sciagent.store.job_queue.offers import Out
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.audits import AUDIT
-from sciagent.verification.sandbox.host import Request
 
 WINDOW = 512  # how many waiting candidates of each rung a rule sees at once
 
 
 @dataclass(frozen=True)
-class Ticket:
-    """A job in the pool. declared: what its verifier expects to spend, None where it cannot say. ahead: it was claimed
-    before a worker was free."""
+class LocalJob:
+    """A job that the driver's own pool runs."""
 
-    claim: Claim
+    job: ClaimedJob
     rung: BuiltRung
-    candidate_id: int
-    candidate: Candidate
-    key: EvidenceKey
-    declared: Cost | None
     reservation: Cost
+    """What the budget holds for it."""
     ahead: bool = False
+    """Whether it was claimed before a worker was free."""
+
+    @property
+    def claim(self) -> Claim:
+        return self.job.claim
 
 
 class _Started(NamedTuple):
@@ -68,11 +68,8 @@ class Dispatched:
     reused: bool = False
     refused: list[Choice] = field(default_factory=list)
     unplaced: list[Choice] = field(default_factory=list)
-
-    @property
-    def blocked(self) -> bool:
-        """Whether something could run, but the budget does not hold it."""
-        return bool(self.refused)
+    shortfall: str | None = None
+    """What the first of the refused would have reserved, and what is left of it."""
 
 
 def promote(
@@ -81,7 +78,7 @@ def promote(
     purse: Purse,
     choices: Sequence[Choice],
     owner: str,
-    places: Places[Ticket] | Rooms,
+    places: Places[LocalJob] | Rooms,
 ) -> Dispatched:
     """Act on choices, most urgent first, inside a write transaction, while there are places: decisions, and jobs put
     into `places`, under lease or offered to workers elsewhere; what is known already is reused."""
@@ -100,11 +97,13 @@ def promote(
             done.reused = True
             continue
         declared = rung.declared(loaded[choice.id])
-        reservation = rung.reserves(declared)
+        reservation, seconds = rung.reserves(declared), rung.lasts(declared)
         # who has room for many has room for one
-        ample = rung.cost_model.learnt and purse.fits({r: MARGIN * amount for r, amount in reservation.items()})
-        if not ample and not purse.fits(reservation):
+        many = {r: MARGIN * amount for r, amount in reservation.items()}
+        ample = rung.cost_model.learnt and purse.fits(many, MARGIN * seconds)
+        if not ample and (short := purse.shortfall(reservation, seconds)) is not None:
             done.refused.append(choice)
+            done.shortfall = done.shortfall or f"{rung.spec.rung} would reserve {short}"
             continue
         group = places.find(choice.position, ample)
         if group is None:
@@ -157,11 +156,15 @@ def _start(
         ids = [one.choice.id for one in started if one.choice.position == position]
         standings.update_alike(connection, built.row.id, ids, standing=Standing.PENDING, position=position)
     for claim, one in pairs:
-        rung = built.rungs[one.choice.position]
-        ticket = Ticket(
-            claim, rung, one.choice.id, loaded[one.choice.id], one.key, one.declared, one.reservation, one.group.waits
-        )
-        one.group.jobs.append(ticket)
+        rung, id_ = built.rungs[one.choice.position], one.choice.id
+        claimed = ClaimedJob(claim, _task(built, rung), id_, loaded[id_], one.key, one.declared)
+        one.group.jobs.append(LocalJob(claimed, rung, one.reservation, one.group.waits))
+
+
+def _task(built: Built, rung: BuiltRung) -> Task:
+    """The rung, as the local pool runs it."""
+    v = rung.verifier
+    return Task(built.row.id, rung.id, v, v.request_settings, rung.limits, rung.holds)
 
 
 def _offer(connection: Connection, built: Built, started: Sequence[_Started], rooms: Rooms) -> None:
@@ -221,11 +224,11 @@ class _Ready:
 
 def take_queued(
     connection: Connection, built: Built, purse: Purse, owner: str, slots: int, preferred_only: bool = False
-) -> list[Ticket]:
+) -> list[LocalJob]:
     """Jobs that were decided before (by a person, or an attempt was lost or interrupted): claimed again, most urgent
     first. What a person holds or has vetoed since is cancelled instead; what gave up and is tried again waits until the
     budget holds it. slots: that are free; a job takes one for each core. preferred_only: what a person promoted."""
-    tickets: list[Ticket] = []
+    taken: list[LocalJob] = []
     for one in _ready(connection, built, purse, preferred_only) if slots else ():
         if one.rung.limits.threads > slots:
             break  # its turn comes when so many are free
@@ -234,11 +237,12 @@ def take_queued(
                 reservations.reserve(connection, built.row.id, one.job_id, one.reservation)
                 purse.hold(one.reservation)
             key = one.rung.verifier.evidence_key(one.candidate)
-            tickets.append(Ticket(claim, one.rung, one.candidate_id, one.candidate, key, one.declared, one.reservation))
+            job = ClaimedJob(claim, _task(built, one.rung), one.candidate_id, one.candidate, key, one.declared)
+            taken.append(LocalJob(job, one.rung, one.reservation))
             slots -= one.rung.limits.threads
             if not slots:
                 break
-    return tickets
+    return taken
 
 
 def _ready(connection: Connection, built: Built, purse: Purse, preferred_only: bool) -> Iterator[_Ready]:
@@ -262,19 +266,10 @@ def _ready(connection: Connection, built: Built, purse: Purse, preferred_only: b
         candidate = candidates.load(connection, [candidate_id])[candidate_id]
         declared = rung.declared(candidate)
         reservation = held or rung.reserves(declared)
-        if not held and not purse.fits(reservation):
+        if not held and not purse.fits(reservation, rung.lasts(declared)):
             wait.add(rung_id)
             continue
         yield _Ready(job_id, rung, candidate_id, candidate, declared, reservation, bool(held))
-
-
-def request_of(built: Built, tickets: Sequence[Ticket]) -> Request:
-    """One process for jobs of one rung; each is verified as if it were alone."""
-    rung = tickets[0].rung
-    v = rung.verifier
-    checkpoints = folders_of(built.scratch(), ((one.key.hash, one.claim.fence) for one in tickets))
-    batch = tuple(one.candidate for one in tickets)
-    return Request(v.name, v.request_settings, batch, rung.limits, checkpoints=checkpoints, apart=len(tickets) > 1)
 
 
 _Decided = tuple[Choice, str, str, int | None]  # choice, action, why, evidence reused

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -19,15 +19,7 @@ from sciagent.campaign.core.prepare import check_here, prepare
 from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving import stop_rules
 from sciagent.campaign.driving.collect import collect, reap, settle_cancelled
-from sciagent.campaign.driving.dispatch import (
-    WINDOW,
-    Dispatched,
-    Ticket,
-    offer_queued,
-    promote,
-    request_of,
-    take_queued,
-)
+from sciagent.campaign.driving.dispatch import WINDOW, Dispatched, LocalJob, offer_queued, promote, take_queued
 from sciagent.campaign.driving.heartbeat import Heartbeat
 from sciagent.campaign.driving.pace import Pace, Places
 from sciagent.campaign.driving.remote_jobs import Outside, Rooms, request_for_workers
@@ -35,13 +27,13 @@ from sciagent.campaign.driving.stop_rules import Ending
 from sciagent.campaign.pricing.purchasing import purchasing_of
 from sciagent.campaign.proposing.sources import source_of
 from sciagent.domain.directives import Verb
-from sciagent.domain.ladder import Position
 from sciagent.domain.needs import text_of
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.ports import Choice
 from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
 from sciagent.execution.executors import Executor
+from sciagent.execution.worker import completing
+from sciagent.execution.worker.claimed_jobs import request_of
 from sciagent.execution.worker.local_pool import LocalPool
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.directives import Directive
@@ -79,10 +71,10 @@ class Driver:
         self._bell = threading.Event()  # rings when a job has finished, and when a model has answered
         self._exhausted = False
         self._barren = 0
-        self._blocked = False  # something could run, but the budget does not hold it
+        self._shortfall: str | None = None  # what could run, but the budget does not hold it, in words
         self._starved = False  # the proposer could go on, but the budget leaves nothing for it
         self._holding = False  # the proposer waits for the first paid rung; dearer rungs wait with it
-        self._tickets: dict[int, Ticket] = {}
+        self._tickets: dict[int, LocalJob] = {}
         self._pace = Pace()
         self._asks = False  # more candidates are wanted, and the proposer was asked for them
         self._cancelled: set[int] = set()  # ids of running jobs that people want to be ended
@@ -122,7 +114,7 @@ class Driver:
                 self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == built.row.id)
                 self._hits = queries.hits(connection, built.row.id)
                 self._outside = self._look_outside(connection)
-            self._pool: LocalPool[tuple[Ticket, ...]] = LocalPool(
+            self._pool: LocalPool[tuple[LocalJob, ...]] = LocalPool(
                 self._workers, built.scratch(), preload=paid, bell=self._bell
             )
             undo.pop_all()
@@ -131,14 +123,14 @@ class Driver:
         return self
 
     def _look_outside(self, connection: Connection) -> Outside:
-        """What workers elsewhere have, from before; and what they have to know of the rungs. In a driver that runs its
-        jobs itself nothing more is theirs to take."""
+        """Load jobs still out with remote workers and publish the rungs' settings; with a local pool, withdraw all
+        offers."""
         built = self.built
+        campaigns.write_requests(connection, {rung.id: request_for_workers(rung) for rung in built.paid})
         if self._executor is None:
             offers.withdraw(connection, built.row.id)
         else:
-            campaigns.write_requests(connection, {one.id: request_for_workers(one) for one in built.paid})
-            offers.restate_needs(connection, {one.id: text_of(one.holds) for one in built.paid})
+            offers.restate_needs(connection, {rung.id: text_of(rung.holds) for rung in built.paid})
         return Outside(built, connection)
 
     def release(self) -> None:
@@ -227,8 +219,7 @@ class Driver:
             started = self._dispatch()
             if proposed or started or self._running or (self._asks and self._source.is_busy):
                 return None
-            held_up = self._blocked or self._starved
-            ending = stop_rules.nothing_left(self.built, self._purse, held_up, self._purchasing)
+            ending = stop_rules.nothing_left(self.built, self._purse, self._starved, self._shortfall, self._purchasing)
         if self._running:
             return None
         with self.built.ledger.begin() as connection:
@@ -273,19 +264,19 @@ class Driver:
         self._killed |= {one.claim.job_id for group in killed for one in group}
         self._give_back([ticket for group in waited for ticket in group])
 
-    def _give_back(self, tickets: Sequence[Ticket]) -> None:
+    def _give_back(self, tickets: Sequence[LocalJob]) -> None:
         """Of the pool, which had not taken them up: they are queued again, or cancelled if that is what people want."""
         if not tickets:
             return
         with self.built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            if cancelled := leases.give_back(connection, [one.claim for one in tickets]):
+            if cancelled := completing.give_back(connection, [one.claim for one in tickets]):
                 settle_cancelled(connection, self.built, cancelled)
                 self._recount(connection)
         for one in tickets:
             del self._tickets[one.claim.job_id]
         self._cancelled -= {one.claim.job_id for one in tickets}
-        self._touch(one.candidate_id for one in tickets)
+        self._touch(one.job.candidate_id for one in tickets)
 
     def _touch(self, candidate_ids: Iterable[int]) -> None:
         """Something was written about these candidates."""
@@ -315,7 +306,7 @@ class Driver:
         """What workers elsewhere run waits for the next driver; they hear of it when they look, and end it."""
         with self.built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            offers.call_back(connection, self.built.row.id)
+            completing.call_back(connection, self.built.row.id)
         self._outside.leave()
 
     def _pause(self, paused: bool) -> None:
@@ -380,7 +371,7 @@ class Driver:
                 self._pace.observe(ticket.rung.rules.position, took)
             for ticket in one.token:
                 self._tickets.pop(ticket.claim.job_id, None)
-            self._touch(ticket.candidate_id for ticket in one.token)
+            self._touch(local.job.candidate_id for local in one.token)
         counts = self.built.spec.goal.kind == "hits"
         if counts and any(one.token[0].rung.rules.is_terminal for one in done):
             with self.built.ledger.read() as connection:
@@ -414,7 +405,7 @@ class Driver:
                 leases.begun(connection, [one.claim for one in begun])
             self._tickets.update({one.claim.job_id: replace(one, ahead=False) for one in begun})
 
-    def _unmarked(self, before: float) -> list[Ticket]:
+    def _unmarked(self, before: float) -> list[LocalJob]:
         """What was claimed ahead and a worker has had in hand since `before`."""
         held = [self._tickets.get(one.claim.job_id) for group in self._pool.begun(before) for one in group]
         return [one for one in held if one is not None and one.ahead]
@@ -435,9 +426,9 @@ class Driver:
             return self._offer(self._executor, preferred_only)
         built, acted = self.built, False
         positions = [rung.rules.position for rung in built.paid]
-        self._blocked = False
+        self._shortfall = None
         while wanted := self._pace.wanted(positions, self._pool.free, 0 if preferred_only else self._pool.waiting_room):
-            places = Places[Ticket](self._pace, self._pool.free, self._pool.waiting_room, built.wide)
+            places = Places[LocalJob](self._pace, self._pool.free, self._pool.waiting_room, built.wide)
             with built.ledger.begin() as connection:
                 campaigns.check_driver(connection, self._lease)
                 self._listen(connection)  # under the lock: what was said before this is known when we choose
@@ -447,10 +438,9 @@ class Driver:
                 for ticket in take_queued(connection, built, self._purse, self.owner, free, preferred_only):
                     places.alone(ticket.rung.rules.position, ticket)
                 done = self._promote(connection, 0 if preferred_only else wanted - len(places.groups), places)
-            self._blocked |= done.blocked
             for group in places.groups:  # only after the commit: the ledger is the record
                 self._tickets.update({ticket.claim.job_id: ticket for ticket in group.jobs})
-                self._pool.submit(tuple(group.jobs), request_of(built, group.jobs))
+                self._pool.submit(tuple(group.jobs), request_of([local.job for local in group.jobs], built.scratch()))
             acted |= bool(places.groups) or done.reused
             if not done.reused:
                 break
@@ -459,7 +449,7 @@ class Driver:
     def _offer(self, executor: Executor, preferred_only: bool) -> bool:
         """Offer jobs to workers elsewhere, as many as they can take; True if any was offered or reused."""
         built, acted = self.built, False
-        self._blocked = False
+        self._shortfall = None
         while True:
             with built.ledger.begin() as connection:
                 campaigns.check_driver(connection, self._lease)
@@ -472,32 +462,27 @@ class Driver:
                 offer_queued(connection, built, self._purse, rooms, preferred_only)
                 wanted = 0 if preferred_only else rooms.total
                 done = self._promote(connection, wanted, rooms)
-            self._blocked |= done.blocked
             self._outside.add(rooms.offered)  # only after the commit: the ledger is the record
             executor.wake(self._outside.calls(rooms.offered, self._pace))
             acted |= bool(rooms.offered) or done.reused
             if not done.reused:
                 return acted
 
-    def _promote(self, connection: Connection, wanted: int, places: Places[Ticket] | Rooms) -> Dispatched:
-        """Start what the rule chooses. Where a rate holds back what is most urgent, what comes after it may go on."""
-        total = Dispatched()
+    def _promote(self, connection: Connection, wanted: int, places: Places[LocalJob] | Rooms) -> Dispatched:
+        """Start what the scheduler chooses. What the budget does not hold is passed over for the next that it does."""
+        total, put_off = Dispatched(), set[int]()
         while wanted > 0:
-            chosen = self._choose(connection, wanted, places.open)
+            chosen = self._purchasing.choose(connection, self._purse, wanted, self._holding, places.open, put_off)
             done = promote(connection, self.built, self._purse, chosen, self.owner, places)
             self._touch(one.id for one in chosen)
             self._purchasing.take_back(done.unplaced, done.refused)
+            put_off |= {one.id for one in done.refused}
+            self._shortfall = self._shortfall or done.shortfall or self._purchasing.blocked
             total = Dispatched(total.reused or done.reused, total.refused + done.refused)
-            more = done.blocked and self._purse.has_rates and places.has_free
-            if not more or len(chosen) < wanted or wanted > WINDOW:
+            if not done.refused or not places.has_free or wanted > WINDOW:
                 break
-            wanted *= 2
+            wanted *= 2  # more than are free, for these may not fit either
         return total
-
-    def _choose(self, connection: Connection, wanted: int, places: Container[Position]) -> list[Choice]:
-        chosen = self._purchasing.choose(connection, self._purse, wanted, self._holding, places)
-        self._blocked |= self._purchasing.blocked
-        return chosen
 
     def _propose(self) -> bool:
         """One turn of the proposer, if fewer candidates than `ahead` wait; True if it brought anything new."""

@@ -13,14 +13,12 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.judge import Judgement
-from sciagent.campaign.core.record import Settling, error, settle
+from sciagent.campaign.core.record import Settling, given_up, settle
 from sciagent.campaign.driving.pace import MAX_GROUP, Group, Pace
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.ladder import Position
 from sciagent.domain.needs import text_of
-from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import JobState, Standing
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.job_queue import licences, offers, reservations, workers
@@ -209,7 +207,7 @@ class Outside:
             if one.wall_seconds is not None and one.state is JobState.DONE:
                 pace.observe(offered.position, one.wall_seconds)
             if one.state is JobState.DONE and offered.declared is not None:
-                self._built.rungs[offered.position].cost_model.observe(offered.declared, one.cost)
+                self._built.rungs[offered.position].cost_model.observe(offered.declared, one.cost, one.wall_seconds)
 
 
 def queue_of(rung: BuiltRung) -> str:
@@ -242,14 +240,7 @@ def _settling(one: Ended, offered: Offered) -> Settling:
     if one.state in (JobState.DONE, JobState.CANCELLED) or one.outcome is None:
         return Settling(out.candidate_id, offered.position)
     failed = Finding(str(out.candidate_id), one.outcome, reason=one.reason, detail=one.detail)
-    return Settling(out.candidate_id, offered.position, failed, _gave_up(one))
-
-
-def _gave_up(one: Ended) -> Judgement | None:
-    if one.state is not JobState.QUARANTINED:
-        return None
-    if one.reason is Reason.BAD_RESULT or one.kills + one.losses < 2:
-        return error(one.reason, one.detail)
-    lost = f"; {one.losses} attempts were lost with their workers" if one.losses else ""
-    last = f"{one.kills} killed theirs{lost}; the last: {one.outcome or Outcome.LOST} ({one.reason}): {one.detail}"
-    return error(Reason.KILLS_WORKERS, last)
+    gave_up = None
+    if one.state is JobState.QUARANTINED:
+        gave_up = given_up(one.outcome, one.reason, one.detail, one.kills, one.losses)
+    return Settling(out.candidate_id, offered.position, failed, gave_up)

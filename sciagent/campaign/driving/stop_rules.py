@@ -41,15 +41,17 @@ def reached(built: Built, purse: Purse, hits: int, purchasing: Purchasing) -> En
     return None
 
 
-def nothing_left(built: Built, purse: Purse, held_up: bool, purchasing: Purchasing) -> Ending:
+def nothing_left(built: Built, purse: Purse, starved: bool, shortfall: str | None, purchasing: Purchasing) -> Ending:
     """Nothing runs and nothing can be started: because all is done, or because the budget does not hold it.
 
     held_up: something could go on, if the budget held it.
     """
     with built.ledger.read() as connection:
-        if held_up or jobs.queued(connection, built.row.id):
+        if starved or shortfall or jobs.queued(connection, built.row.id):
             later = purse.goes_on(built, connection)
-            return CampaignState.BUDGET_SPENT, later or "what is left of the budget holds no further job"
+            return CampaignState.BUDGET_SPENT, later or "what is left of the budget holds no further job" + (
+                f": {shortfall}" if shortfall else ""
+            )
         waiting = _waiting(connection, built)
     return purchasing.left_over(waiting) if waiting else (CampaignState.FINISHED, "nothing is left to do")
 

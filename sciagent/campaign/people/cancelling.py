@@ -102,7 +102,7 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
 
 
 def _try_again(
-    connection: Connection, built: Built, job: job_lists.Standing, rung: BuiltRung, who: str, priority: float | None
+    connection: Connection, built: Built, job: job_lists.JobStanding, rung: BuiltRung, who: str, priority: float | None
 ) -> None:
     if directives.steering_of(
         connection, built.row.id, job.candidate_id
@@ -123,7 +123,11 @@ def _try_again(
 
 
 def _why_not(
-    connection: Connection, built: Built, job: job_lists.Standing, rung: BuiltRung, room: Mapping[Position, int | None]
+    connection: Connection,
+    built: Built,
+    job: job_lists.JobStanding,
+    rung: BuiltRung,
+    room: Mapping[Position, int | None],
 ) -> str:
     """Why the job cannot be retried; empty if it can. room: remaining jobs by rung position, None without a limit."""
     if job.state not in GAVE_UP:

@@ -18,7 +18,7 @@ from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import overlap, queries
-from sciagent.store.views.report_queries import Step, progress
+from sciagent.store.views.report_queries import ProgressStep, progress
 
 MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the smaller cost
 
@@ -30,7 +30,7 @@ class _Side(NamedTuple):
     ladder: list[RungRow]
     terminal: RungRow
     counts: CampaignCounts
-    steps: list[Step]
+    steps: list[ProgressStep]
     """Hits against cost, in order of cost."""
 
 
@@ -109,7 +109,7 @@ def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueCo
     return compared
 
 
-def _hits_against_cost(first: Sequence[Step], second: Sequence[Step]) -> list[HitsAtCost]:
+def _hits_against_cost(first: Sequence[ProgressStep], second: Sequence[ProgressStep]) -> list[HitsAtCost]:
     """Hits of each at equal cost, up to what the cheaper one spent; at the end those at all it spent."""
     least = min(first[-1].core_seconds, second[-1].core_seconds)
     marks = [least * share for share in MARKS] if least > 0 else []
@@ -118,9 +118,9 @@ def _hits_against_cost(first: Sequence[Step], second: Sequence[Step]) -> list[Hi
     ] + [HitsAtCost(core_seconds=None, hits=(first[-1].hits, second[-1].hits))]
 
 
-def _hits_at(steps: Sequence[Step], cost: float) -> int:
+def _hits_at(steps: Sequence[ProgressStep], cost: float) -> int:
     return max((step.hits for step in steps if step.core_seconds <= cost * (1 + 1e-9)), default=0)
 
 
-def _cost_of_first_hit(steps: Sequence[Step]) -> float | None:
+def _cost_of_first_hit(steps: Sequence[ProgressStep]) -> float | None:
     return next((step.core_seconds for step in steps if step.hits > 0), None)

@@ -281,7 +281,7 @@ def _write(
             report.recorded += len(evidence.record(connection, fresh))
 
 
-def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.Recorded | None, EvidenceKey]:
+def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.RecordedEvidence | None, EvidenceKey]:
     """The current revision under the key, and the key of the next one."""
     current = None
     while (found := evidence.by_key(connection, key.hash)) is not None:

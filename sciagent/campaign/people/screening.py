@@ -10,20 +10,17 @@ from typing import TypeVar
 from sciagent.campaign.core import safety
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.prepare import prepare
-from sciagent.campaign.core.record import Result, record_results
+from sciagent.campaign.core.record import direct_result
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.campaign.spec.safety import SCREEN
-from sciagent.domain.cost import Cost
 from sciagent.domain.directives import Verb
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.ports import ProposalIn, ProposalOut
-from sciagent.domain.states import AttemptState
 from sciagent.errors import UsageError
-from sciagent.execution.worker.completing import store_files
+from sciagent.execution.worker.completing import complete_direct, store_files
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.campaign_state.campaigns import new_owner
-from sciagent.store.job_queue import attempts, spend
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.sandbox.host import Request, Worker
 
@@ -97,19 +94,8 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
                 files = store_files(built.ledger, [result])[0]
                 with built.ledger.begin() as connection:
                     directives.lock(connection, built.row.id)
-                    attempt = attempts.begin(connection, new_owner(), campaign_id=built.row.id, rung_id=rung.id)
-                    attempts.end(
-                        connection,
-                        attempt,
-                        AttemptState.DONE,
-                        cost=result.cost,
-                        wall_seconds=result.wall_seconds,
-                        outcome=Outcome.OK,
-                    )
-                    spend.book(connection, built.row.id, rung.id, attempt, Cost(result.cost))
-                    record_results(
-                        connection, [Result(rung, attempt, v.evidence_key(candidate), named.id, None, result, files)]
-                    )
+                    made = direct_result(rung, named.id, candidate, result, files)
+                    complete_direct(connection, new_owner(), [made], campaign_id=built.row.id, rung_id=rung.id)
                 if _is_block(rung, f.outcome):
                     against.append(f"{f.reason}: {f.detail}")
     if against:

@@ -9,19 +9,18 @@ from sciagent.campaign.core import safety
 from sciagent.campaign.core.build import BuiltRung, built_rungs
 from sciagent.campaign.core.judge import Answer, judge, place
 from sciagent.campaign.core.prepare import prepare
-from sciagent.campaign.core.record import Result, answer_of, record_results
+from sciagent.campaign.core.record import answer_of, direct_result
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Measured
 from sciagent.domain.outcomes import Outcome, Verdict
-from sciagent.domain.states import AttemptState, Standing
+from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError
-from sciagent.execution.worker.completing import store_files
+from sciagent.execution.worker.completing import complete_direct, store_files
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.sandbox.host import Request, Worker
 
@@ -96,28 +95,13 @@ def _one_rung(
     if candidate_id in known:
         found = known[candidate_id]
         return answer_of(rung, found), _row(rung, answer_of(rung, found), found.outcome, found.measured, True, 0.0)
-    with ledger.begin() as connection:
-        attempt_id = attempts.begin(connection, new_owner(), campaign_id=None, rung_id=None)
     request = Request(v.name, v.request_settings, (candidate,), rung.limits)
     result = worker.run(request)[0]
     files = store_files(ledger, [result])[0]
     f = result.finding
     with ledger.begin() as connection:
-        state = AttemptState.DONE if f.outcome.rule.is_evidence else AttemptState.FAILED
-        attempts.end(
-            connection,
-            attempt_id,
-            state,
-            cost=result.cost + (f.spent or {}),
-            wall_seconds=result.wall_seconds,
-            outcome=f.outcome,
-            reason=f.reason,
-            detail=f.detail,
-        )
-        declared = rung.declared(candidate)
-        record_results(
-            connection, [Result(rung, attempt_id, v.evidence_key(candidate), candidate_id, declared, result, files)]
-        )
+        made = direct_result(rung, candidate_id, candidate, result, files, rung.declared(candidate))
+        complete_direct(connection, new_owner(), [made], campaign_id=None, rung_id=None)
     judgement = judge(rung.rules, f.outcome, f.reason, f.detail, f.measured)
     answer = Answer(rung.rules.position, judgement, f.measured if f.outcome is Outcome.OK else ())
     return answer, _row(rung, answer, f.outcome, f.measured, False, result.cost.get("core_seconds", 0.0))

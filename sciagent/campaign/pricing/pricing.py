@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.pricing.auditing import Audit, Auditing
+from sciagent.campaign.pricing.batch_order import side_by_side
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign
 from sciagent.domain.ladder import PaidIndex, Position
 from sciagent.domain.ports import Choice
@@ -35,7 +36,6 @@ FIRST = 1e5  # index of what is bought unasked; below what a person promotes
 THOUGHT = 0.05  # of the time may go into looking at the candidates again while workers have something to do,
 WAITING = 0.1  # and while they wait for it
 DECIDING = 1e-3  # seconds that a decision takes at least, whatever it buys
-TOGETHER = 10.0  # seconds of all workers within which it does not matter who is first
 TIMES = ("core_seconds", "gpu_seconds")
 SELECTIVE = 10  # without a limit on proposals so many times more are expected than could all be verified
 WORTH = 1e-4  # payoff that no candidate promises: there is nothing left to find
@@ -54,8 +54,8 @@ class Pricing:
         self.come: float | None = None
         """Share of the candidates that are to come; None where nobody knows how many will."""
 
-        self.blocked = False
-        """Something is worth buying, but not yet, or not any more, within the budget."""
+        self.blocked: str | None = None
+        """What is worth buying, but not yet, or not any more, within the budget, in words."""
 
         self._written = 0
         self._queue: deque[Purchase] = deque()
@@ -77,17 +77,24 @@ class Pricing:
         self.pool.touch(candidate_ids)
 
     def choose(
-        self, connection: Connection, purse: Purse, slots: int, first_only: bool, places: Container[Position]
+        self,
+        connection: Connection,
+        purse: Purse,
+        slots: int,
+        first_only: bool,
+        places: Container[Position],
+        put_off: Collection[int] = (),
     ) -> list[Choice]:
-        """At most `slots` choices, most urgent first, but see `TOGETHER`. first_only: nothing that costs more than
+        """At most `slots` choices, most urgent first, but see `batch_order`. first_only: nothing that costs more than
         next to nothing. places: positions of rungs whose jobs somebody may take; what is for others waits, and so does
-        what comes after it for the same candidate: who has seen a rung is not sent to one below."""
+        what comes after it for the same candidate: who has seen a rung is not sent to one below. put_off: candidates
+        that are passed over, for the budget does not hold what they would reserve."""
         self._catch_up(connection)
         found = self._known(slots)
         taken = {one.id for one in found}
-        self.blocked = False
+        self.blocked = None
         if not first_only and self._is_due():
-            self._look(connection, purse)
+            self._look(connection, purse, put_off)
         elif first_only:
             self._queue = deque(self.priced.for_everyone(self.pool, self._left(purse)))
         if self.is_done:
@@ -101,7 +108,7 @@ class Pricing:
             one = audit.purchase
             cost = float(self.pool.costs[one.of, one.rung])
             room = cost <= left and purse.remaining_jobs(self._schema.paid[one.rung]) != 0
-            if room and len(found) < slots and (id_ := int(self.pool.ids[one.of])) not in taken:
+            if room and len(found) < slots and (id_ := int(self.pool.ids[one.of])) not in taken and id_ not in put_off:
                 left -= cost
                 taken.add(id_)
                 found.append(self._audited(audit))
@@ -113,7 +120,9 @@ class Pricing:
                 continue
             cost = float(pool.costs[one.of, one.rung])
             if cost > left or purse.remaining_jobs(position) == 0:
-                self.blocked = True
+                self.blocked = self.blocked or self._too_dear(one, cost, left, purse)
+                continue
+            if id_ in put_off:
                 continue
             if pool.pending[one.of] or id_ in taken or position not in places or one.of in waiting:
                 waits.append(one)
@@ -125,6 +134,13 @@ class Pricing:
             found.append(self._choice(one, price))
         self._queue.extendleft(reversed(waits))
         return found
+
+    def _too_dear(self, one: Purchase, cost: float, left: float, purse: Purse) -> str:
+        position = self._schema.paid[one.rung]
+        label = self._built.rungs[position].spec.rung
+        if purse.remaining_jobs(position) == 0:
+            return f"all places of {label} are used"
+        return f"{label} would take {100 * cost:.2g} % of the budget, and {100 * max(left, 0):.2g} % are left"
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
         """Of the last choice. unplaced: nobody could take them now; they are the most urgent still. refused: the budget
@@ -233,15 +249,19 @@ class Pricing:
             return True
         return self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT
 
-    def _look(self, connection: Connection, purse: Purse) -> None:
-        """Ask the law anew."""
+    def _look(self, connection: Connection, purse: Purse, put_off: Collection[int]) -> None:
+        """Ask the law anew, for all but those that are put off."""
         began = time.monotonic()
         if self._balanced is not None:  # only now, so that price and costs are in one unit until the next look
             self._numeraire.weights, self._balanced = self._balanced, None
         self._cost()
         self.pool.outlay = self._spent(purse) if self._numeraire.allowances else None
         self.priced.patience = Patience(self._seconds(), self._took * (1 / WAITING - 1))
-        self._queue = deque(self._side_by_side(self.priced.choose(self.pool, self._left(purse))))
+        hidden = np.isin(self.pool.ids, list(put_off)) & ~self.pool.pending
+        self.pool.pending |= hidden
+        batch = self.priced.choose(self.pool, self._left(purse))
+        self.pool.pending &= ~hidden
+        self._queue = deque(side_by_side(batch, self._seconds()))
         self._wanted = None
         self._asked_at = time.monotonic()
         self._took, self._stale = self._asked_at - began, False
@@ -254,13 +274,6 @@ class Pricing:
         if fitted or news:
             state = self._state() | ({"audit": news} if news else {})
             self.law_version = laws.write(connection, self._built.row.id, state)
-
-    def _side_by_side(self, batch: list[Purchase]) -> list[Purchase]:
-        """The same, and what goes out within the same few seconds in the order of the candidates' rows: one transaction
-        then writes on few pages of the ledger, where the order of urgency would have it write on nearly all."""
-        rung, of = np.array([(one.rung, one.of) for one in batch], dtype=np.intp).reshape(-1, 2).T
-        spans = np.floor(self._seconds()[rung].cumsum() / TOGETHER)
-        return [batch[place] for place in np.lexsort((of, spans)).tolist()]
 
     def _worth(self) -> dict[str, object]:
         """What the candidates are worth, and by rung what they would be worth without it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -27,17 +27,23 @@ class Purchasing(Protocol):
     come: float | None
     """Share of the candidates that have come so far; None where nobody knows how many will."""
 
-    blocked: bool
-    """Whether the last choice left out something that is worth buying, but not within the budget."""
+    blocked: str | None
+    """What the last choice left out although it is worth buying, because the budget does not hold it, in words."""
 
     def touch(self, candidate_ids: Iterable[int]) -> None:
         """Something was written about these candidates."""
 
     def choose(
-        self, connection: Connection, purse: Purse, slots: int, first_only: bool, places: Container[Position]
+        self,
+        connection: Connection,
+        purse: Purse,
+        slots: int,
+        first_only: bool,
+        places: Container[Position],
+        put_off: Collection[int] = (),
     ) -> list[Choice]:
         """At most `slots` choices, most urgent first. first_only: only rungs that every candidate gets. places: rungs
-        whose jobs somebody may take."""
+        whose jobs somebody may take. put_off: candidates that are passed over."""
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
         """What became of the last choice. unplaced: nobody could take them now. refused: the budget does not hold what
@@ -64,23 +70,30 @@ class InTurn:
         self._scheduler = Ruled(rule)
         self.pool = LedgerPool(built, paid, None, connection)
         self.come: float | None = None
-        self.blocked = False
+        self.blocked: str | None = None
 
     def touch(self, candidate_ids: Iterable[int]) -> None:
         self.pool.touch(candidate_ids)
 
     def choose(
-        self, connection: Connection, purse: Purse, slots: int, first_only: bool, places: Container[Position]
+        self,
+        connection: Connection,
+        purse: Purse,
+        slots: int,
+        first_only: bool,
+        places: Container[Position],
+        put_off: Collection[int] = (),
     ) -> list[Choice]:
         self.pool.refresh(connection)
         self.pool.slots = slots
         self.pool.room = tuple(purse.remaining_jobs(p) if p in places else 0 for p in self._paid)
         self.pool.started = tuple(map(purse.started, self._paid))
         buy = self._scheduler.for_everyone if first_only else self._scheduler.choose
-        return [
+        found = [
             Choice(int(self.pool.ids[one.of]), self._paid[one.rung], one.index, one.propensity, one.why)
             for one in buy(self.pool, math.inf)
         ]
+        return [choice for choice in found if choice.id not in put_off]
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
         """They are chosen again."""

@@ -137,8 +137,8 @@ class ScriptSource:
 
 
 def turn_seed(built: Built, trajectory: int, number: int) -> int:
-    """Seed of a turn, from the campaign's name and seed, the trajectory and the turn's number."""
-    return int(content_hash([built.spec.campaign, built.spec.seed, trajectory, number])[:12], 16)
+    """Seed of a turn, from the campaign's seed, the trajectory and the turn's number."""
+    return int(content_hash([built.spec.seed, trajectory, number])[:12], 16)
 
 
 def source_of(built: Built, lease: DriverLease, worker: Worker, bell: threading.Event) -> Source:

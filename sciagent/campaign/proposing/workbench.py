@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core import safety
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Answer, Place, judge, place
-from sciagent.campaign.core.record import Result, answer_of, columns, record_results
+from sciagent.campaign.core.record import answer_of, columns, direct_result
 from sciagent.campaign.proposing import newness
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
@@ -20,13 +20,12 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.ports import ProposalIn, ProposalOut, Scored
-from sciagent.domain.states import AttemptState, Standing
+from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError
-from sciagent.execution.worker.completing import store_files
+from sciagent.execution.worker.completing import complete_direct, store_files
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import attempts, spend
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
@@ -284,29 +283,13 @@ class CampaignWorkbench:
         batch = [(e, result) for e in self._entries for r, result in e.computed if r is rung]
         if not batch:
             return
-        cost, wall = Cost(), 0.0
-        for _, result in batch:
-            cost, wall = cost + result.cost, wall + result.wall_seconds
-        attempt_id = attempts.begin(
-            connection, self._owner, campaign_id=self._built.row.id, rung_id=rung.id, n_candidates=len(batch)
-        )
-        attempts.end(connection, attempt_id, AttemptState.DONE, cost=cost, wall_seconds=wall, outcome=Outcome.OK)
-        spend.book(connection, self._built.row.id, rung.id, attempt_id, cost)
         files = store_files(self._built.ledger, [result for _, result in batch])
         results = [
-            Result(
-                rung,
-                attempt_id,
-                rung.verifier.evidence_key(entry.candidate),
-                ids[entry.candidate.key],
-                None,
-                result,
-                artifacts,
-            )
+            direct_result(rung, ids[entry.candidate.key], entry.candidate, result, artifacts)
             for (entry, result), artifacts in zip(batch, files, strict=True)
             if entry.candidate is not None
         ]
-        record_results(connection, results)
+        complete_direct(connection, self._owner, results, campaign_id=self._built.row.id, rung_id=rung.id)
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[tuple[_Entry, int]], ids: dict[str, int]) -> None:
         now, mark = db_now(connection), evidence.read_watermark(connection)

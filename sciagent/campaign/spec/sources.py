@@ -18,17 +18,13 @@ from sciagent.errors import did_you_mean
 from sciagent.yaml.faults import Faults, fault
 
 FORMATS = (".csv", ".smi", ".sdf")
-CHUNK = 1 << 20
 Files = dict[tuple[str, ...], str]
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file, read in chunks. Raises OSError."""
-    digest = hashlib.sha256()
+    """SHA-256 of a file. Raises OSError."""
     with path.open("rb") as stream:
-        while piece := stream.read(CHUNK):
-            digest.update(piece)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def check_file(value: str, info: ValidationInfo) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, pick_campaign, put_json
+from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
 
 
 def register(app: typer.Typer) -> None:
@@ -20,20 +20,19 @@ def best(
     json: JsonOption = False,
 ) -> None:
     """The best candidates: hits first, then by the highest rung reached and the score there."""
-    from sciagent.report.answers.best import best as best_candidates
+    from sciagent.api.campaign import Campaign
 
-    with open_ledger(ledger).read() as connection:
-        row = pick_campaign(connection, name)
-        candidates = best_candidates(connection, row, n)
+    campaign = Campaign.open(name, open_ledger(ledger))
+    candidates = campaign.best(n)
     if json:
-        put_json(candidates)
+        put_json(list(candidates))
         return
     from rich.console import Console
 
     from sciagent.api.progress import best_table, imported_lines
 
     console = Console()
-    console.print(best_table(candidates, [objective["property"] for objective in row.spec["objectives"]]))
+    console.print(best_table(candidates, campaign.properties))
     if lines := imported_lines(candidates):
         console.print("values from files:")
         for line in lines:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import LedgerOption, open_ledger, pick_campaign, put
+from sciagent.cli.shared.common import LedgerOption, open_ledger, put
 
 
 def register(app: typer.Typer) -> None:
@@ -28,18 +28,16 @@ def report(
     ledger: LedgerOption = None,
 ) -> None:
     """Write the report of a campaign as it stands; a running campaign is not disturbed. Prints the file's name."""
+    from sciagent.api.campaign import Campaign
     from sciagent.report.page import episode_pages
-    from sciagent.report.page.writer import checked, write_report
 
     opened = open_ledger(ledger)
-    with opened.read() as connection:
-        row = pick_campaign(connection, name)
-    target = checked(output or Path(f"{row.name}.report.html"))
+    campaign = Campaign.open(name, opened)
     folder = None if episodes is None else episode_pages.checked(episodes)
-    write_report(opened, row.name, target, top)
+    target = campaign.report(output, top).path
     put(str(target))
     if folder is not None:
-        episode_pages.write_episodes(opened, row.name, folder)
+        episode_pages.write_episodes(opened, campaign.name, folder)
         put(str(folder / "index.html"))
     if open_it:
         typer.launch(target.resolve().as_uri())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, open_ledger, put_json, say
+from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, open_ledger, put_json, say, say_upgraded
 from sciagent.cli.shared.signals import end_at_once
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def run(
         say(f"reading {file}")
     from sciagent.api.campaign import Campaign
 
-    campaign = Campaign.from_yaml(file, open_ledger(ledger, create=True), enter=False)
+    campaign = Campaign.from_yaml(file, ledger, enter=False)
+    say_upgraded(campaign.ledger.store)
     _drive(campaign, workers, executor, site, report, json, quiet)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, pick_campaign, put_json
+from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.status import CampaignCounts, Status
@@ -22,10 +22,9 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """How a campaign stands: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
-    from sciagent.report.answers.status import status as campaign_status
+    from sciagent.api.campaign import Campaign
 
-    with open_ledger(ledger).read() as connection:
-        stands = campaign_status(connection, pick_campaign(connection, name))
+    stands = Campaign.open(name, open_ledger(ledger)).status()
     if json:
         put_json(stands)
     else:

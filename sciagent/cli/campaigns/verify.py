@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, open_ledger, put, put_json, say, who
+from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, put, put_json, say, say_upgraded
 
 
 def register(app: typer.Typer) -> None:
@@ -29,32 +29,17 @@ def verify(
 
     Exit codes: 0 it is a hit (it passes every gate and objective), 1 it fails, 4 that could not be decided.
     """
-    from sciagent.api.progress import show_value
-    from sciagent.campaign.core.safety import note
-    from sciagent.campaign.people.single import verify_one
-    from sciagent.campaign.spec.load import load_spec
-    from sciagent.campaign.spec.safety import is_reason
-    from sciagent.domain.answers.values import ShownValue
-    from sciagent.errors import UsageError
+    from sciagent.api.campaign import Campaign
 
-    spec = load_spec(campaign)
-    if no_safety is not None:
-        if not is_reason(no_safety):
-            raise UsageError("--no-safety: give a reason that a colleague can judge, of three words at least")
-        spec = spec.without_screen(no_safety)
-    if unusual := note(spec):
+    ladder = Campaign.from_yaml(campaign, ledger, enter=False)
+    say_upgraded(ladder.ledger.store)
+    if unusual := ladder.safety_note(no_safety):
         say(unusual)
-    found = verify_one(open_ledger(ledger, create=True), spec, smiles, who())
+    result = ladder.verify(smiles, no_safety=no_safety)
     if json:
-        put_json(found)
+        put_json(result.data)
     else:
-        put(f"{found['smiles'] or smiles}: {found['verdict']}" + (f" ({found['reason']})" if found["reason"] else ""))
-        if not found["rungs"]:
-            put(f"  {found['detail']}")
-        for rung in found["rungs"]:
-            why = f" ({rung['reason']}: {rung['detail']})" if rung["reason"] else ""
-            put(f"  {rung['rung']}: {rung['verdict']}{why}" + (", known" if rung["reused"] else ""))
-            for prop, value in rung["values"].items():
-                put(f"    {prop} = {show_value(ShownValue(**value))}  [{value['level']}]")
+        for line in result.lines():
+            put(line)
     codes = {"pass": Exit.OK, "fail": Exit.FAILED}
-    raise typer.Exit(codes.get(found["verdict"], Exit.UNDECIDED))
+    raise typer.Exit(codes.get(result.verdict, Exit.UNDECIDED))

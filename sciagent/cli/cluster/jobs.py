@@ -182,7 +182,7 @@ def retry(
     from sciagent.cli.people.steer import driver_line
 
     for built in builts if again else ():
-        say(driver_line(built))
+        say(driver_line(built.ledger, built.row.name))
 
 
 def _gave_up(ledger: Ledger, campaign: str, state: list[str] | None) -> dict[str, list[int]]:

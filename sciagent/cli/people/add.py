@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sciagent.cli.people.steer import CampaignOption, ReasonOption, driver_line
-from sciagent.cli.shared.common import (
-    Exit,
-    JsonOption,
-    LedgerOption,
-    WhoOption,
-    open_ledger,
-    pick_campaign,
-    put,
-    put_json,
-    say,
-    who,
-)
+from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say
+
+if TYPE_CHECKING:
+    from sciagent.api.answers import AddedCandidate
 
 
 def register(app: typer.Typer) -> None:
@@ -47,61 +39,42 @@ def add(
 
     Exit code 1 if one of them could not be read.
     """
-    from sciagent.campaign.core.build import open_for_people
-    from sciagent.campaign.people.screening import add as enter
+    from sciagent.api.campaign import Campaign
     from sciagent.errors import UsageError
-    from sciagent.store.campaign_state import directives
 
     if not candidates and file is None:
         raise UsageError("give molecules as SMILES, or a file of them with --file")
-    why, person = directives.reason(reason), as_who or who()
-    opened = open_ledger(ledger)
-    with opened.read() as connection:
-        name = pick_campaign(connection, campaign).name
-    built, rows = open_for_people(opened, name), []
+    entered = Campaign.open(campaign, open_ledger(ledger))
+    rows = []
     counts = {"new": 0, "duplicate": 0, "refused": 0}
-    for one in enter(built, _given(candidates or [], file, column, why), person, why):
-        counts[one.answer.status] += 1
+    for added in entered.entering(_given(candidates or [], file, column), reason, as_who):
+        counts[added.status] += 1
         if json:
-            rows.append(_row(one))
+            rows.append(vars(added))
         else:
-            put(_line(one))
+            put(_line(added))
     if json:
-        put_json({"campaign": name, **counts, "candidates": rows})
+        put_json({"campaign": entered.name, **counts, "candidates": rows})
     else:
         say(f"{counts['new']} new, {counts['duplicate']} there already, {counts['refused']} refused")
         if counts["new"]:
-            say(driver_line(built))
+            say(driver_line(entered.ledger.store, entered.name))
     if counts["refused"]:
         raise typer.Exit(Exit.FAILED)
 
 
-def _given(texts: list[str], file: Path | None, column: str, why: str) -> Iterator[Any]:
+def _given(texts: list[str], file: Path | None, column: str) -> Iterator[str]:
     from sciagent.chemistry.structure_files import read_structures
-    from sciagent.domain.ports import ProposalIn
 
-    for text in texts:
-        yield ProposalIn(text, operation="person", rationale=why)
+    yield from texts
     if file is not None:
         for record in read_structures(file, column):
-            yield ProposalIn(record.text, operation="person", rationale=why)
+            yield record.text
 
 
-def _row(one: Any) -> Mapping[str, Any]:
-    return {
-        "text": one.given.text,
-        "status": one.answer.status,
-        "key": one.answer.key,
-        "standing": one.standing,
-        "reason": one.reason,
-        "detail": one.detail,
-    }
-
-
-def _line(one: Any) -> str:
-    status, text = one.answer.status, one.given.text[:80] or "(nothing)"
-    if status == "refused":
-        return f"refused    {text}: {one.reason}: {one.detail}"
-    key = (one.answer.key or "")[:12]
-    stands = f"{one.standing}" + (f" ({one.reason}: {one.detail})" if one.reason else "")
-    return f"{'new' if status == 'new' else 'there':<10} {key}  {text}: {stands}"
+def _line(added: AddedCandidate) -> str:
+    text = added.text[:80] or "(nothing)"
+    if added.status == "refused":
+        return f"refused    {text}: {added.reason}: {added.detail}"
+    stands = f"{added.standing}" + (f" ({added.reason}: {added.detail})" if added.reason else "")
+    return f"{'new' if added.status == 'new' else 'there':<10} {(added.key or '')[:12]}  {text}: {stands}"

@@ -22,6 +22,7 @@ from sciagent.cli.shared.common import (
 if TYPE_CHECKING:
     from sciagent.campaign.core.build import Built
     from sciagent.campaign.people.resolving import Named
+    from sciagent.store.database.ledger import Ledger
 
 CandidateArgument = Annotated[
     str, typer.Argument(metavar="CANDIDATE", help="SMILES, at least 6 digits of the key, or InChIKey.")
@@ -119,7 +120,7 @@ def _steer(
         put(f"  it runs at {', '.join(done.running)}: that may finish, and its evidence is kept")
     if verb == "release":
         put(f"  it is {done.standing} again, at {done.rung}")
-    say(driver_line(built))
+    say(driver_line(built.ledger, built.row.name))
 
 
 def find(ledger: str | None, campaign: str | None, text: str) -> tuple[Built, Named]:
@@ -134,12 +135,12 @@ def find(ledger: str | None, campaign: str | None, text: str) -> tuple[Built, Na
     return open_for_people(opened, row.name), named
 
 
-def driver_line(built: Built) -> str:
+def driver_line(ledger: Ledger, name: str) -> str:
     """Who will act on it, and when."""
     from sciagent.store.campaign_state import campaigns
 
-    with built.ledger.read() as connection:
-        row = campaigns.get(connection, built.row.name)
+    with ledger.read() as connection:
+        row = campaigns.get(connection, name)
         driver = campaigns.driver_of(connection, row.id)
     if driver is not None and driver.alive:
         return f"the driver at {driver.host} (process {driver.pid}) goes by it from now on"

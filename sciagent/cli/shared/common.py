@@ -46,9 +46,14 @@ def open_ledger(url: str | None, create: bool = False, idle_seconds: float | Non
     from sciagent.api.ledger import open_ledger as opened
 
     ledger = opened(url, create, idle_seconds)
+    say_upgraded(ledger)
+    return ledger
+
+
+def say_upgraded(ledger: Ledger) -> None:
+    """Say so if the ledger, on SQLite, was copied and upgraded when it was opened."""
     if ledger.copy_taken:
         say(f"the ledger was upgraded; a copy from before is at {ledger.copy_taken}")
-    return ledger
 
 
 def who() -> str:

@@ -19,11 +19,11 @@ from sciagent.errors import UsageError
 from sciagent.execution.celery.app import make_app
 from sciagent.execution.messaging.brokers import Broker
 from sciagent.execution.messaging.wakeups import Wakeups
+from sciagent.execution.worker.completing import Reaped
 from sciagent.execution.worker.registration import Presence
 from sciagent.execution.worker.slots import MakeRunner, Place, Slots, runner_of
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
-from sciagent.store.job_queue.offers import Reaped
 from sciagent.store.job_queue.worker_resources import has_of
 from sciagent.store.job_queue.workers import NewWorker
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
+from sqlalchemy.engine import Connection
 
 from sciagent.domain.needs import read
 from sciagent.domain.outcomes import Outcome, Reason
@@ -24,6 +25,7 @@ from sciagent.execution.slurm.site import SiteProfile
 from sciagent.execution.slurm.spool import new_token
 from sciagent.execution.slurm.states import ElementState, ElementStatus
 from sciagent.execution.slurm.submit_failures import RefusedArray, SubmitFailures
+from sciagent.execution.worker import completing
 from sciagent.execution.worker.registration import Presence
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs
@@ -148,9 +150,15 @@ class Controller:
         )
         never_started = element.state is ElementState.FAILED and set(left) >= set(mine)
         with self._ledger.begin() as connection:
-            external_jobs.free(connection, left, lost=element.state not in QUIET and not never_started)
+            self._release(connection, left, lost=element.state not in QUIET and not never_started)
         if never_started:
             self._failures.element_never_started(left, self._slurm.failure_text(array, element))
+
+    def _release(self, connection: Connection, job_ids: Sequence[int], *, lost: bool) -> None:
+        """Free these jobs for anybody; those that were lost too often are given up."""
+        for job_id in external_jobs.free(connection, job_ids, lost):
+            detail = "its element in the cluster never ran it"
+            completing.give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, detail)
 
     def _release_forgotten(self, known: set[str]) -> None:
         """Release jobs whose reserver died before it submitted an array. known: tokens of the arrays in the spool."""
@@ -163,7 +171,7 @@ class Controller:
         ]
         if forgotten:
             with self._ledger.begin() as connection:
-                external_jobs.free(connection, forgotten, lost=True)
+                self._release(connection, forgotten, lost=True)
 
     def _submit(self, alive: Sequence[ElementTask]) -> None:
         """Submit one array for all queued jobs with the same request; jobs of a refused array wait for the next look.
@@ -177,7 +185,7 @@ class Controller:
             self._jobs_left_to_elements = len(alone) < len(waiting)
             bundles, unfit = self._bundle(alone)
             for job_id, why in unfit.items():
-                external_jobs.give_up(connection, job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, why)
+                completing.give_up(connection, job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, why)
             by_request: dict[ResourceRequest, list[Bundle]] = {}
             for bundle in bundles:
                 by_request.setdefault(bundle.request, []).append(bundle)
@@ -231,7 +239,7 @@ class Controller:
     def _free(self, job_ids: Sequence[int]) -> None:
         if job_ids:
             with self._ledger.begin() as connection:
-                external_jobs.free(connection, job_ids, lost=False)
+                self._release(connection, job_ids, lost=False)
 
     def _bundle(self, jobs: Sequence[Waiting]) -> tuple[list[Bundle], dict[int, str]]:
         """The jobs grouped into elements; and by job id, why no partition can hold it."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
 from sciagent.errors import LedgerError, SciagentError, UsageError
+from sciagent.execution.worker.checkpoints import folders_of
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.job_queue.leases import Claim
@@ -22,26 +24,26 @@ from sciagent.store.results import candidates
 from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import cost_or_none
 from sciagent.verification.registry import verifier_class
-from sciagent.verification.sandbox.host import Limits
+from sciagent.verification.sandbox.host import Limits, Request
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Task:
-    """The rung of an order, as this process can run it. needs: what a job of it holds."""
+    """The rung of a claimed job, as this process can run it. needs: what a job of it holds."""
 
     campaign_id: int
     rung_id: int
     verifier: Verifier[Any]
-    settings: dict[str, Any]
+    settings: Mapping[str, Any]
     limits: Limits
     needs: dict[str, int]
 
 
 @dataclass(frozen=True)
-class Order:
-    """A job to be run. kills: how many workers it has killed. declared: None where the verifier cannot say it."""
+class ClaimedJob:
+    """A job under a lease, with all that is needed to run and to complete it."""
 
     claim: Claim
     task: Task
@@ -49,7 +51,22 @@ class Order:
     candidate: Candidate
     key: EvidenceKey
     declared: Cost | None
-    kills: int
+    """What the verifier expects to spend; None where it cannot say it."""
+
+
+def request_of(jobs: Sequence[ClaimedJob], scratch: Path, cuda: str | None = None) -> Request:
+    """One process for jobs of one rung. scratch: where their checkpoints are. cuda: the GPUs that they may see."""
+    task = jobs[0].task
+    return Request(
+        task.verifier.name,
+        task.settings,
+        tuple(job.candidate for job in jobs),
+        task.limits,
+        replicate=jobs[0].key.replicate,
+        checkpoints=folders_of(scratch, ((job.key.hash, job.claim.fence) for job in jobs)),
+        apart=len(jobs) > 1,
+        cuda=cuda,
+    )
 
 
 @dataclass(frozen=True)
@@ -120,7 +137,7 @@ class Tasks:
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, Task]] = {}
 
-    def orders(self, asked: Asked) -> list[Order]:
+    def jobs(self, asked: Asked) -> list[ClaimedJob]:
         """In order. Raises CannotError."""
         found = []
         for claim, row in asked.jobs:
@@ -129,7 +146,7 @@ class Tasks:
             if key.hash != row.evidence_key:
                 raise CannotError(f"{row.verifier} gives candidate {row.candidate_id} another evidence key here")
             declared = cost_or_none(task.verifier, candidate)
-            found.append(Order(claim, task, row.candidate_id, candidate, key, declared, row.kills))
+            found.append(ClaimedJob(claim, task, row.candidate_id, candidate, key, declared))
         return found
 
     def _task(self, row: Any) -> Task:

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from sciagent.errors import LedgerAwayError
+from sciagent.execution.worker.completing import Reaped, reap_expired
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import offers, workers
+from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.leases import LEASE_SECONDS
-from sciagent.store.job_queue.offers import Reaped
 from sciagent.store.job_queue.workers import SEEN_SECONDS, NewWorker
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class Presence:
 def reap(ledger: Ledger) -> list[Reaped]:
     """Take back what workers that are gone have left."""
     with ledger.begin() as connection:
-        found = offers.reap_expired(connection)
+        found = reap_expired(connection)
     for one in found:
         about = {"event": "lost", "campaign_id": one.campaign_id, "job": one.job_id, "state": str(one.state)}
         log.warning("job %d was lost with its worker; it is %s", one.job_id, one.state, extra={"about": about})

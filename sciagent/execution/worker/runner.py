@@ -15,17 +15,17 @@ from sciagent.domain.evidence import Finding
 from sciagent.domain.needs import GPU
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import LedgerAwayError
-from sciagent.execution.worker.checkpoints import folders_of, home_of, scratch_of
-from sciagent.execution.worker.claimed_jobs import Asked, CannotError, Order, Tasks, ask
-from sciagent.execution.worker.completing import Done, Written, complete, store_files
+from sciagent.execution.worker.checkpoints import home_of, scratch_of
+from sciagent.execution.worker.claimed_jobs import Asked, CannotError, ClaimedJob, Tasks, ask, request_of
+from sciagent.execution.worker.completing import JobResult, Written, complete, give_back, store_files
 from sciagent.execution.worker.devices import visible
 from sciagent.execution.worker.lease_renewal import Held, Keeper
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import external_jobs, leases, offers
+from sciagent.store.job_queue import external_jobs, offers
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.job_queue.worker_resources import Has
-from sciagent.verification.sandbox.host import HostResult, Request, Worker
+from sciagent.verification.sandbox.host import HostResult, Worker
 from sciagent.verification.sandbox.scratch import remove_folder
 
 log = logging.getLogger(__name__)
@@ -116,7 +116,14 @@ class Runner:
         skip = list(self._cannot)
         with self._ledger.begin() as connection:
             claims = offers.claim_next(
-                connection, self._queues, self.owner, self._memory_mb, skip=skip, has=self._has, seconds=seconds
+                connection,
+                self._queues,
+                self.owner,
+                self._memory_mb,
+                skip=skip,
+                has=self._has,
+                seconds=seconds,
+                after=max(self.campaigns, default=0),
             )
             return ask(connection, claims)
 
@@ -126,64 +133,51 @@ class Runner:
             return 0
         with self._keeper.holding(claims, self._end) as held:
             try:
-                orders = self._tasks.orders(asked)
+                jobs = self._tasks.jobs(asked)
             except CannotError as error:
                 self._refuse(claims, str(error))
                 return 0
-            self._say_begun(orders)
+            self._say_begun(jobs)
             if self._worker is None:
-                self._worker = Worker(self._scratch, preload=[orders[0].task.verifier.name])
-            results = self._verify(orders)
-        self._write(orders, results, held)
-        self.campaigns = frozenset(one.task.campaign_id for one in orders)
-        return len(orders)
+                self._worker = Worker(self._scratch, preload=[jobs[0].task.verifier.name])
+            results = self._verify(jobs)
+        self._write(jobs, results, held)
+        self.campaigns = frozenset(one.task.campaign_id for one in jobs)
+        return len(jobs)
 
     def _end(self) -> None:
         """What runs is not wanted any more."""
         if self._worker is not None:
             self._worker.cancel()
 
-    def _say_begun(self, orders: list[Order]) -> None:
-        if len(orders) == 1:  # of short ones it is enough to hear how they ended
-            one, about = orders[0], self._about(orders[0], "started")
+    def _say_begun(self, jobs: list[ClaimedJob]) -> None:
+        if len(jobs) == 1:  # of short ones it is enough to hear how they ended
+            one, about = jobs[0], self._about(jobs[0], "started")
             log.info("job %d: %s starts", one.claim.job_id, one.task.verifier.name, extra={"about": about})
 
-    def _verify(self, orders: list[Order]) -> list[HostResult]:
+    def _verify(self, jobs: list[ClaimedJob]) -> list[HostResult]:
         assert self._worker is not None
-        task, scratch = orders[0].task, scratch_of(self._ledger.artifacts)
-        folders = folders_of(scratch, ((one.key.hash, one.claim.fence) for one in orders))
-        request = Request(
-            task.verifier.name,
-            task.settings,
-            tuple(one.candidate for one in orders),
-            task.limits,
-            replicate=orders[0].key.replicate,
-            checkpoints=folders,
-            apart=len(orders) > 1,
-            cuda=self._cuda(orders),
-        )
+        request = request_of(jobs, scratch_of(self._ledger.artifacts), self._cuda(jobs))
         try:
             return self._worker.run(request)
         except Exception as error:
-            log.exception("the host failed", extra={"about": self._about(orders[0], "host_failed")})
+            log.exception("the host failed", extra={"about": self._about(jobs[0], "host_failed")})
             detail = f"{type(error).__name__}: {error}"
-            findings = [
-                Finding(o.candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=detail) for o in orders
-            ]
+            findings = [Finding(o.candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=detail) for o in jobs]
             return [HostResult(one, Cost(), 0.0) for one in findings]
 
-    def _cuda(self, orders: list[Order]) -> str | None:
+    def _cuda(self, jobs: list[ClaimedJob]) -> str | None:
         """The GPUs that jobs of one process hold. In a cluster they are those that this process was given."""
         if self._has is None:
-            given = orders[0].task.needs.get(GPU, 0)
+            given = jobs[0].task.needs.get(GPU, 0)
             return visible(given, range(given))
-        return visible(self._has.resources.get(GPU, 0), [i for one in orders for i in one.claim.gpus])
+        return visible(self._has.resources.get(GPU, 0), [i for one in jobs for i in one.claim.gpus])
 
-    def _write(self, orders: list[Order], results: list[HostResult], held: Held) -> None:
+    def _write(self, jobs: list[ClaimedJob], results: list[HostResult], held: Held) -> None:
         # a disk that is full or away is waited for, as the ledger is: what was computed is not thrown away
         files = patiently(lambda: store_files(self._ledger, results), None, (OSError,), "the folder of artifacts")
         ended = bool(held.gone) or self._stop.is_set()
-        done = [Done(*parts, ended) for parts in zip(orders, results, files, strict=True)]
+        done = [JobResult(*parts, ended) for parts in zip(jobs, results, files, strict=True)]
 
         def write() -> Written:
             with self._ledger.begin() as connection:
@@ -191,26 +185,26 @@ class Runner:
 
         written = patiently(write)  # what was computed is not thrown away, however long the database is away
         for one in done:
-            job_id = one.order.claim.job_id
+            job_id = one.job.claim.job_id
             self._say_ended(one, job_id in written.stale)
-            if job_id in written.mine and (job_id in written.over or one.outcome is Outcome.CRASHED):
-                remove_folder(home_of(scratch_of(self._ledger.artifacts), one.order.key.hash))
+            if job_id in written.endings and (job_id in written.over or one.outcome is Outcome.CRASHED):
+                remove_folder(home_of(scratch_of(self._ledger.artifacts), one.job.key.hash))
 
-    def _say_ended(self, one: Done, is_stale: bool) -> None:
+    def _say_ended(self, one: JobResult, is_stale: bool) -> None:
         finding, event = one.result.finding, "refused" if is_stale else "ended"
         reason = f" ({finding.reason})" if finding.reason else ""
         late = "; refused, for somebody else had taken over" if is_stale else ""
         more = {"outcome": str(finding.outcome), "seconds": round(one.result.wall_seconds, 3)}
         log.info(
             "job %d: %s%s%s",
-            one.order.claim.job_id,
+            one.job.claim.job_id,
             finding.outcome,
             reason,
             late,
-            extra={"about": self._about(one.order, event) | more},
+            extra={"about": self._about(one.job, event) | more},
         )
 
-    def _about(self, order: Order, event: str) -> dict[str, object]:
+    def _about(self, order: ClaimedJob, event: str) -> dict[str, object]:
         """For whoever reads the log by machine."""
         of = {"event": event, "campaign": order.task.verifier.scope, "job": order.claim.job_id}
         return of | {"fence": order.claim.fence, "worker": self.owner}
@@ -220,12 +214,12 @@ class Runner:
         about = {"event": "cannot", "worker": self.owner, "job": claims[0].job_id, "fence": claims[0].fence}
         log.error("%s", why, extra={"about": about})
 
-        def give_back() -> None:
+        def write() -> None:
             with self._ledger.begin() as connection:
-                leases.give_back(connection, claims)
+                give_back(connection, claims)
                 for rung_id, campaign_id in offers.rungs_of(connection, [one.job_id for one in claims]).items():
                     self._cannot[rung_id] = why
                     payload = {"worker": self.owner, "rung_id": rung_id, "why": why[:2000]}
                     campaigns.log_event(connection, campaign_id, "worker_cannot", payload)
 
-        patiently(give_back, self._stop)
+        patiently(write, self._stop)

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.properties import properties
 from sciagent.report.parts import charts
-from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, Agreement, Pairs, agreement
+from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, Pairs, RankAgreement, agreement
 from sciagent.report.parts.wording import with_unit, words
 from sciagent.scheduling.law.replicates import pooled
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -79,7 +79,7 @@ class Compared:
     used: int
     drawn: int
     censored: int
-    figures: Agreement
+    figures: RankAgreement
     shared_scale: bool
     chart: str
 

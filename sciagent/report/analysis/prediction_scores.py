@@ -28,7 +28,7 @@ BINS = 10  # of a proposer's episodes
 
 
 @dataclass
-class Record:
+class PredictionRecord:
     """Predictions of one sort that were answered. Sums are of score, of foretold less measured, of answers within one
     error and within 1.64 of it, and of the answers with their squares, less the first answer."""
 
@@ -80,22 +80,22 @@ class Bin(NamedTuple):
 
     first: int
     last: int
-    record: Record
+    record: PredictionRecord
 
 
 @dataclass
-class Foretold:
+class PredictionScore:
     """One property at one rung, foretold by one proposer. bins: of its episodes that have an answer, in order."""
 
     rung: str
     property: str
     unit: str
     proposer: str
-    record: Record = field(default_factory=Record)
+    record: PredictionRecord = field(default_factory=PredictionRecord)
     bins: list[Bin] = field(default_factory=list)
 
 
-def foretellings(connection: Connection, row: CampaignRow) -> list[Foretold]:
+def prediction_scores(connection: Connection, row: CampaignRow) -> list[PredictionScore]:
     """The rung that decides comes first, then the highest; of a rung by property and proposer. Empty where nothing was
     foretold and answered. Only answers of paid rungs count."""
     paid = sorted(
@@ -103,8 +103,8 @@ def foretellings(connection: Connection, row: CampaignRow) -> list[Foretold]:
         key=lambda r: (r.name != row.spec.get("terminal"), -r.position),
     )
     stream = ask.said(connection, row)
-    found: dict[tuple[int, str, str], Record] = {}
-    binned: dict[tuple[int, str, str], dict[int, Record]] = {}
+    found: dict[tuple[int, str, str], PredictionRecord] = {}
+    binned: dict[tuple[int, str, str], dict[int, PredictionRecord]] = {}
     spans: dict[str, tuple[int, int]] = {}
     while chunk := list(islice(stream, CHUNK)):
         spans = spans or ask.episode_numbers(connection, row)
@@ -121,13 +121,13 @@ def foretellings(connection: Connection, row: CampaignRow) -> list[Foretold]:
                     key = (place, name, one.proposer or PEOPLE)
                     bin_ = _bin(one.episode, spans.get(key[2]))
                     for record in (
-                        found.setdefault(key, Record()),
-                        binned.setdefault(key, {}).setdefault(bin_, Record()),
+                        found.setdefault(key, PredictionRecord()),
+                        binned.setdefault(key, {}).setdefault(bin_, PredictionRecord()),
                     ):
                         record.add(value, error, answered[name][0][0])
     units = properties()
     return [
-        Foretold(
+        PredictionScore(
             paid[place].name,
             name,
             units[name].unit if name in units else "1",
@@ -147,7 +147,7 @@ def _bin(number: int | None, span: tuple[int, int] | None) -> int:
     return 0 if number is None or span is None else (number - span[0]) // _width(span)
 
 
-def _bins(records: Mapping[int, Record], span: tuple[int, int] | None) -> Iterable[Bin]:
+def _bins(records: Mapping[int, PredictionRecord], span: tuple[int, int] | None) -> Iterable[Bin]:
     for place, record in sorted(records.items()):
         if span is None:
             yield Bin(0, 0, record)

@@ -18,7 +18,7 @@ from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts.wording import cost, many
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.views import report_proposers as ask
-from sciagent.store.views.report_queries import Step
+from sciagent.store.views.report_queries import ProgressStep
 
 PEOPLE = "people"  # who stands behind proposals without a turn
 DRAWN = 6  # lines of the chart
@@ -26,7 +26,7 @@ LISTED = 40
 
 
 @dataclass
-class Finder:
+class ProposerFigures:
     """readable: proposals of which a structure could be made; new: those that were the first of their structure.
     verified: candidates with an answer of a paid rung. hits_in_seeds: hits that stood in a file, which nobody
     discovered. utility: the best that is settled. costs: by resource, of its candidates and its own turns."""
@@ -64,12 +64,12 @@ class Finder:
             self.costs[name] = self.costs.get(name, 0.0) + amount
 
 
-def finders(connection: Connection, row: CampaignRow) -> list[Finder]:
+def figures_by_proposer(connection: Connection, row: CampaignRow) -> list[ProposerFigures]:
     """By hits, then best utility, then candidates; the most successful first. Who did nothing yet is there, too."""
-    found: dict[str | None, Finder] = {}
+    found: dict[str | None, ProposerFigures] = {}
 
-    def of(who: str | None) -> Finder:
-        return found.setdefault(who, Finder(PEOPLE if who is None else who))
+    def of(who: str | None) -> ProposerFigures:
+        return found.setdefault(who, ProposerFigures(PEOPLE if who is None else who))
 
     for one in ask.turns(connection, row):
         mine = of(one.proposer)
@@ -94,12 +94,12 @@ def finders(connection: Connection, row: CampaignRow) -> list[Finder]:
 def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, ...]:
     """The same as an answer."""
     return tuple(
-        ProposerResults(**asdict(finder), hits_per_core_hour=finder.hits_per_core_hour)
-        for finder in finders(connection, row)
+        ProposerResults(**asdict(figures), hits_per_core_hour=figures.hits_per_core_hour)
+        for figures in figures_by_proposer(connection, row)
     )
 
 
-def words(one: Finder, row: CampaignRow) -> str:
+def words(one: ProposerFigures, row: CampaignRow) -> str:
     """A campaign's only proposer, in a sentence."""
     parts = [
         f"{many(one.proposals, 'proposal')}: {one.new} new, {many(one.duplicates, 'duplicate')}, "
@@ -112,7 +112,7 @@ def words(one: Finder, row: CampaignRow) -> str:
     return ", ".join(parts)
 
 
-def progress(connection: Connection, row: CampaignRow, among: list[Finder]) -> dict[str, list[Step]]:
+def progress(connection: Connection, row: CampaignRow, among: list[ProposerFigures]) -> dict[str, list[ProgressStep]]:
     """The lines of the chart, of at most `DRAWN` of them, in their order; empty where there is nothing to see."""
     terminal = next((r for r in rungs(connection, row.id) if r.name == row.spec.get("terminal")), None)
     if terminal is None:

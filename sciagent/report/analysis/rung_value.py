@@ -18,7 +18,7 @@ from sciagent.store.results import laws
 LITTLE = 0.01  # of the value
 
 
-def earning(connection: Connection, row: CampaignRow) -> LadderWorth | None:
+def value_of_rungs(connection: Connection, row: CampaignRow) -> LadderWorth | None:
     """What each rung adds to the value of the candidates ahead; None before there is a law."""
     law = laws.last(connection, row.id)
     value = {} if law is None else law.state.get("value", {})

@@ -16,7 +16,7 @@ from sciagent.store.views.report_queries import Passage
 
 
 @dataclass(frozen=True)
-class Answered:
+class QuestionAnswered:
     """One question of a chemist: the figure one would say aloud, and the sentences below it."""
 
     question: str
@@ -35,7 +35,7 @@ def answers(
     rejections: Sequence[Rejection],
     unread: Sequence[Rejection],
     judged: Sequence[JudgeAgreement] = (),
-) -> list[Answered]:
+) -> list[QuestionAnswered]:
     return [
         _found(row, status, passages, best),
         _sure(row, status, table, pairs, best, judged),
@@ -59,7 +59,9 @@ def terminal(row: CampaignRow, passages: Sequence[Passage]) -> Passage | None:
     return next((p for p in passages if p.rung.name == row.spec.get("terminal")), passages[-1] if passages else None)
 
 
-def _found(row: CampaignRow, status: CampaignCounts, passages: Sequence[Passage], best: Sequence[Card]) -> Answered:
+def _found(
+    row: CampaignRow, status: CampaignCounts, passages: Sequence[Passage], best: Sequence[Card]
+) -> QuestionAnswered:
     n = verified(row, passages)
     lines = [f"{many(status.candidates, 'candidate')} from {many(status.proposals, 'proposal')}; {n} verified."]
     if has_limits(row):
@@ -72,7 +74,7 @@ def _found(row: CampaignRow, status: CampaignCounts, passages: Sequence[Passage]
     if decided_by_opinion(row):
         lines.append("A language model has judged, by a rubric; nothing was computed or measured at the end.")
     nothing = [] if n else ["Nothing has been verified at the terminal rung yet."]
-    return Answered("What was found?", figure, lines + (_best_lines(best) or nothing))
+    return QuestionAnswered("What was found?", figure, lines + (_best_lines(best) or nothing))
 
 
 def _best_lines(best: Sequence[Card]) -> list[str]:
@@ -94,7 +96,7 @@ def _sure(
     pairs: Sequence[Compared],
     best: Sequence[Card],
     judged: Sequence[JudgeAgreement],
-) -> Answered:
+) -> QuestionAnswered:
     lines, figure = [], "not yet known"
     if status.hits:
         shown = min(status.hits, sum(r[3] == "hit" for r in table.rows))
@@ -117,10 +119,10 @@ def _sure(
         lines.append("± is the protocol's repeatability (k = 1), not the error of the method.")
     else:
         lines.append("No value has been measured at a paid rung.")
-    return Answered("How sure is it?", figure, lines)
+    return QuestionAnswered("How sure is it?", figure, lines)
 
 
-def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) -> Answered:
+def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) -> QuestionAnswered:
     end = terminal(row, passages)
     name = end.rung.name if end else ""
     labels: dict[str, list[str]] = {}
@@ -136,10 +138,10 @@ def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) 
     if not labels:
         lines.insert(0, f"The rung {name} decides; it has measured nothing yet.")
     figure = next(iter(labels)).split("//")[0] if labels else name
-    return Answered("At which level?", figure, lines)
+    return QuestionAnswered("At which level?", figure, lines)
 
 
-def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> Answered:
+def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> QuestionAnswered:
     total = spending.total
     lines = [f"{duration(status.spent['wall_minutes'] * 60)} on the clock."]
     if status.hits:
@@ -150,10 +152,10 @@ def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> Answe
         lines.append(f"{dear.rung} took {dear.total / total:.0%}.")
     if status.reused:
         lines.append(f"{many(status.reused, 'answer')} reused at no cost.")
-    return Answered("What did it cost?", cost(total) if total else "nothing", lines)
+    return QuestionAnswered("What did it cost?", cost(total) if total else "nothing", lines)
 
 
-def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -> Answered:
+def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -> QuestionAnswered:
     n = sum(rejection.n for rejection in rejections)
     lines = [
         f"{one.n} at {one.where}: {f'{one.what} ' if one.what else ''}{one.reason}."
@@ -167,4 +169,4 @@ def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -
         lines.append(f"{many(double, 'duplicate')}.")
     if not n:
         lines.insert(0, "No candidate has been dropped.")
-    return Answered("What was thrown away?", many(n, "candidate") if n else "nothing", lines)
+    return QuestionAnswered("What was thrown away?", many(n, "candidate") if n else "nothing", lines)

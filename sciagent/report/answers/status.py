@@ -17,7 +17,7 @@ def status(connection: Connection, row: CampaignRow) -> Status:
     return Status(
         **dict(counts),
         audit=audit.audit(connection, row),
-        value=rung_value.earning(connection, row),
+        value=rung_value.value_of_rungs(connection, row),
         proposers=proposers.results(connection, row),
         opinions=opinions.opinions(connection, row),
     )

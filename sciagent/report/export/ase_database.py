@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sciagent import __version__
 from sciagent.errors import SciagentError
 from sciagent.report.parts.geometries import geometry
-from sciagent.report.parts.table import Column, Entry, columns, entries, nested
+from sciagent.report.parts.table import Entry, MeasuredColumn, columns, entries, nested
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.artifacts import ArtifactStore
 
@@ -57,7 +57,7 @@ def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     return written, without
 
 
-def _keys(wanted: Sequence[Column]) -> dict[tuple[str, str], str]:
+def _keys(wanted: Sequence[MeasuredColumn]) -> dict[tuple[str, str], str]:
     """Names that ASE takes: letters, digits and underscores, not starting with a digit, each once."""
     found: dict[tuple[str, str], str] = {}
     for c in wanted:

@@ -133,7 +133,7 @@ def _tables(connection: Connection, row: CampaignRow, crate: Any, inside: Path) 
     return found
 
 
-def _variable(crate: Any, column: table.Column) -> Any:
+def _variable(crate: Any, column: table.MeasuredColumn) -> Any:
     from rocrate.model.contextentity import ContextEntity
 
     return crate.add(

@@ -131,7 +131,7 @@ def _licences(connection: Connection) -> list[Metric]:
 
 
 class WorkerCollector:
-    """Of a worker's own process. ran: how many jobs it has run so far."""
+    """Metrics of a worker's own process. ran: how many jobs it has run so far."""
 
     def __init__(self, name: str, ran: Callable[[], int]) -> None:
         self._name, self._ran = name, ran

@@ -56,9 +56,9 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     limits = summary.has_limits(row)
     progress = report_queries.progress(connection, row, end.rung) if end and spent.total else []
     unit, factor = cost_unit(spent.total)
-    who = proposers.finders(connection, row)
+    who = proposers.figures_by_proposer(connection, row)
     several = [one for one in who if one.proposals or one.turns]
-    foretold = prediction_scores.foretellings(connection, row)
+    foretold = prediction_scores.prediction_scores(connection, row)
     begun, changed = report_queries.dates(connection, row)
     geometries = {c.one.key[:12]: {"text": c.geometry, "format": c.geometry_format} for c in cards if c.geometry}
     return {
@@ -75,7 +75,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "foretold_charts": _learning(foretold), "told": viewer.selection(connection, row),
         "cards": cards, "table": table, "columns": table.columns,
         "audit": audit.audit(connection, row),
-        "value": rung_value.earning(connection, row),
+        "value": rung_value.value_of_rungs(connection, row),
         "pairs": [*pairs, *ladder.imported(connection, row, steps)], "rejections": fallen, "unread": unread,
         "blocked": blocked, "blocks": blocks, "rungs": provenance.of_rungs(connection, row, steps),
         "reused": provenance.of_reuse(connection, row, steps),
@@ -88,11 +88,11 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     }  # fmt: skip
 
 
-def _moved(steps: list[report_queries.Step]) -> bool:
+def _moved(steps: list[report_queries.ProgressStep]) -> bool:
     return bool(steps) and (steps[-1].hits > 0 or steps[-1].utility is not None)
 
 
-def _side_by_side(connection: Connection, row: CampaignRow, who: list[proposers.Finder], limits: bool) -> str:
+def _side_by_side(connection: Connection, row: CampaignRow, who: list[proposers.ProposerFigures], limits: bool) -> str:
     lines = proposers.progress(connection, row, who) if len(who) > 1 else {}
     return charts.by_proposer(lines, limits) if lines else ""
 
@@ -101,7 +101,7 @@ MAX_LEARNING = 4  # charts of predictions along the episodes
 FEWEST = 10  # answers without which there is nothing to see in one
 
 
-def _learning(found: list[prediction_scores.Foretold]) -> list[tuple[str, str, str]]:
+def _learning(found: list[prediction_scores.PredictionScore]) -> list[tuple[str, str, str]]:
     """(rung, property, chart) of each of which a proposer has enough answers, in more than one bin of its episodes."""
     groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
     for one in (some for some in found if some.record.n >= FEWEST):

@@ -19,7 +19,7 @@ from sciagent.store.views import report_episodes
 LISTED = 50  # episodes of one list
 
 
-class Line(NamedTuple):
+class EpisodeLine(NamedTuple):
     """What a list says of an episode."""
 
     file: str
@@ -52,7 +52,7 @@ def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
         there = report_episodes.count(connection, row)
         folder.mkdir(exist_ok=True)
         lists = max(1, -(-there // LISTED))
-        lines: list[Line] = []
+        lines: list[EpisodeLine] = []
         written, before, n = 0, "", 0
         for one in every(connection, row):
             n += 1
@@ -76,8 +76,8 @@ def _list_file(place: int) -> str:
     return "index.html" if place == 0 else f"index-{place + 1}.html"
 
 
-def _line(one: Told, file: str) -> Line:
-    return Line(
+def _line(one: Told, file: str) -> EpisodeLine:
+    return EpisodeLine(
         file,
         one.number,
         one.begun.proposer,
@@ -91,7 +91,7 @@ def _line(one: Told, file: str) -> Line:
     )
 
 
-def _write_list(folder: Path, name: str, lines: list[Line], place: int, lists: int, there: int) -> None:
+def _write_list(folder: Path, name: str, lines: list[EpisodeLine], place: int, lists: int, there: int) -> None:
     more = {
         "lines": lines,
         "place": place,

@@ -21,7 +21,7 @@ from sciagent.store.results import evidence
 from sciagent.store.views import report_candidates
 from sciagent.store.views import report_episodes as ask
 from sciagent.store.views.report_candidates import Ranked
-from sciagent.store.views.report_episodes import Begun, Outcome, Proposed
+from sciagent.store.views.report_episodes import Begun, EpisodeOutcome, Proposed
 
 LATEST = 12  # episodes that a report shows, the last of all
 BEST = 8  # and those behind the best candidates
@@ -49,7 +49,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Foretold:
+class ShownPrediction:
     """One property: said beforehand with its error, and what a paid rung answered, with the score of it, if one has."""
 
     label: str
@@ -68,7 +68,7 @@ class Made:
     operation: str
     rationale: str
     drawing: str
-    foretold: list[Foretold]
+    foretold: list[ShownPrediction]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Turn:
+class ShownTurn:
     """told: what it saw that answers no call. written: the answer's text where it is itself the call. tokens: of
     prompt and answer; forced: share of the sampled ones that a grammar left no choice for, None without tokens."""
 
@@ -106,11 +106,11 @@ class Told:
     """An episode. limits: in words, what it might have used; turns_left_out: those that are not shown."""
 
     begun: Begun
-    outcome: Outcome
+    outcome: EpisodeOutcome
     why: str
     limits: str
     opening: list[tuple[str, str]]
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[ShownTurn] = field(default_factory=list)
 
     @property
     def number(self) -> int:
@@ -122,7 +122,7 @@ class Told:
 
     @property
     def tokens(self) -> int:
-        """Of the prompts and answers that are shown."""
+        """Tokens of the prompts and answers that are shown."""
         return sum((t.prompt_tokens or 0) + (t.output_tokens or 0) for t in self.turns)
 
     @property
@@ -174,11 +174,11 @@ def _told(connection: Connection, row: CampaignRow, some: Sequence[Begun], room:
     ladder = rungs(connection, row.id)
     outcomes = ask.outcomes(connection, row, [one.id for one in some])
     for one in some:
-        yield _episode(connection, row, ladder, one, outcomes.get(one.id, Outcome(0, 0, 0)), room)
+        yield _episode(connection, row, ladder, one, outcomes.get(one.id, EpisodeOutcome(0, 0, 0)), room)
 
 
 def _episode(
-    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], one: Begun, outcome: Outcome, room: Page
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], one: Begun, outcome: EpisodeOutcome, room: Page
 ) -> Told:
     turns = ask.turns(connection, one.id, room.turns)
     proposed = ask.proposals(connection, [turn["id"] for turn in turns], PROPOSALS)
@@ -205,13 +205,13 @@ def _limits(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{settings[key]} {label}" for key, label in named if isinstance(settings.get(key), int))
 
 
-def _turn(turn: Any, made: list[Made], room: Page) -> Turn:
+def _turn(turn: Any, made: list[Made], room: Page) -> ShownTurn:
     message, used = turn["message"] or {}, turn["sampling"] or {}
     content = str(message.get("content") or "")
     calls, told = _calls(_mappings(turn["calls"]), _mappings(turn["observations"]), room)
     is_call = bool(calls) and content.lstrip().startswith("{")
     flags = turn["forced"] or []
-    return Turn(
+    return ShownTurn(
         turn["number"],
         str(turn["policy_version"] or ""),
         turn["at"],
@@ -293,14 +293,14 @@ def _said(p: Proposed) -> dict[str, tuple[float, float]]:
 
 def _foretold(
     p: Proposed, name: str, said: tuple[float, float], answers: dict[tuple[int, str], tuple[float, str]]
-) -> Foretold:
+) -> ShownPrediction:
     unit = properties()[name].unit
     tail = "" if unit == "1" else f" {unit_sign(unit)}"
     answered = "not answered yet" if p.status == "new" else ""
     if p.candidate_id is not None and (found := answers.get((p.candidate_id, name))) is not None:
         answer, rung = found
         answered = f"{rung} answered {answer:.4g}{tail} (CRPS {crps(*said, answer):.2g}{tail})"
-    return Foretold(words(name), f"{said[0]:.4g} ± {said[1]:.2g}{tail}", answered)
+    return ShownPrediction(words(name), f"{said[0]:.4g} ± {said[1]:.2g}{tail}", answered)
 
 
 def _answers(

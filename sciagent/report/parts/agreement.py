@@ -57,7 +57,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class RankAgreement:
     """spearman with its 95 % interval; None where it is not defined. mae, bias (y - x): None where the two levels have
     scales of their own. n: pairs used."""
 
@@ -69,16 +69,16 @@ class Agreement:
     bias: float | None
 
 
-def agreement(x: Array, y: Array, shared_scale: bool) -> Agreement:
+def agreement(x: Array, y: Array, shared_scale: bool) -> RankAgreement:
     """x, y: (n,) the same molecules at two levels, one unit."""
     n = len(x)
     if n < FEWEST:
-        return Agreement(n, None, None, None, None, None)
+        return RankAgreement(n, None, None, None, None, None)
     rho = spearman(x, y)
     low, high = (interval(rho, n) if rho is not None else None) or (None, None)
     mae = float(np.mean(np.abs(y - x))) if shared_scale else None
     bias = float(np.mean(y - x)) if shared_scale else None
-    return Agreement(n, rho, low, high, mae, bias)
+    return RankAgreement(n, rho, low, high, mae, bias)
 
 
 def spearman(x: Array, y: Array) -> float | None:

@@ -17,7 +17,7 @@ from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.report_candidates import Answer, Origin, Ranked
+from sciagent.store.views.report_candidates import Origin, Ranked, RungAnswer
 
 CARDS = 12
 ROWS = 1000
@@ -33,7 +33,7 @@ class Value:
     text: str
     level: str
     rung: str
-    answer: Answer
+    answer: RungAnswer
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Card:
     others: list[Value]
     imported: list[Value]
     origin: Origin
-    answers: list[Answer]
+    answers: list[RungAnswer]
 
 
 def cards(
@@ -73,8 +73,8 @@ def _card(
     artifacts: ArtifactStore,
     rank: int,
     one: Ranked,
-    answers: list[Answer],
-    imported: list[Answer],
+    answers: list[RungAnswer],
+    imported: list[RungAnswer],
 ) -> Card:
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
     values = all_values(answers)
@@ -98,7 +98,7 @@ def _card(
     )
 
 
-def all_values(answers: Sequence[Answer]) -> list[Value]:
+def all_values(answers: Sequence[RungAnswer]) -> list[Value]:
     return [
         Value(m.property, words(m.property), value(m), m.level.label, a.rung, a) for a in answers for m in a.measured
     ]
@@ -185,7 +185,9 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
 MAX_COLUMNS = 14
 
 
-def _columns(row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[Answer]) -> list[tuple[str, str, str, str]]:
+def _columns(
+    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[RungAnswer]
+) -> list[tuple[str, str, str, str]]:
     """(rung, property, unit, level) of what objectives and gates name; the highest rung first."""
     wanted = list(named_order(row.spec))
     order = {rung.name: rung.position for rung in ladder}
@@ -207,7 +209,7 @@ def _cell(m: Measured | None) -> list[Any] | None:
     return None if m is None else [m.quantity.value, value(m, unit=False)]
 
 
-def _near_edge(spec: Mapping[str, Any], answers: Sequence[Answer]) -> bool:
+def _near_edge(spec: Mapping[str, Any], answers: Sequence[RungAnswer]) -> bool:
     """Whether a value that decided lies within one standard uncertainty of a limit."""
     highest = at_highest_rung(answers)
     for objective in spec.get("objectives", ()):

@@ -8,7 +8,7 @@ from typing import Any
 
 from sciagent.report.parts.agreement import Pairs
 from sciagent.report.parts.drawing import COLOURS, contexted, cost_unit, figure, shorten, svg
-from sciagent.store.views.report_queries import Passage, Step
+from sciagent.store.views.report_queries import Passage, ProgressStep
 
 DRAWN = 1500  # points of a scatter
 WITH_BARS = 150  # up to so many points have their uncertainties drawn
@@ -148,7 +148,7 @@ MARKED = 80  # points of a line: from so many on none is marked
 
 
 @contexted
-def progress(steps: Sequence[Step], counts_hits: bool) -> str:
+def progress(steps: Sequence[ProgressStep], counts_hits: bool) -> str:
     """Hits found, or the best utility so far, against the cost that was booked by then."""
     unit, factor = cost_unit(steps[-1].core_seconds)
     made, axes = figure(6.0, 3.0)
@@ -166,7 +166,7 @@ def progress(steps: Sequence[Step], counts_hits: bool) -> str:
     return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}", "progress")
 
 
-def _progress_points(steps: Sequence[Step], factor: float, counts_hits: bool) -> list[tuple[float, float]]:
+def _progress_points(steps: Sequence[ProgressStep], factor: float, counts_hits: bool) -> list[tuple[float, float]]:
     """(cost, hits or best utility); steps without a utility are left out where that is shown."""
     scored = [(step.core_seconds / factor, step.hits if counts_hits else step.utility) for step in steps]
     return [(x, y) for x, y in scored if y is not None]
@@ -193,7 +193,7 @@ LINES = (
 
 
 @contexted
-def by_proposer(lines: Mapping[str, Sequence[Step]], counts_hits: bool) -> str:
+def by_proposer(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> str:
     """Hits, or the best utility so far, of each proposer against what was booked for it; at most six lines."""
     unit, factor = cost_unit(max(steps[-1].core_seconds for steps in lines.values()))
     made, axes = figure(6.0, 3.3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -98,7 +97,3 @@ def cost_unit(total: float) -> tuple[str, float]:
     if total < 300:
         return "core-seconds", 1.0
     return ("core-minutes", 60.0) if total < 3 * 3600 else ("core-hours", 3600.0)
-
-
-def nice(values: Sequence[float]) -> float:
-    return max([*values, 1e-12])

@@ -103,7 +103,7 @@ def _values(connection: Connection, rung: RungRow, ids: list[int]) -> dict[int, 
 
 
 def _objective(canonical: Mapping[str, Any]) -> Objective:
-    """Of the spec's canonical form. What the terminal rung does not measure leaves no utility."""
+    """An objective from the spec's canonical form. One that the terminal rung does not measure leaves no utility."""
     accept, ramp = canonical["accept"], canonical.get("ramp")
     return Objective(
         canonical["property"],

@@ -84,23 +84,23 @@ def of_reuse(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
 
 
 @dataclass(frozen=True)
-class Changed:
+class RecordedChange:
     at: Any
     who: str
     what: str
     why: str
 
 
-def of_amendments(connection: Connection, row: CampaignRow) -> list[Changed]:
+def of_amendments(connection: Connection, row: CampaignRow) -> list[RecordedChange]:
     return [
-        Changed(at, who, f"{path}: {_setting(old)} → {_setting(new)}", why)
+        RecordedChange(at, who, f"{path}: {_setting(old)} → {_setting(new)}", why)
         for at, who, path, old, new, why in report_queries.amendments(connection, row)
     ]
 
 
-def of_directives(connection: Connection, row: CampaignRow) -> list[Changed]:
+def of_directives(connection: Connection, row: CampaignRow) -> list[RecordedChange]:
     return [
-        Changed(
+        RecordedChange(
             d["at"],
             d["who"],
             " ".join(x for x in (words(d["verb"]), d["candidate"] or "", _payload(d["payload"])) if x),

@@ -16,14 +16,14 @@ from sciagent.domain.quantities import Censoring
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.report_candidates import Answer, Ranked
+from sciagent.store.views.report_candidates import Ranked, RungAnswer
 
 PAGE = 500
 FIXED = ("key", "smiles", "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility", "in_seeds")
 
 
 @dataclass(frozen=True)
-class Column:
+class MeasuredColumn:
     """A property as one rung measured it. name: the property, with `@level` where the rung has it at several levels."""
 
     rung: str
@@ -43,14 +43,14 @@ class Entry:
     """One candidate with its answers. values: by (rung, column name)."""
 
     one: Ranked
-    answers: list[Answer]
+    answers: list[RungAnswer]
     values: dict[tuple[str, str], Measured]
     fixed: Mapping[str, Any]
 
 
-def columns(connection: Connection, row: CampaignRow) -> list[Column]:
+def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
     """Everything that was measured under the campaign's rungs, in ladder order, by property and level."""
-    found: list[Column] = []
+    found: list[MeasuredColumn] = []
     e, q, p, lv, cc = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c, t.campaign_candidate.c
     for rung in rungs(connection, row.id):
         query = (
@@ -73,11 +73,13 @@ def columns(connection: Connection, row: CampaignRow) -> list[Column]:
         names = [one[0] for one in rows]
         for name, unit, description, level in rows:
             shown = name if names.count(name) == 1 else f"{name}@{level}"
-            found.append(Column(rung.name, name, unit, level, shown, description))
+            found.append(MeasuredColumn(rung.name, name, unit, level, shown, description))
     return found
 
 
-def entries(connection: Connection, row: CampaignRow, wanted: Sequence[Column], last: int = -1) -> Iterator[Entry]:
+def entries(
+    connection: Connection, row: CampaignRow, wanted: Sequence[MeasuredColumn], last: int = -1
+) -> Iterator[Entry]:
     """Every candidate in order of arrival. last: the sequence number of the candidate after which to begin."""
     labels = {r.position: r.name for r in rungs(connection, row.id)}
     names = {(c.rung, c.property, c.level): c.name for c in wanted}

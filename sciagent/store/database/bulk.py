@@ -47,7 +47,7 @@ def _parts(rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any]) -> Itera
 
 @dataclass(frozen=True)
 class _Parameter:
-    """Of a statement. key: of the rows; where they have none, `constant` is that of all of them, as it is written."""
+    """A parameter of a statement. key: its name in the rows; None where `constant`, as it is written, holds for all."""
 
     key: str | None
     convert: Callable[[Any], Any] | None

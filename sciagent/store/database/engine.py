@@ -150,8 +150,8 @@ def _reachable(idle_seconds: float | None) -> Mapping[str, Any]:
 
 
 def _switch_to_wal(cursor: Any) -> None:
-    """Of several processes that open a new file at once only one gets the lock for this, and SQLite does not wait for
-    it, whatever its busy timeout."""
+    """Switches a new file to WAL, again and again until it succeeds. Of several processes that open the file at once
+    only one gets the lock for this, and SQLite does not wait for it, whatever its busy timeout."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:

@@ -83,7 +83,7 @@ def _converter(bind: sa.BindParameter[Any], dialect: sa.Dialect) -> Callable[[An
 
 
 def _value(quoted: str, kind: sa.types.TypeEngine[Any]) -> str:
-    """Of JSON the null is a value; of all else it is none."""
+    """A column of the rows as SQL. In a JSON column null is a value; in any other it is none."""
     return f"COALESCE(r.{quoted}, 'null')" if isinstance(kind, Json) else f"r.{quoted}"
 
 

@@ -87,7 +87,7 @@ class Text(String):
     cache_ok = True
 
 
-class Written(str):
+class WrittenJson(str):
     """JSON that is written already, without anything that `storable_json` would change."""
 
 
@@ -106,10 +106,10 @@ class Json(sa.types.TypeDecorator[Any]):
         if carefully is None:
             return None
         if dialect.name == "postgresql":
-            return lambda value: str(value) if type(value) is Written else carefully(value)
+            return lambda value: str(value) if type(value) is WrittenJson else carefully(value)
 
         def process(value: Any) -> Any:
-            if type(value) is Written:
+            if type(value) is WrittenJson:
                 return str(value)
             if type(value) is dict and not value:
                 return "{}"
@@ -363,7 +363,9 @@ def _of_some(name: str, where: sa.ColumnElement[bool], *columns: Any) -> None:
 _job = job.c
 _of_some("ix_job_lease", _job.lease_until.is_not(None), _job.state, _job.lease_until)
 _of_some("ix_job_external", _job.external.is_not(None), _job.external)
-_of_some("ix_job_queue", _job.queue.is_not(None), _job.queue, _job.state, _job.priority.desc(), _job.id)
+_of_some(
+    "ix_job_queue", _job.queue.is_not(None), _job.queue, _job.state, _job.campaign_id, _job.priority.desc(), _job.id
+)
 _of_some("ix_job_needs", _job.needs.is_not(None), _job.state, _job.queue, _job.needs)
 
 # who works on queues; its name begins the owner of its leases

@@ -62,21 +62,6 @@ def begin(
     return int(connection.execute(sa.insert(t.attempt).values(values).returning(t.attempt.c.id)).scalar_one())
 
 
-def end(
-    connection: Connection,
-    attempt_id: int,
-    state: AttemptState,
-    *,
-    cost: Mapping[str, float],
-    wall_seconds: float | None,
-    outcome: str | None = None,
-    reason: str | None = None,
-    detail: str = "",
-) -> None:
-    """One attempt, as `end_many` ends it."""
-    end_many(connection, [AttemptEnd(attempt_id, state, cost, wall_seconds, outcome, reason, detail)])
-
-
 def end_many(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     """Raises ValueError for an end that the state of the attempt does not allow."""
     rows = [
@@ -96,6 +81,13 @@ def end_many(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
         mine = [row for row in rows if row["state"] is state]
         if execute_many(connection, _END_AS[state], mine, ended) != len(mine):
             _refuse(connection, [one for one in ends if one.state is state])
+
+
+def booked(connection: Connection, attempt_ids: Sequence[int]) -> dict[int, tuple[AttemptState, Mapping[str, float]]]:
+    """{attempt id: its state, and what was booked for it}."""
+    a = t.attempt.c
+    query = sa.select(a.id, a.state, a.cost).where(among(connection, a.id, attempt_ids))
+    return {int(id_): (AttemptState(state), cost) for id_, state, cost in connection.execute(query).all()}
 
 
 def _refuse(connection: Connection, ends: Sequence[AttemptEnd]) -> None:

@@ -43,7 +43,7 @@ def capacity(
 
 
 def never(connection: Connection, queue: str) -> list[str]:
-    """Of the jobs that wait in this queue, in words, what those who serve it can never hold."""
+    """One message for each resource request in this queue that no registered worker can ever satisfy."""
     alive, shared = workers.alive(connection), licences.totals(connection)
     found = [(needs, capacity(alive, queue, needs, shared)) for needs in map(read, kinds(connection, [queue]))]
     return [cannot(queue, needs, one) for needs, one in found if one.missing]

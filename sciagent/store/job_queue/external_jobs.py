@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.cost import Cost
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain.job_rules import MAX_LOSSES
+from sciagent.domain.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import attempts, leases
-from sciagent.store.job_queue.leases import Claim, JobEnd
-from sciagent.store.job_queue.offers import MAX_LOSSES
+from sciagent.store.job_queue import leases
+from sciagent.store.job_queue.jobs import PREFERRED
+from sciagent.store.job_queue.leases import Claim
 
 _RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
@@ -37,19 +35,23 @@ class Waiting:
 
 
 def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[Waiting]:
-    """The most urgent jobs of these queues that wait for anybody; on PostgreSQL they are locked."""
-    j, found = t.job.c, list[Any]()
-    columns = sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.priority, j.needs)
-    for queue in queues:
-        query = (
-            columns.select_from(t.job.join(t.rung, t.rung.c.id == j.rung_id))
-            .where(j.queue == queue, j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested))
-            .order_by(j.priority.desc(), j.id)
-            .limit(limit)
-            .with_for_update(skip_locked=True, of=t.job)
-        )
-        found += connection.execute(query).all()
-    found.sort(key=lambda one: (-one.priority, one.id))
+    """Jobs of these queues that wait for anybody: the most urgent of each campaign, then the second of each, and so
+    on; what a person preferred comes first. On PostgreSQL they are locked."""
+    j, open_ = (
+        t.job.c,
+        [t.job.c.state == JobState.QUEUED, t.job.c.external.is_(None), sa.not_(t.job.c.cancel_requested)],
+    )
+    rank = sa.func.row_number().over(partition_by=j.campaign_id, order_by=(j.priority.desc(), j.id)).label("rank")
+    ranked = sa.select(j.id, rank, j.priority).where(j.queue.in_(queues), *open_).subquery()
+    order = (ranked.c.priority < PREFERRED, ranked.c.rank, ranked.c.id)
+    ranks = {id_: i for i, id_ in enumerate(connection.scalars(sa.select(ranked.c.id).order_by(*order).limit(limit)))}
+    query = (
+        sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.needs)
+        .select_from(t.job.join(t.rung, t.rung.c.id == j.rung_id))
+        .where(among(connection, j.id, list(ranks)), *open_)
+        .with_for_update(skip_locked=True, of=t.job)
+    )
+    found = sorted(connection.execute(query).all(), key=lambda row: ranks[row.id])
     return [
         Waiting(
             one.id,
@@ -60,7 +62,7 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
             one.attempts,
             one.needs,
         )
-        for one in found[:limit]
+        for one in found
     ]
 
 
@@ -96,32 +98,11 @@ def at_work(connection: Connection, queues: Sequence[str]) -> bool:
     return connection.execute(query).first() is not None
 
 
-def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> None:
-    """Their elements will not run them: they wait for anybody again. lost: it was no fault of ours that they did not;
-    who is lost too often is given up."""
+def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> list[int]:
+    """Their elements will not run them: they wait for anybody again. lost: it was no fault of ours that they did not.
+    Returns the ids of those that were lost too often."""
     j = t.job.c
     values = {"external": None, "updated_at": db_now(connection)} | ({"losses": j.losses + 1} if lost else {})
     mine = (among(connection, j.id, job_ids), j.state == JobState.QUEUED)
     connection.execute(sa.update(t.job).where(*mine).values(values))
-    over = sa.select(j.id).where(*mine, j.losses >= MAX_LOSSES)
-    for job_id in connection.execute(over).scalars().all():
-        give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, "its element in the cluster never ran it")
-
-
-def give_up(connection: Connection, job_id: int, outcome: Outcome, reason: Reason, detail: str) -> None:
-    """A job that cannot be run there, in words: an attempt that failed, and cost nothing."""
-    claim = leases.claim(connection, job_id, "cluster")
-    if claim is None:
-        return
-    state = JobState.QUARANTINED if outcome is Outcome.LOST else JobState.FAILED
-    leases.finish_many(connection, [JobEnd(claim, state, outcome)])
-    attempts.end(
-        connection,
-        claim.attempt_id,
-        AttemptState.FAILED,
-        cost=Cost(),
-        wall_seconds=0.0,
-        outcome=outcome,
-        reason=reason,
-        detail=detail,
-    )
+    return list(connection.execute(sa.select(j.id).where(*mine, j.losses >= MAX_LOSSES)).scalars())

@@ -27,7 +27,7 @@ _J = t.job.c
 
 
 @dataclass(frozen=True)
-class Standing:
+class JobStanding:
     """A job as it stands, for whoever wants to change it."""
 
     id: int
@@ -37,22 +37,22 @@ class Standing:
     state: JobState
 
 
-def standing(connection: Connection, job_ids: Sequence[int]) -> list[Standing]:
+def standing(connection: Connection, job_ids: Sequence[int]) -> list[JobStanding]:
     """Those of these jobs that there are, in order of their ids."""
     query = sa.select(_J.id, _J.campaign_id, _J.rung_id, _J.candidate_id, _J.state)
     return _standing(connection, query.where(among(connection, _J.id, job_ids)).order_by(_J.id))
 
 
-def in_states(connection: Connection, campaign_id: int, states: Sequence[JobState], limit: int) -> list[Standing]:
+def in_states(connection: Connection, campaign_id: int, states: Sequence[JobState], limit: int) -> list[JobStanding]:
     """Jobs of the campaign in these states, at most so many."""
     query = sa.select(_J.id, _J.campaign_id, _J.rung_id, _J.candidate_id, _J.state)
     query = query.where(_J.campaign_id == campaign_id, _J.state.in_(states)).order_by(_J.id).limit(limit)
     return _standing(connection, query)
 
 
-def _standing(connection: Connection, query: sa.Select[Any]) -> list[Standing]:
+def _standing(connection: Connection, query: sa.Select[Any]) -> list[JobStanding]:
     return [
-        Standing(one.id, one.campaign_id, one.rung_id, one.candidate_id, JobState(one.state))
+        JobStanding(one.id, one.campaign_id, one.rung_id, one.candidate_id, JobState(one.state))
         for one in connection.execute(query).all()
     ]
 

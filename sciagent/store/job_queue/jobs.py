@@ -19,7 +19,6 @@ from sciagent.store.job_queue import reservations
 
 PREFERRED = 1e6  # priority of what a person promoted: before all that a rule chose
 UNFINISHED = (JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
-MAX_KILLS = 2  # a candidate that kills two workers is quarantined
 
 
 def create(
@@ -143,12 +142,6 @@ def gave_up(connection: Connection, campaign_id: int, rung_id: int, candidate_id
     return bool(states & {JobState.FAILED, JobState.QUARANTINED})
 
 
-def kills_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
-    """How many workers each job has killed."""
-    query = sa.select(t.job.c.id, t.job.c.kills).where(among(connection, t.job.c.id, job_ids))
-    return {int(id_): int(kills) for id_, kills in connection.execute(query).all()}
-
-
 def to_be_cancelled(connection: Connection, job_ids: Sequence[int]) -> set[int]:
     """Those of these jobs that a person wants to be ended."""
     j = t.job.c
@@ -218,13 +211,6 @@ def queued(connection: Connection, campaign_id: int) -> list[Any]:
         .limit(1000)
     )
     return list(connection.execute(query))
-
-
-def any_preferred(connection: Connection, campaign_id: int) -> bool:
-    """Whether a job that a person asked for waits for a worker."""
-    j = t.job.c
-    query = sa.select(j.id).where(j.campaign_id == campaign_id, j.state == JobState.QUEUED, j.priority >= PREFERRED)
-    return connection.execute(query.limit(1)).first() is not None
 
 
 def any_queued(connection: Connection, rung_id: int) -> bool:

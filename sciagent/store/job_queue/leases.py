@@ -15,8 +15,7 @@ from sciagent.domain.states import AttemptState, JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import CHUNK, among, insert_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import attempts, jobs, reservations
-from sciagent.store.job_queue.attempts import AttemptEnd
+from sciagent.store.job_queue import jobs, reservations
 from sciagent.store.job_queue.jobs import NewJob
 
 LEASE_SECONDS = settings.lease_seconds()
@@ -127,22 +126,24 @@ def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: fl
     """Extend the leases; returns the claims that were lost or whose job is to be cancelled."""
     now, j, a = db_now(connection), t.job.c, t.attempt.c
     live = _live(connection, claims)
-    kept = [one for one in claims if live.get(one.job_id) == (one.fence, False)]
+    mine = {id_ for id_, job in live.items() if not job.cancel}
+    kept = [one for one in claims if one.job_id in mine and live[one.job_id].fence == one.fence]
     if kept:
         until, tries = now + timedelta(seconds=lease_seconds), [one.attempt_id for one in kept]
         held = among(connection, j.id, [one.job_id for one in kept])
         connection.execute(sa.update(t.job).where(held).values(lease_until=until))
         connection.execute(sa.update(t.attempt).where(among(connection, a.id, tries)).values(heartbeat_at=now))
-    return [one for one in claims if live.get(one.job_id) != (one.fence, False)]
+    return [one for one in claims if one not in kept]
 
 
 class JobEnd(NamedTuple):
-    """What became of a job under a claim. kills: how many workers this attempt has killed, 0 or 1."""
+    """What became of a job under a claim. kills, losses: that this attempt adds to it."""
 
     claim: Claim
     state: JobState
-    outcome: str
+    outcome: str | None
     kills: int = 0
+    losses: int = 0
 
 
 def finish(connection: Connection, one: Claim, state: JobState, outcome: str, *, kills: int = 0) -> bool:
@@ -157,32 +158,40 @@ def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
     return set(mine)
 
 
-def hold(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]:
-    """The jobs that are still under these claims, and stay so until the end of the transaction: {job id: whether it is
-    to be cancelled}."""
-    live = _live(connection, claims)
-    return {one.job_id: live[one.job_id][1] for one in claims if live.get(one.job_id, (0,))[0] == one.fence}
+class HeldJob(NamedTuple):
+    """A running job, locked until the end of the transaction."""
+
+    fence: int
+    cancel: bool
+    """Whether a person wants it to be ended."""
+    kills: int
 
 
-def _live(connection: Connection, claims: Sequence[Claim]) -> dict[int, tuple[int, bool]]:
-    """Of the jobs that somebody holds the fence, and whether they are to be cancelled; locked in the order of their
-    ids, so that no two wait for each other."""
+def hold(connection: Connection, claims: Sequence[Claim]) -> dict[int, HeldJob]:
+    """The jobs that are still under these claims, and stay so until the end of the transaction, by id."""
+    fences = {claim.job_id: claim.fence for claim in claims}
+    return {id_: job for id_, job in _live(connection, claims).items() if job.fence == fences[id_]}
+
+
+def _live(connection: Connection, claims: Sequence[Claim]) -> dict[int, HeldJob]:
+    """The running jobs among these; locked in the order of their ids, so that no two wait for each other."""
     j = t.job.c
-    query = sa.select(j.id, j.fence, j.cancel_requested).where(
+    query = sa.select(j.id, j.fence, j.cancel_requested, j.kills).where(
         among(connection, j.id, [one.job_id for one in claims]), j.state.in_(_LEASED)
     )
     rows = connection.execute(query.order_by(j.id).with_for_update()).all()
-    return {int(id_): (int(fence), bool(cancel)) for id_, fence, cancel in rows}
+    return {int(id_): HeldJob(int(fence), bool(cancel), int(kills)) for id_, fence, cancel, kills in rows}
 
 
 def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
-    """End jobs that `hold` has found to be the caller's."""
+    """End jobs that the caller holds."""
     j, now = t.job.c, db_now(connection)
-    alike: dict[tuple[JobState, str, int], list[int]] = {}
+    alike: dict[tuple[Any, ...], list[int]] = {}
     for one in ends:
-        alike.setdefault((one.state, one.outcome, one.kills), []).append(one.claim.job_id)
-    for (state, outcome, kills), ids in alike.items():
-        values = {"state": state, "outcome": outcome, "kills": j.kills + kills, "updated_at": now}
+        alike.setdefault(one[1:], []).append(one.claim.job_id)
+    for (state, outcome, kills, losses), ids in alike.items():
+        values = {"state": state, "outcome": outcome, "updated_at": now, "kills": j.kills + kills}
+        values |= {"losses": j.losses + losses} if losses else {}
         nobody = {"lease_owner": None, "lease_until": None, "external": None, "cancel_requested": False}
         changed = sa.update(t.job).values(**values, **nobody)
         for start in range(0, len(ids), CHUNK):
@@ -190,41 +199,76 @@ def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
     reservations.release_many(connection, [one.claim.job_id for one in ends if one.state is not JobState.QUEUED])
 
 
-def give_back(connection: Connection, claims: Sequence[Claim]) -> set[int]:
-    """Jobs that were claimed ahead and no worker has taken up are queued again, as if nothing had been; returns the ids
-    of those that are cancelled instead, because a person asked for it."""
-    attempts.end_many(connection, [AttemptEnd(one.attempt_id, AttemptState.CANCELLED, {}, 0.0) for one in claims])
-    return {one.job_id for one in claims if take_back(connection, one.job_id, one.fence)}
+@dataclass(frozen=True)
+class LiveAttempt:
+    """An attempt that has not ended, and the job that it holds."""
+
+    claim: Claim
+    state: AttemptState
+    campaign_id: int
+    rung_id: int
+    candidate_id: int
+    queue: str | None
+    kills: int
+    losses: int
+    cancel: bool
+    """Whether a person wants the job to be ended."""
+    started_at: datetime
+    heartbeat_at: datetime
+    lease_until: datetime
+    cores: int
+    """What the job holds of its worker."""
 
 
-def take_back(connection: Connection, job_id: int, fence: int) -> bool:
-    """The job of an attempt whose driver died waits for a worker again; True if it is cancelled instead, because a
-    person asked for it."""
+def orphans(connection: Connection, campaign_id: int, owner: str) -> list[LiveAttempt]:
+    """What drivers of the campaign other than `owner` ran themselves; only who holds the driver lease may ask. What
+    workers hold is theirs for as long as their leases run."""
+    a, j = t.attempt.c, t.job.c
+    return _attempts(connection, a.campaign_id == campaign_id, a.owner != owner, j.queue.is_(None))
+
+
+def expired(connection: Connection, limit: int) -> list[LiveAttempt]:
+    """Attempts of workers whose lease has run out; their jobs are locked, those that others lock are passed over."""
     j = t.job.c
-    state = sa.case((j.cancel_requested, JobState.CANCELLED), else_=JobState.QUEUED)
-    changed = connection.execute(
-        sa.update(t.job)
-        .where(j.id == job_id, j.fence == fence, j.state == JobState.RUNNING)
-        .values(state=state, cancel_requested=False, lease_owner=None, lease_until=None, updated_at=db_now(connection))
-        .returning(j.state)
-    ).scalar_one_or_none()
-    if changed == JobState.CANCELLED:
-        reservations.release(connection, job_id)
-    return changed == JobState.CANCELLED
+    ended = (j.lease_until < db_now(connection), j.queue.is_not(None))
+    return _attempts(connection, *ended, limit=limit)
 
 
-def orphans(connection: Connection, campaign_id: int, owner: str) -> list[Any]:
-    """Live attempts of the campaign that belong to other drivers than `owner`; who asks holds the driver lease:
-    (id, job id, fence, rung id, state, started at, last heartbeat)."""
-    a = t.attempt.c
+def held_by_workers(connection: Connection, campaign_id: int) -> list[LiveAttempt]:
+    """What workers run of the campaign; the jobs are locked."""
+    j = t.job.c
+    return _attempts(connection, j.campaign_id == campaign_id, j.queue.is_not(None))
+
+
+def _attempts(
+    connection: Connection, *conditions: sa.ColumnElement[bool], limit: int | None = None
+) -> list[LiveAttempt]:
+    a, j = t.attempt.c, t.job.c
     query = (
-        sa.select(a.id, a.job_id, a.fence, a.rung_id, a.state, a.started_at, a.heartbeat_at)
-        .select_from(t.attempt.outerjoin(t.job, t.job.c.id == a.job_id))
-        .where(
-            a.campaign_id == campaign_id,
-            a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING]),
-            a.owner != owner,
-            t.job.c.queue.is_(None),  # what workers hold is theirs for as long as their leases run
+        sa.select(
+            j.id, a.id.label("attempt_id"), j.fence, a.state, j.campaign_id, j.rung_id, j.candidate_id, j.queue,
+            j.kills, j.losses, j.cancel_requested, a.started_at, a.heartbeat_at, j.lease_until, t.rung.c.request,
         )
-    )
-    return list(connection.execute(query))
+        .select_from(
+            t.job.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)).join(t.rung, t.rung.c.id == j.rung_id)
+        )
+        .where(
+            j.state == JobState.RUNNING, a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING]), *conditions
+        )
+        .order_by(j.lease_until if limit else j.id)
+        .limit(limit)
+        .with_for_update(of=t.job, skip_locked=limit is not None)
+    )  # fmt: skip
+    return [
+        LiveAttempt(
+            Claim(row.id, row.attempt_id, row.fence),
+            AttemptState(row.state),
+            *row[4:10],
+            bool(row.cancel_requested),
+            row.started_at,
+            row.heartbeat_at,
+            row.lease_until,
+            int(((row.request or {}).get("limits") or {}).get("threads", 1)),
+        )
+        for row in connection.execute(query).all()
+    ]

@@ -12,25 +12,21 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
-from sciagent.domain.needs import CORES
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import AttemptState, JobState, Standing
+from sciagent.domain.states import JobState, Standing
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import attempts, jobs, leases, reservations, resource_matching, spend
-from sciagent.store.job_queue.attempts import AttemptEnd
+from sciagent.store.job_queue import jobs, leases, reservations, resource_matching
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.job_queue.worker_resources import Has
 
-MAX_LOSSES = 5  # a job that vanishes so often with its worker, for whatever reason, is quarantined
 SHORT_SECONDS = 0.02  # a job this short shares a process, and a transaction, with others of its rung
 MAX_GROUP = 32
 
 
 _OFFER = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"), t.job.c.state == JobState.QUEUED)
-_TAKE_BACK = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
 
 def offer_many(connection: Connection, offers: Mapping[int, Offer]) -> None:
@@ -68,12 +64,14 @@ class _Questions:
     waiting: sa.Select[Any]
     urgent: sa.Select[Any]
     first: tuple[sa.Select[Any], ...]
+    campaigns: sa.Select[Any]
+    """Campaigns that have jobs among these, each with the priority of its most urgent one."""
 
     def shorter(self, seconds: float) -> _Questions:
         """Of jobs that are expected to take no longer; one of which nobody knows it is left to others."""
         short = t.job.c.seconds <= seconds
         first = tuple(one.where(short) for one in self.first)
-        return _Questions(self.waiting.where(short), self.urgent.where(short), first)
+        return _Questions(self.waiting.where(short), self.urgent.where(short), first, self.campaigns.where(short))
 
 
 @lru_cache(maxsize=64)
@@ -84,12 +82,37 @@ def _questions(queues: tuple[str, ...], memory_mb: int | None, skip: tuple[int, 
     open_ = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested)]
     if skip:
         open_.append(j.rung_id.not_in(skip))
-    columns = (j.id, j.queue, j.rung_id, j.seconds, j.priority, j.needs, j.memory_mb)
+    columns = (j.id, j.queue, j.campaign_id, j.rung_id, j.seconds, j.priority, j.needs, j.memory_mb)
     waiting = (
         sa.select(*columns, resource_matching.some_are_needy(queues)).where(*open_).order_by(j.priority.desc(), j.id)
     )
     urgent = waiting.where(resource_matching.may_fit(bare, memory_mb)).with_for_update(skip_locked=True)
-    return _Questions(waiting, urgent, tuple(urgent.where(j.queue == queue).limit(1) for queue in queues))
+    first = tuple(
+        urgent.where(j.queue == queue, j.campaign_id == sa.bindparam("campaign")).limit(1) for queue in queues
+    )
+    campaigns = (
+        sa.select(j.campaign_id, sa.func.max(j.priority).label("priority"))
+        .where(*open_, j.queue.in_(queues), resource_matching.may_fit(bare, memory_mb))
+        .group_by(j.campaign_id)
+    )
+    return _Questions(waiting, urgent, first, campaigns)
+
+
+def _turns(connection: Connection, campaigns: sa.Select[Any], queues: Sequence[str], after: int) -> list[int]:
+    """Campaigns in the order in which they are served: first those with a job that a person preferred, then by how many
+    of their jobs run, for priorities of two campaigns have different units. Ties go round, beginning behind `after`."""
+    j, waiting = t.job.c, connection.execute(campaigns).all()
+    if len(waiting) < 2:
+        return [row.campaign_id for row in waiting]
+    query = sa.select(j.campaign_id, sa.func.count()).where(
+        j.state == JobState.RUNNING, j.lease_until.is_not(None), j.queue.in_(queues)
+    )
+    running = {id_: int(n) for id_, n in connection.execute(query.group_by(j.campaign_id))}
+    order = [
+        (row.priority < jobs.PREFERRED, running.get(row.campaign_id, 0), row.campaign_id <= after, row.campaign_id)
+        for row in waiting
+    ]
+    return [id_ for *_, id_ in sorted(order)]
 
 
 def claim_next(
@@ -101,22 +124,31 @@ def claim_next(
     lease_seconds: float = leases.LEASE_SECONDS,
     has: Has | None = None,
     seconds: float | None = None,
+    after: int = 0,
 ) -> list[Claim]:
-    """The most urgent job of these queues, or it and others as short of the same rung; empty where there is none.
+    """The most urgent job of the campaign whose turn it is, or it and others as short of the same rung; empty where
+    there is none.
 
     memory_mb: what a job on one core may ask for at most. seconds: what it may be expected to take at most. skip: rungs
     that the worker cannot run. has: what the worker has, with whose name that of the owner begins; None: cores, as many
-    as it has slots. On PostgreSQL a row that somebody else is about to take is passed over.
+    as it has slots. after: the campaign whose job this slot ran last.
+    On PostgreSQL a row that somebody else is about to take is passed over.
     """
     j, asked = t.job.c, _questions(tuple(queues), memory_mb, tuple(skip), has is None)
     if seconds is not None:
         asked = asked.shorter(seconds)
-    found = [one for first in asked.first for one in connection.execute(first).all()]
+    turns, found = _turns(connection, asked.campaigns, queues, after), list[Any]()
+    for campaign_id in turns:
+        found = [row for first in asked.first for row in connection.execute(first, {"campaign": campaign_id}).all()]
+        if found:
+            break
     if not found:
         return []
-    first, holds = max(found, key=lambda one: one.priority), None
+    first, holds = max(found, key=lambda row: row.priority), None
     if has is not None and (first.needy or has.cores < has.slots):
-        picked = resource_matching.pick(connection, asked.waiting, queues, owner.rpartition("/")[0], has, memory_mb)
+        picked = resource_matching.pick(
+            connection, asked.waiting, queues, owner.rpartition("/")[0], has, memory_mb, turns
+        )
         if picked is None:
             return []
         first, holds = picked.row, picked.holds
@@ -161,107 +193,6 @@ def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]
         elif cancel:
             lost[one.job_id] = True
     return lost
-
-
-@dataclass(frozen=True)
-class Reaped:
-    """A job that was taken back from a worker. state: what it is now."""
-
-    job_id: int
-    campaign_id: int
-    state: JobState
-    queue: str
-
-
-def reap_expired(connection: Connection, limit: int = 100) -> list[Reaped]:
-    """Take back jobs whose lease has run out: their worker is gone, cut off or stalled. Any process may call it."""
-    j = t.job.c
-    query = sa.select(t.job).where(
-        j.state == JobState.RUNNING, j.lease_until < db_now(connection), j.queue.is_not(None)
-    )
-    query = query.order_by(j.lease_until).limit(limit).with_for_update(skip_locked=True)
-    return _take_back(connection, list(connection.execute(query).all()), is_kill=False)
-
-
-def slot_died(connection: Connection, owner: str) -> list[Reaped]:
-    """A process that ran jobs under this owner has died and its supervisor has not: whatever it ran has killed it."""
-    a, j = t.attempt.c, t.job.c
-    query = (
-        sa.select(t.job)
-        .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
-        .where(a.owner == owner, a.state == AttemptState.RUNNING, j.state == JobState.RUNNING)
-        .with_for_update(of=t.job)
-    )
-    return _take_back(connection, list(connection.execute(query).all()), is_kill=True)
-
-
-def _take_back(connection: Connection, found: Sequence[Any], is_kill: bool) -> list[Reaped]:
-    """Their attempts are lost, and booked to the last heartbeat; the jobs wait again, or have been lost too often."""
-    if not found:
-        return []
-    a, fences = t.attempt.c, {one.id: one.fence for one in found}
-    query = sa.select(a.id, a.job_id, a.fence, a.started_at, a.heartbeat_at, a.holds).where(
-        among(connection, a.job_id, list(fences)), a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING])
-    )
-    live = [one for one in connection.execute(query).all() if one.fence == fences[one.job_id]]
-    walls = {one.id: max(0.0, (one.heartbeat_at - one.started_at).total_seconds()) for one in live}
-    costs = {one.id: Cost(core_seconds=walls[one.id] * (one.holds or {}).get(CORES, 1)) for one in live}
-    reason = Reason.WORKER_DIED if is_kill else Reason.LEASE_EXPIRED
-    detail = "the process that ran it died" if is_kill else "its worker was not heard of for as long as a lease"
-    attempts.end_many(
-        connection,
-        [
-            AttemptEnd(one.id, AttemptState.LOST, costs[one.id], walls[one.id], Outcome.LOST, reason, detail)
-            for one in live
-        ],
-    )
-    by_id = {one.id: one for one in found}
-    spend.book_many(
-        connection,
-        [spend.Bill(by_id[one.job_id].campaign_id, by_id[one.job_id].rung_id, one.id, costs[one.id]) for one in live],
-    )
-    reaped, rows, now = [], [], db_now(connection)
-    for one in found:
-        kills, losses = one.kills + is_kill, one.losses + (not is_kill)
-        gives_up = kills >= jobs.MAX_KILLS or losses >= MAX_LOSSES
-        state = JobState.QUARANTINED if gives_up else JobState.QUEUED
-        if one.cancel_requested:
-            state = JobState.CANCELLED
-        reaped.append(Reaped(one.id, one.campaign_id, state, one.queue))
-        over = state is not JobState.QUEUED
-        rows.append({"of": one.id, "state": state, "kills": kills, "losses": losses, "lease_owner": None,
-                     "lease_until": None, "external": None, "outcome": Outcome.LOST if over else None,
-                     "cancel_requested": False, "updated_at": now})  # fmt: skip
-    execute_many(connection, _TAKE_BACK, rows)
-    reservations.release_many(connection, [one.job_id for one in reaped if one.state is not JobState.QUEUED])
-    return reaped
-
-
-def call_back(connection: Connection, campaign_id: int) -> int:
-    """Workers shall have nothing of the campaign any more: what they run is to be run again later, and counts for
-    nothing; they end it when they look next. The attempts are booked up to now. Returns how many ran."""
-    a, j, now = t.attempt.c, t.job.c, db_now(connection)
-    withdraw(connection, campaign_id)
-    mine = sa.select(t.job).where(j.campaign_id == campaign_id, j.state == JobState.RUNNING, j.queue.is_not(None))
-    found = {one.id: one for one in connection.execute(mine.order_by(j.id).with_for_update()).all()}
-    query = sa.select(a.id, a.job_id, a.fence, a.started_at, a.heartbeat_at).where(
-        among(connection, a.job_id, list(found)), a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING])
-    )
-    ends, booked = [], []
-    for one in connection.execute(query).all() if found else []:
-        job = found[one.job_id]
-        if one.fence == job.fence:
-            until = now if job.lease_until > now else one.heartbeat_at
-            cost = Cost(core_seconds=max(0.0, (until - one.started_at).total_seconds()))
-            ends.append(AttemptEnd(one.id, AttemptState.CANCELLED, cost, cost.get("core_seconds"), Outcome.LOST,
-                                   Reason.WORKER_DIED, "called back by who stopped the campaign"))  # fmt: skip
-            booked.append(spend.Bill(campaign_id, job.rung_id, one.id, cost))
-    attempts.end_many(connection, ends)
-    spend.book_many(connection, booked)
-    for one in found.values():
-        leases.take_back(connection, one.id, one.fence)
-    withdraw(connection, campaign_id)
-    return len(found)
 
 
 def request_cancel(connection: Connection, job_ids: Sequence[int]) -> tuple[list[int], list[int]]:

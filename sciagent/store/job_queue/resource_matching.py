@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import sqlalchemy as sa
@@ -72,11 +73,18 @@ class _Free:
 
 
 def pick(
-    connection: Connection, open_: sa.Select[Any], queues: Sequence[str], worker: str, has: Has, memory_mb: int | None
+    connection: Connection,
+    open_: sa.Select[Any],
+    queues: Sequence[str],
+    worker: str,
+    has: Has,
+    memory_mb: int | None,
+    turns: Sequence[int],
 ) -> Pick | None:
     """The job that a slot of this worker shall take now, locked; None where none fits. Until the transaction ends
     nobody else counts what is free there. open_: jobs that could be taken, most urgent first. memory_mb: for each core,
-    if the worker has no more cores than slots; else for each job."""
+    if the worker has no more cores than slots; else for each job. turns: campaigns in the order in which they are
+    served."""
     there = [None, *kinds(connection, queues)]
     free = _free(connection, worker, has, [read(one) for one in there])
     if free.own[CORES] < 1:
@@ -84,12 +92,15 @@ def pick(
     heads = list[Any]()
     for kind in there:
         first = open_.where(*_of_kind(kind, has, memory_mb)).limit(1)
-        heads += [row for queue in queues for row in connection.execute(first.where(t.job.c.queue == queue)).all()]
-    heads.sort(key=lambda one: (-one.priority, one.id))
+        for queue, campaign_id in product(queues, turns):
+            mine = first.where(t.job.c.queue == queue, t.job.c.campaign_id == campaign_id)
+            heads += connection.execute(mine).all()
+    heads.sort(key=lambda row: (turns.index(row.campaign_id), -row.priority, row.id))
     fits = [one for one in heads if not free.lacks(read(one.needs))]
     kept = _kept(connection, open_, queues, worker, free) if len(fits) < len(heads) else []
     for one in fits:
-        alike = open_.where(*_of_kind(one.needs, has, memory_mb), t.job.c.queue == one.queue)
+        alike = open_.where(*_of_kind(one.needs, has, memory_mb))
+        alike = alike.where(t.job.c.queue == one.queue, t.job.c.campaign_id == one.campaign_id)
         row = connection.execute(alike.limit(1).with_for_update(skip_locked=True)).first()
         if row is not None and not any(patient.keeps_from(row) for patient in kept):
             return Pick(row, None if row.needs is None else free.holds(read(row.needs)))

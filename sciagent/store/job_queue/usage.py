@@ -15,7 +15,7 @@ from sciagent.store.job_queue.workers import Running, WorkerRow
 
 @dataclass(frozen=True)
 class Used:
-    """Of one resource."""
+    """How much of one resource is in use."""
 
     name: str
     used: int
@@ -23,7 +23,7 @@ class Used:
 
 
 def by_worker(alive: Sequence[WorkerRow], running: Sequence[Running]) -> dict[str, list[Used]]:
-    """Of each worker its cores, and what else it has. running: what all of them run."""
+    """The cores and other resources in use, by worker. running: what all of them run."""
     found = {}
     for worker in alive:
         mine = [one for one in running if one.worker == worker.name]

@@ -23,9 +23,9 @@ _CC = t.campaign_candidate.c
 
 @dataclass
 class Log:
-    """Of those passed over, in order: `ids`; `p` and `cost`, chance of a hit and cost of finishing as believed then;
-    `lot` and `pi`, drawn once lot < pi. chosen: chance of a hit of those picked for the terminal rung, when first
-    picked."""
+    """Candidates that were passed over, in order: `ids`; `p` and `cost`, chance of a hit and cost of finishing as
+    believed then; `lot` and `pi`, drawn once lot < pi. chosen: chance of a hit of the candidates picked for the
+    terminal rung, when first picked."""
 
     ids: list[int] = field(default_factory=list)
     p: list[float] = field(default_factory=list)
@@ -56,20 +56,20 @@ def read(connection: Connection, campaign_id: int) -> Log:
     return log
 
 
-class Drawn(NamedTuple):
+class AuditDraw(NamedTuple):
     id: int
     candidate_id: int
     rung_id: int
     action: str
 
 
-def decided(connection: Connection, campaign_id: int, after: int = 0) -> list[Drawn]:
+def decided(connection: Connection, campaign_id: int, after: int = 0) -> list[AuditDraw]:
     """Decisions of the audit with a larger id than `after`, oldest first."""
     d = t.decision.c
     query = sa.select(d.id, d.candidate_id, d.rung_id, d.action).where(
         d.campaign_id == campaign_id, d.action.in_(("run", "reuse")), d.chooser == AUDIT, d.id > after
     )
-    return [Drawn(*one) for one in connection.execute(query.order_by(d.id))]
+    return [AuditDraw(*one) for one in connection.execute(query.order_by(d.id))]
 
 
 def keys(connection: Connection, candidate_ids: Sequence[int]) -> dict[int, str]:

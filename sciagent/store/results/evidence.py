@@ -46,7 +46,7 @@ class NewEvidence:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedEvidence:
     """Evidence as it stands in the ledger."""
 
     id: int
@@ -91,7 +91,7 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     return [one.id for one in _all_or_nothing(connection, new)]
 
 
-def _all_or_nothing(connection: Connection, new: Sequence[NewEvidence]) -> list[Recorded]:
+def _all_or_nothing(connection: Connection, new: Sequence[NewEvidence]) -> list[RecordedEvidence]:
     said = [_checked(one) for one in new]
     try:
         with connection.begin_nested():
@@ -106,7 +106,7 @@ def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[i
     return [one if isinstance(one, int) else one.id for one in record_once(connection, new)]
 
 
-def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[Recorded | int]:
+def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[RecordedEvidence | int]:
     """The same; of what was recorded, how it will be read. Of what stood, the id.
 
     On PostgreSQL a look before the write is not enough: the other's row may become visible in between. So the watermark
@@ -164,7 +164,7 @@ def _as_read(measured: Measured) -> Measured:
 
 def _record(
     connection: Connection, new: Sequence[NewEvidence], said: Sequence[tuple[Measured, ...]], last: int
-) -> list[Recorded]:
+) -> list[RecordedEvidence]:
     """One statement a table. last: the watermark of the last of them."""
     rows = [_row(one, last - len(new) + 1 + i) for i, one in enumerate(new)]
     ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
@@ -182,7 +182,7 @@ def _record(
     ]
     execute_many(connection, t.artifact, artifacts)
     return [
-        Recorded(
+        RecordedEvidence(
             id_,
             row["key"],
             one.candidate_id,
@@ -291,7 +291,7 @@ def find_reusable(
     version: str,
     settings_hash: str,
     replicate: int = 0,
-) -> dict[int, Recorded]:
+) -> dict[int, RecordedEvidence]:
     """Current reusable evidence by candidate id; the settings must be the same to the letter."""
     asked = _reusable(verifier, version, settings_hash).where(t.current_evidence.c.replicate == replicate)
     return {one.candidate_id: one for one in _all_of(connection, asked, candidate_ids)}
@@ -333,7 +333,7 @@ def _reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]
     )
 
 
-def _all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> Iterator[Recorded]:
+def _all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> Iterator[RecordedEvidence]:
     """By one statement; of evidence that measured several things a row for each."""
     e, q = t.current_evidence.c, t.quantity.c
     asked = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
@@ -347,12 +347,12 @@ def _all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequen
             yield _recorded(one[:width], tuple(read.measured(*each) for each in said))
 
 
-def get(connection: Connection, evidence_id: int) -> Recorded:
+def get(connection: Connection, evidence_id: int) -> RecordedEvidence:
     row = connection.execute(_ONE.where(t.evidence.c.id == evidence_id)).one()
     return _recorded(row, measured_of(connection, [evidence_id]).get(evidence_id, ()))
 
 
-def by_key(connection: Connection, key: str) -> Recorded | None:
+def by_key(connection: Connection, key: str) -> RecordedEvidence | None:
     row = connection.execute(_ONE.where(t.evidence.c.key == key)).one_or_none()
     return None if row is None else _recorded(row, measured_of(connection, [row[0]]).get(row[0], ()))
 
@@ -408,7 +408,7 @@ def _levels(connection: Connection, level_ids: Set[int]) -> dict[int, Level]:
     return {int(id_): Level(**spec) for id_, spec in connection.execute(query)} if level_ids else {}
 
 
-def _recorded(row: Sequence[Any], measured: tuple[Measured, ...]) -> Recorded:
+def _recorded(row: Sequence[Any], measured: tuple[Measured, ...]) -> RecordedEvidence:
     id_, key, candidate_id, outcome, reason, detail, watermark = row
     why = Reason(reason) if reason else None
-    return Recorded(id_, key, candidate_id, Outcome(outcome), why, detail or "", watermark, measured)
+    return RecordedEvidence(id_, key, candidate_id, Outcome(outcome), why, detail or "", watermark, measured)

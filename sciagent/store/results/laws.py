@@ -31,7 +31,7 @@ def write(connection: Connection, campaign_id: int, state: Mapping[str, Any]) ->
             campaign_id=campaign_id,
             version=version,
             watermark=read_watermark(connection),
-            state=t.Written(text),
+            state=t.WrittenJson(text),
             at=db_now(connection),
         )
     )

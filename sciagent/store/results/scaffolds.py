@@ -45,7 +45,7 @@ def latest(connection: Connection, n: int) -> list[str]:
 
 
 class Tried(NamedTuple):
-    """Of the candidates of one scaffold: how many, how many were turned down by a rung, hits, the best score, and the
+    """The candidates of one scaffold: how many, how many were turned down by a rung, hits, the best score, and the
     text of one of them."""
 
     n: int

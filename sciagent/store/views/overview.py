@@ -113,8 +113,8 @@ class Lately:
 
 
 def lately(connection: Connection, minutes: float = 5.0, failures: int = 8, window: int = WINDOW) -> Lately:
-    """Of the last `window` attempts those that ended in the last minutes; if that were more, the rate is that of the
-    time which the window holds."""
+    """Attempts that ended in the last minutes, among the last `window` of them. If there were more, the rate is that of
+    the time which the window holds."""
     now = db_now(connection)
     last = connection.execute(sa.select(sa.func.max(_A.id))).scalar_one() or 0
     first = sa.select(_A.started_at).where(_A.id > last - window).order_by(_A.id).limit(1)

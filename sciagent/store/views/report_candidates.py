@@ -50,7 +50,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Answer:
+class RungAnswer:
     """What one rung said of a candidate, with its origin. campaign: the one that paid; None: `verify` or a file."""
 
     rung: str
@@ -139,7 +139,7 @@ def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
     return found
 
 
-def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[Answer]]:
+def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[RungAnswer]]:
     """Current evidence under the campaign's own rungs, in ladder order, with values, files and origin."""
     rows: list[tuple[str, Any]] = []
     for rung in rungs(connection, row.id):
@@ -147,7 +147,7 @@ def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
     return _answers(connection, rows)
 
 
-def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[Answer]]:
+def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[RungAnswer]]:
     """Current values from files of these candidates, whoever imported them; `rung` is empty."""
     query = [_evidence().where(_CE.candidate_id.in_(chunk), _CE.verifier == "import") for chunk in _chunks(ids)]
     return _answers(connection, [("", one) for q in query for one in connection.execute(q)])
@@ -179,13 +179,13 @@ def _under(rung: RungRow, ids: Sequence[int]) -> Any:
     )
 
 
-def _answers(connection: Connection, rows: Sequence[tuple[str, Any]]) -> dict[int, list[Answer]]:
+def _answers(connection: Connection, rows: Sequence[tuple[str, Any]]) -> dict[int, list[RungAnswer]]:
     ids = [int(one[0]) for _, one in rows]
     values, files = measured_of(connection, ids), _files(connection, ids)
-    found: dict[int, list[Answer]] = {}
+    found: dict[int, list[RungAnswer]] = {}
     for rung, one in rows:
         rest: list[Any] = [*one, values.get(one[0], ()), tuple(files.get(one[0], ())[:FILES])]
-        made = Answer(rung, *rest)
+        made = RungAnswer(rung, *rest)
         found.setdefault(made.candidate_id, []).append(made)
     return found
 
@@ -217,7 +217,7 @@ def origin(connection: Connection, one: Ranked) -> Origin:
 
 
 def _forebears(connection: Connection, one: Ranked) -> tuple[tuple[tuple[str, str, str], ...], ...]:
-    """Of the proposal that entered it into this campaign; further back, of any."""
+    """The generations before it: parents by the proposal that entered it into this campaign, further back by any."""
     cp, c = t.candidate_parent.c, t.candidate.c
     generations, ids, seen = [], [one.id], {one.id}
     for step in range(GENERATIONS):

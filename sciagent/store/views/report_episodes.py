@@ -28,7 +28,7 @@ class Begun(NamedTuple):
     settings: dict[str, Any]
 
 
-class Outcome(NamedTuple):
+class EpisodeOutcome(NamedTuple):
     """turns: how many it has. new: candidates that it was the first to propose; hits: among them."""
 
     turns: int
@@ -95,8 +95,8 @@ def behind_the_best(connection: Connection, row: CampaignRow, n: int, looked_at:
     return list(found.values())
 
 
-def outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, Outcome]:
-    """Of these trajectories."""
+def outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, EpisodeOutcome]:
+    """What became of the candidates of these trajectories."""
     turns = sa.select(_U.trajectory_id, sa.func.count()).where(_U.trajectory_id.in_(ids)).group_by(_U.trajectory_id)
     here = sa.and_(_CC.campaign_id == row.id, _CC.candidate_id == _P.candidate_id, _CC.proposal_id == _P.id)
     made = (
@@ -106,7 +106,7 @@ def outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> di
         .group_by(_U.trajectory_id)
     )
     brought = {int(id_): (int(n), int(hits)) for id_, n, hits in connection.execute(made)}
-    return {int(id_): Outcome(int(n), *brought.get(int(id_), (0, 0))) for id_, n in connection.execute(turns)}
+    return {int(id_): EpisodeOutcome(int(n), *brought.get(int(id_), (0, 0))) for id_, n in connection.execute(turns)}
 
 
 def turns(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
@@ -130,7 +130,7 @@ def turns(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
 
 
 def proposals(connection: Connection, turn_ids: Sequence[int], n: int) -> list[Proposed]:
-    """Of these turns, at most n, in the order they came."""
+    """At most n proposals of these turns, in the order they came."""
     query = (
         sa.select(
             _P.turn_id,

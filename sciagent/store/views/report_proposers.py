@@ -19,7 +19,7 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.outcomes import Outcome
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.views.report_queries import CHUNK, Step
+from sciagent.store.views.report_queries import CHUNK, ProgressStep
 
 _CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
 
@@ -34,8 +34,8 @@ class Handed(NamedTuple):
 
 
 class Brought(NamedTuple):
-    """Of the candidates that it was the first to propose. paid: with an answer of a paid rung. hits counts seeds too;
-    utility: the best of those settled."""
+    """What became of the candidates that a proposer was the first to propose. paid: how many have an answer of a paid
+    rung. hits: seeds among them. utility: the best of those settled."""
 
     proposer: str | None
     n: int
@@ -45,7 +45,7 @@ class Brought(NamedTuple):
     utility: float | None
 
 
-class Said(NamedTuple):
+class PredictionMade(NamedTuple):
     """A prediction made with a proposal. episode: number of the trajectory; predicted: JSON as it was given."""
 
     candidate_id: int
@@ -125,10 +125,10 @@ def turns(connection: Connection, row: CampaignRow) -> list[Turns]:
 
 def progress(
     connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 300
-) -> dict[str | None, list[Step]]:
+) -> dict[str | None, list[ProgressStep]]:
     """By proposer, hits and best utility against the core-seconds booked for its candidates and its own turns by the
     time of each answer; at most 2 x `points` steps each, streamed."""
-    steps: dict[str | None, list[Step]] = defaultdict(lambda: [Step(0.0, 0, None)])
+    steps: dict[str | None, list[ProgressStep]] = defaultdict(lambda: [ProgressStep(0.0, 0, None)])
     cost: dict[str | None, float] = defaultdict(float)
     merged = heapq.merge(
         _answers(connection, row, terminal),
@@ -142,12 +142,12 @@ def progress(
         last = mine[-1]
         best = last.utility if value is None else max(value, last.utility or 0.0)
         if hit or best != last.utility:
-            mine.append(Step(cost[who], last.hits + bool(hit), best))
+            mine.append(ProgressStep(cost[who], last.hits + bool(hit), best))
             if len(mine) > 2 * points:
                 steps[who] = [mine[0], *mine[1:-1:2], mine[-1]]
     for who, total in cost.items():
         last = steps[who][-1]
-        steps[who].append(Step(total, last.hits, last.utility))
+        steps[who].append(ProgressStep(total, last.hits, last.utility))
     return dict(steps)
 
 
@@ -192,7 +192,7 @@ def _own(connection: Connection, row: CampaignRow) -> Iterator[_Answer]:
         yield at, who, float(amount or 0.0), None, None
 
 
-def said(connection: Connection, row: CampaignRow) -> Iterator[Said]:
+def said(connection: Connection, row: CampaignRow) -> Iterator[PredictionMade]:
     """Predictions with proposals that were new, in the order they came, streamed."""
     query = (
         sa.select(_P.candidate_id, _P.predicted, _J.proposer, _J.number)
@@ -206,7 +206,7 @@ def said(connection: Connection, row: CampaignRow) -> Iterator[Said]:
         .order_by(_P.id)
     )
     for one in _stream(connection, query):
-        yield Said(*one)
+        yield PredictionMade(*one)
 
 
 def episode_numbers(connection: Connection, row: CampaignRow) -> dict[str, tuple[int, int]]:
@@ -233,7 +233,7 @@ def _number(condition: Any) -> Any:
 
 
 def _amount(resource: str) -> Any:
-    """Of a turn's own cost; NULL where it has none of the resource."""
+    """The amount of a resource in a turn's own cost; NULL where it has none."""
     return sa.type_coerce(_U.cost, sa.JSON())[resource].as_float()
 
 

@@ -140,7 +140,7 @@ def costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, st
 
 
 @dataclass(frozen=True)
-class Step:
+class ProgressStep:
     """After `core_seconds` of booked cost: hits so far, and the best utility so far (None before the first)."""
 
     core_seconds: float
@@ -148,9 +148,9 @@ class Step:
     utility: float | None
 
 
-def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> list[Step]:
+def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> list[ProgressStep]:
     """Hits and best utility against the cost booked when each answer came; at most 2 x `points` steps, streamed."""
-    steps: list[Step] = [Step(0.0, 0, None)]
+    steps: list[ProgressStep] = [ProgressStep(0.0, 0, None)]
     cost, hits, utility = 0.0, 0, None
     for _, amount, hit, value in heapq.merge(
         _paid_answers(connection, row, terminal), _reused_answers(connection, row, terminal), key=lambda one: one[0]
@@ -160,10 +160,10 @@ def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points
         if value is not None and (utility is None or value > utility):
             utility = value
         if (hits, utility) != (steps[-1].hits, steps[-1].utility):
-            steps.append(Step(cost, hits, utility))
+            steps.append(ProgressStep(cost, hits, utility))
             if len(steps) > 2 * points:
                 steps = [steps[0], *steps[1:-1:2], steps[-1]]
-    return [*steps, Step(cost, hits, utility)]
+    return [*steps, ProgressStep(cost, hits, utility)]
 
 
 _Answer = tuple[datetime, float, bool | None, float | None]

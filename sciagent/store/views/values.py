@@ -31,7 +31,7 @@ class ValueFilter:
 
 
 @dataclass(frozen=True)
-class EvidenceValue:
+class LedgerValue:
     """One value of the ledger, of the current revision of its evidence."""
 
     key: str
@@ -80,7 +80,7 @@ def count(connection: Connection, wanted: ValueFilter) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = PAGE) -> tuple[list[EvidenceValue], int]:
+def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = PAGE) -> tuple[list[LedgerValue], int]:
     """The next n values in the order they were written, and the cursor to go on after; an empty list at the end.
 
     after: the cursor of the page before, 0 for the first.
@@ -106,10 +106,10 @@ def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = P
     )
     query = _joined(query, wanted).where(q.id > after).order_by(q.id).limit(n)
     rows: list[Any] = list(connection.execute(query))
-    return [EvidenceValue(*row[1:]) for row in rows], int(rows[-1][0]) if rows else after
+    return [LedgerValue(*row[1:]) for row in rows], int(rows[-1][0]) if rows else after
 
 
-def all_pages(connection: Connection, wanted: ValueFilter) -> Iterator[list[EvidenceValue]]:
+def all_pages(connection: Connection, wanted: ValueFilter) -> Iterator[list[LedgerValue]]:
     after = 0
     while True:
         rows, after = page(connection, wanted, after)

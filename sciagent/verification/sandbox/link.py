@@ -36,7 +36,8 @@ class ZygoteLink:
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
         registry.send(folder)
         environment = blas_hint() | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {"TMPDIR": str(folder / "tmp")}
-        self.process = Zygote(folder, folder / "zygote.log", preload, environment)
+        installed = [name for name in preload if name not in registry.defined()]  # a nursery has no others
+        self.process = Zygote(folder, folder / "zygote.log", installed, environment)
         self._in, self._out = self.process.stdin, self.process.stdout
 
     @property

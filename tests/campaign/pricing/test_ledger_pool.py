@@ -14,9 +14,7 @@ from sciagent.campaign.pricing.observations import observation_schema
 from sciagent.campaign.pricing.pricing import Pricing
 from sciagent.campaign.pricing.purchasing import purchasing_of
 from sciagent.campaign.spec.load import load_spec
-from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.states import CampaignState, Standing
-from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -97,26 +95,6 @@ def test_a_driver_that_takes_over_begins_with_what_was_learnt(ran: tuple[Built, 
     assert pricing.law_version == row.version
     assert pricing.priced.is_learnt
     assert pricing.priced.state() == row.state["priced"]
-
-
-def test_what_goes_out_within_seconds_goes_by_rows_and_the_rest_by_urgency(
-    ran: tuple[Built, LedgerPool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    built, _ = ran
-    with built.ledger.read() as connection:
-        pricing = purchasing_of(built, connection)
-    assert isinstance(pricing, Pricing)
-    monkeypatch.setattr(pricing, "_seconds", lambda: np.array([0.001, 60.0]))
-    quick = [Purchase(row, PaidIndex(0), 9.0 - row / 10) for row in (7, 3, 5, 3)]
-    assert [one.of for one in pricing._side_by_side(quick)] == [3, 3, 5, 7]
-    slow = [Purchase(row, PaidIndex(1), 9.0 - row / 10) for row in (7, 3, 5)]
-    assert pricing._side_by_side(slow) == slow
-    both = [
-        Purchase(4, PaidIndex(0), 9.0),
-        Purchase(4, PaidIndex(1), 9.0),
-        Purchase(2, PaidIndex(1), 8.0),
-    ]  # one that is to be learnt from
-    assert pricing._side_by_side(both) == both and pricing._side_by_side([]) == []
 
 
 def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tuple[Built, LedgerPool]) -> None:

@@ -12,19 +12,7 @@ from pathlib import Path
 import pytest
 from rdkit import Chem
 
-from sciagent.chemistry.editing.atoms import VALENCE
-from sciagent.chemistry.editing.edits import (
-    CROSSOVERS,
-    OPERATIONS,
-    SUBSTITUENTS,
-    TEMPLATES,
-    EditLimits,
-    crossover,
-    mutate,
-)
-from sciagent.chemistry.editing.rings import ring_systems
-from sciagent.chemistry.editing.tables import LINKERS, NOT_A_CHILD, RINGS
-from sciagent.chemistry.messages import rdkit_messages
+from sciagent.chemistry.editing.edits import CROSSOVERS, OPERATIONS, EditLimits, crossover, mutate
 from sciagent.chemistry.molecule import parse_molecule
 
 SEEDS = Path(__file__).parents[3] / "campaigns" / "quickstart_seeds.csv"
@@ -75,28 +63,6 @@ def test_every_operation_is_reachable(operation, seeds):
     made = [child for child in children if child is not None]
     assert made
     assert {name for _, name in made} == {operation}
-
-
-def test_every_template_fits_some_molecule(seeds):
-    parents = [*seeds, "CCCOC", "CCCNC", "CSC", "CC(C)=S", "CCC=CC", "CCNC(C)=O", "O=C1C=CC(=O)C=C1", "CCC=CCC"]
-    mols = [Chem.MolFromSmiles(smiles) for smiles in parents]
-    idle = []
-    for name, templates in TEMPLATES.items():
-        for template in templates:
-            with rdkit_messages():
-                reaction = Chem.rdChemReactions.ReactionFromSmarts(template)
-                reaction.Initialize()
-                if not any(_sane(product[0]) for mol in mols for product in reaction.RunReactants((mol,))):
-                    idle.append((name, template))
-    assert idle == []
-
-
-def _sane(product: Chem.Mol) -> bool:
-    try:
-        Chem.SanitizeMol(product)
-    except ValueError:
-        return False
-    return True
 
 
 def test_drawing_uses_all_operations(seeds):
@@ -213,69 +179,6 @@ def test_a_forbidden_pattern_never_appears():
     assert not any(
         Chem.MolFromSmiles(g).HasSubstructMatch(Chem.MolFromSmarts(f)) for g in groups for f in limits.forbidden
     )
-
-
-def test_no_bond_bridges_an_aromatic_ring():
-    """Metacyclophanes of small rings obey every valence rule and cannot exist."""
-    found = set()
-    for seed in range(60):
-        made = mutate("CCc1cccc(CCN)c1", random.Random(seed), operations=("close ring",))
-        if made is None:
-            continue
-        found.add(made[0])
-        rings = rings_of(made[0])
-        assert all(len(a & b) < 3 for i, a in enumerate(rings) for b in rings[i + 1 :]), made
-    assert len(found) >= 3
-
-
-def test_replacing_a_ring_keeps_what_it_bore():
-    rings = set()
-    for seed in range(40):
-        made = mutate("CCOC(=O)c1ccc(C#N)cc1", random.Random(seed), operations=("replace ring",))
-        assert made is not None
-        child = Chem.MolFromSmiles(made[0])
-        assert child.HasSubstructMatch(Chem.MolFromSmarts("CCOC=O"))
-        assert child.HasSubstructMatch(Chem.MolFromSmarts("C#N"))
-        assert len(ring_systems(child)) == 1
-        rings.add(Chem.MolToSmiles(child))
-    assert len(rings) > 20
-
-
-def test_replacing_a_linker_keeps_both_sides():
-    made = {
-        mutate("c1ccccc1C(=O)Nc1ccncc1", random.Random(s), operations=("replace linker",))[0]  # type: ignore[index]
-        for s in range(60)
-    }
-    mols = [Chem.MolFromSmiles(m) for m in made]
-    assert len(made) > 12
-    assert all(m.HasSubstructMatch(Chem.MolFromSmarts(ring)) for m in mols for ring in ("c1ccccc1", "c1ccncc1"))
-    assert any(not m.HasSubstructMatch(Chem.MolFromSmarts("C(=O)N")) for m in mols)  # all of the amide was replaced
-
-
-def test_opening_and_closing_change_the_number_of_rings_by_one():
-    for seed in range(20):
-        opened = mutate("C1CCC2CCCCC2C1", random.Random(seed), operations=("open ring",))
-        closed = mutate("CCCCCC(C)CC", random.Random(seed), operations=("close ring",))
-        assert opened is not None and len(rings_of(opened[0])) == 1
-        assert closed is not None and len(rings_of(closed[0])) == 1
-
-
-def test_what_is_put_in_is_a_molecule_by_itself():
-    for name, group in SUBSTITUENTS.items():
-        mol = Chem.MolFromSmiles(f"C{group}")
-        assert mol is not None, name
-        assert all(not a.GetNumRadicalElectrons() for a in mol.GetAtoms()), name
-        assert not any(mol.HasSubstructMatch(Chem.MolFromSmarts(p)) for p in NOT_A_CHILD), name
-    assert all(rings_of(ring) for ring in RINGS)
-    assert all(linker.count("*") == 2 and Chem.MolFromSmiles(linker) is not None for linker in LINKERS)
-    assert len({Chem.CanonSmiles(r) for r in RINGS}) == len(RINGS)
-    assert len({Chem.CanonSmiles(f"[Xe]{g}") for g in SUBSTITUENTS.values()}) == len(SUBSTITUENTS)
-
-
-def test_valences_are_the_ones_rdkit_fills_up_with_hydrogens():
-    for symbol, valence in VALENCE.items():
-        atom = Chem.MolFromSmiles(symbol if symbol not in ("Si",) else "[SiH4]").GetAtomWithIdx(0)
-        assert atom.GetTotalNumHs() == valence, symbol
 
 
 def test_new_double_bonds_have_a_geometry():

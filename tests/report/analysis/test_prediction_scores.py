@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from sciagent.domain.scoring import COVERS_90, crps, read
-from sciagent.report.analysis.prediction_scores import BINS, Record, foretellings
+from sciagent.report.analysis.prediction_scores import BINS, PredictionRecord, prediction_scores
 from sciagent.store.database.ledger import Ledger
-from tests.report.page.test_build import Parsed, rendered
+from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker
 from tests.support.talked import Talker, talked
 
 
 def test_a_record_is_what_its_numbers_say() -> None:
-    made, rows = Record(), [(4.0, 0.2, 4.1), (3.0, 0.1, 3.15), (5.0, 0.5, 3.0), (4.2, 0.0, 4.2)]
+    made, rows = PredictionRecord(), [(4.0, 0.2, 4.1), (3.0, 0.1, 3.15), (5.0, 0.5, 3.0), (4.2, 0.0, 4.2)]
     for row in rows:
         made.add(*row)
     assert made.crps == pytest.approx(statistics.fmean(crps(*row) for row in rows))
@@ -26,16 +26,16 @@ def test_a_record_is_what_its_numbers_say() -> None:
 
 
 def test_the_spread_of_large_numbers_is_not_lost() -> None:
-    made = Record()
+    made = PredictionRecord()
     for answer in (-40000.1, -40000.2, -40000.4):
         made.add(0.0, 1.0, answer)
     assert made.spread == pytest.approx(statistics.stdev([0.1, 0.2, 0.4]), rel=1e-6)
-    assert Record(1).spread is None
+    assert PredictionRecord(1).spread is None
 
 
 def test_each_proposer_is_scored_at_each_rung(several: Talker) -> None:
     with several.ledger.read() as connection:
-        found = foretellings(connection, several.row)
+        found = prediction_scores(connection, several.row)
     assert [(one.rung, one.proposer, one.record.n) for one in found] == [
         ("r2", "alpha", 12),
         ("r2", "beta", 10),
@@ -49,7 +49,7 @@ def test_each_proposer_is_scored_at_each_rung(several: Talker) -> None:
 
 def test_who_learns_is_seen_to_learn(several: Talker) -> None:
     with several.ledger.read() as connection:
-        alpha, beta, *_ = foretellings(connection, several.row)
+        alpha, beta, *_ = prediction_scores(connection, several.row)
     scores = [one.record.crps for one in alpha.bins]
     assert len(scores) == 6 and scores == sorted(scores, reverse=True) and scores[-1] < 0.6 * scores[0]
     assert max(b.record.crps for b in beta.bins) == pytest.approx(min(b.record.crps for b in beta.bins))
@@ -60,7 +60,7 @@ def test_who_learns_is_seen_to_learn(several: Talker) -> None:
 def test_many_episodes_stand_in_few_bins(own_ledger: Ledger, tmp_path: Path) -> None:
     made = talked(own_ledger, tmp_path, episodes=43, turns=1)
     with made.ledger.read() as connection:
-        found = foretellings(connection, made.row)
+        found = prediction_scores(connection, made.row)
     for one in found:
         assert 1 < len(one.bins) <= BINS and sum(b.record.n for b in one.bins) == one.record.n
     assert found[0].bins[-1].last == 43
@@ -91,5 +91,5 @@ def test_what_is_no_prediction_is_left_out(own_ledger: Ledger, tmp_path: Path) -
         made.enter(("O" + "C" * (n + 12),), predicted=predicted)
         made.settle(before + n, 4.4)
     with made.ledger.read() as connection:
-        assert foretellings(connection, made.row) == []
+        assert prediction_scores(connection, made.row) == []
     assert [read(one) for one in odd[:2]] == [{}, {}]

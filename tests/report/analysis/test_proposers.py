@@ -10,15 +10,16 @@ from sciagent.report.analysis import proposers
 from sciagent.report.answers.status import status
 from sciagent.report.page.build import page
 from sciagent.store.database.ledger import Ledger
-from tests.report.page.test_build import Parsed, hostile_elements, rendered
+from tests.report.page.test_build import hostile_elements
+from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker
 from tests.support.talked import Talker, talked
 
 
 def test_proposers_stand_side_by_side(several: Talker) -> None:
     with several.ledger.read() as connection:
-        found = {one.proposer: one for one in proposers.finders(connection, several.row)}
-        order = [one.proposer for one in proposers.finders(connection, several.row)]
+        found = {one.proposer: one for one in proposers.figures_by_proposer(connection, several.row)}
+        order = [one.proposer for one in proposers.figures_by_proposer(connection, several.row)]
         stands = status(connection, several.row)
     alpha, beta, evolve, people = (found[who] for who in ("alpha", "beta", "evolve", proposers.PEOPLE))
     assert (alpha.proposals, alpha.readable, alpha.new, alpha.verified, alpha.hits) == (12, 12, 12, 12, 5)
@@ -59,7 +60,9 @@ def test_a_campaign_without_proposals_has_no_such_part(own_ledger: Ledger, tmp_p
         connection.exec_driver_sql("DELETE FROM turn")
         connection.exec_driver_sql("DELETE FROM trajectory")
     with made.ledger.read() as connection:
-        assert proposers.finders(connection, made.row) == [] and proposers.results(connection, made.row) == ()
+        assert (
+            proposers.figures_by_proposer(connection, made.row) == [] and proposers.results(connection, made.row) == ()
+        )
     assert "Who found what" not in Parsed(rendered(made)).text
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from sciagent.errors import UsageError
 from sciagent.report.page import viewer
-from sciagent.report.page.episode_pages import LISTED, checked, write_episodes
+from sciagent.report.page.episode_pages import write_episodes
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database.ledger import Ledger
-from tests.report.page.test_build import HOSTILE, Parsed, hostile_elements, rendered
+from tests.report.page.test_build import HOSTILE, hostile_elements
+from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker
 from tests.support.talked import Talker, talked
 
@@ -115,34 +113,3 @@ def test_turns_of_odd_shape_are_shown_all_the_same(own_ledger: Ledger, tmp_path:
     [turn] = one.turns
     assert [(c.name, c.arguments, c.seen) for c in turn.calls] == [("propose", "[1, 2", ""), ("best", "n: 3", "")]
     assert turn.told == ['{"status": "new"}'] and turn.forced is None and one.trainable != "trainable"
-
-
-def test_all_episodes_have_pages_that_lead_to_each_other(own_ledger: Ledger, tmp_path: Path) -> None:
-    made = talked(own_ledger, tmp_path, episodes=LISTED + 3, turns=1)
-    folder = tmp_path / "pages"
-    assert write_episodes(made.ledger, "dyes", folder) == LISTED + 3
-    names = {path.name for path in folder.iterdir()}
-    assert len(names) == LISTED + 5 and {"index.html", "index-2.html", "0001.html", "0053.html"} <= names
-    reached, todo = set(), ["index.html"]
-    while todo:
-        name = todo.pop()
-        reached.add(name)
-        found = Parsed((folder / name).read_text(encoding="utf-8"))
-        links = [a["href"] or "" for tag, a in found.elements if tag == "a"]
-        todo += [one for one in links if not one.startswith("#") and one not in reached]
-        assert [a for tag, a in found.elements if a.get("src") or tag == "script"] == []
-    assert reached == names
-    last = Parsed((folder / "index-2.html").read_text(encoding="utf-8")).text
-    assert "53 episodes, 51 to 53 on this page" in last and "Episode 53" in last
-
-
-def test_a_campaign_without_episodes_says_so(told: Maker, tmp_path: Path) -> None:
-    assert write_episodes(told.ledger, "dyes", tmp_path / "pages") == 0
-    assert "No model and no client" in (tmp_path / "pages" / "index.html").read_text(encoding="utf-8")
-
-
-def test_a_folder_that_will_not_do_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    for name in ("file", "missing/pages"):
-        with pytest.raises(UsageError, match="folder"):
-            checked(tmp_path / name)

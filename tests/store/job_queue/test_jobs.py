@@ -11,11 +11,13 @@ import sqlalchemy as sa
 
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.errors import LedgerError
+from sciagent.execution.worker.completing import give_back
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, leases, reservations, spend
+from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.views import queries
 from tests.support import rows
@@ -107,12 +109,13 @@ def test_a_job_goes_back_to_the_queue_with_its_reservation(ledger: Ledger, row: 
     one = claim(ledger, job_id)
     assert one is not None and finish(ledger, one, JobState.QUEUED, kills=1)
     with ledger.begin() as connection:
-        assert jobs.kills_of(connection, [job_id]) == {job_id: 1}
+        assert connection.execute(sa.select(t.job.c.kills)).scalar_one() == 1
         assert reservations.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
     one = claim(ledger, job_id)
     assert one is not None and finish(ledger, one, JobState.QUARANTINED, kills=1)
     with ledger.begin() as connection:
-        assert reservations.reserved(connection, row.id) == {} and jobs.kills_of(connection, [job_id]) == {job_id: 2}
+        assert reservations.reserved(connection, row.id) == {}
+        assert connection.execute(sa.select(t.job.c.kills)).scalar_one() == 2
 
 
 def test_a_job_is_offered_again_however_many_drivers_die_over_it(ledger: Ledger, row: CampaignRow) -> None:
@@ -210,13 +213,13 @@ def test_attempts_of_dead_drivers_are_orphans(ledger: Ledger, row: CampaignRow) 
     with ledger.begin() as connection:
         mine = attempts.begin(connection, "me", campaign_id=row.id, rung_id=None, n_candidates=40)
         attempts.begin(connection, "dead", campaign_id=None, rung_id=None)  # `verify`: no campaign's orphan
-        assert [o[0] for o in leases.orphans(connection, row.id, "me")] == [one.attempt_id]
-        attempts.end(connection, one.attempt_id, AttemptState.LOST, cost={"core_seconds": 3}, wall_seconds=3.0)
+        assert [live.claim for live in leases.orphans(connection, row.id, "me")] == [one]
+        attempts.end_many(connection, [AttemptEnd(one.attempt_id, AttemptState.LOST, {"core_seconds": 3}, 3.0)])
         assert leases.orphans(connection, row.id, "me") == []
-        attempts.end(connection, one.attempt_id, AttemptState.STALE, cost={}, wall_seconds=4.0)
-        attempts.end(connection, mine, AttemptState.DONE, cost={}, wall_seconds=1.0, detail="a\0b")
+        attempts.end_many(connection, [AttemptEnd(one.attempt_id, AttemptState.STALE, {}, 4.0)])
+        attempts.end_many(connection, [AttemptEnd(mine, AttemptState.DONE, {}, 1.0, detail="a\0b")])
         with pytest.raises(ValueError, match="done → lost"):
-            attempts.end(connection, mine, AttemptState.LOST, cost={}, wall_seconds=None)
+            attempts.end_many(connection, [AttemptEnd(mine, AttemptState.LOST, {}, None)])
 
 
 def test_cost_ratios_are_of_the_same_settings(ledger: Ledger, row: CampaignRow) -> None:
@@ -238,9 +241,9 @@ def test_what_was_claimed_ahead_and_never_begun_costs_nothing(ledger: Ledger, ro
         assert set(claims) == {first, second, third}
         assert leases.claim_many(connection, [first], "other") == {}
         leases.begun(connection, [claims[first]])
-        states = {job_id: state for _, job_id, _, _, state, *_ in leases.orphans(connection, row.id, "me")}
+        states = {live.claim.job_id: live.state for live in leases.orphans(connection, row.id, "me")}
         assert states == {first: "running", second: "claimed", third: "claimed"}
-        leases.give_back(connection, [claims[second]])
+        give_back(connection, [claims[second]])
         assert [job_id for job_id, *_ in jobs.queued(connection, row.id)] == [second]
         ended = leases.finish_many(connection, [leases.JobEnd(claims[k], JobState.DONE, "ok") for k in (second, third)])
         assert ended == {third}, "who gave a job back has no claim on it"
@@ -267,13 +270,13 @@ def test_jobs_are_claimed_as_they_are_made(ledger: Ledger, row: CampaignRow) -> 
         rung_id = campaigns.rungs(connection, row.id)[0].id
         new = [jobs.NewJob(row.id, rung_id, i, 0, f"{i:064d}", 1.0) for i in ids]
         [old] = jobs.create_many(connection, new[:1])
-        leases.give_back(connection, [leases.claim_many(connection, [old], "a")[old]])
+        give_back(connection, [leases.claim_many(connection, [old], "a")[old]])
         assert jobs.cancel_queued(connection, old)
         asked = {AttemptState.CLAIMED: [new[1], new[0]], AttemptState.RUNNING: [new[2]]}
         claims = leases.start_many(connection, asked, "me")
         [second, first], [third] = claims[AttemptState.CLAIMED], claims[AttemptState.RUNNING]
         assert (first.job_id, first.fence, second.fence, third.fence) == (old, 2, 1, 1)
-        states = {job_id: state for _, job_id, _, _, state, *_ in leases.orphans(connection, row.id, "others")}
+        states = {live.claim.job_id: live.state for live in leases.orphans(connection, row.id, "others")}
         assert states == {first.job_id: "claimed", second.job_id: "claimed", third.job_id: "running"}
         assert leases.claim_many(connection, [first.job_id, second.job_id, third.job_id], "other") == {}
         with pytest.raises(LedgerError, match="already"):

@@ -9,13 +9,15 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
+from sciagent.domain.job_rules import MAX_LOSSES
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState
+from sciagent.execution.worker.completing import Reaped, reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, leases, offers, reservations
+from sciagent.store.job_queue import attempts, external_jobs, jobs, leases, offers, reservations
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd
@@ -60,9 +62,9 @@ def claim(ledger: Ledger, owner: str = "w/0", lease: float = 60.0, queues: tuple
         return offers.claim_next(connection, queues, owner, lease_seconds=lease, **more)
 
 
-def reap(ledger: Ledger) -> list[offers.Reaped]:
+def reap(ledger: Ledger) -> list[Reaped]:
     with ledger.begin() as connection:
-        return offers.reap_expired(connection)
+        return reap_expired(connection)
 
 
 def job(ledger: Ledger, job_id: int) -> dict:
@@ -188,29 +190,13 @@ def test_a_live_lease_is_nobody_elses(ledger: Ledger, row: CampaignRow) -> None:
 
 def test_a_job_that_is_lost_five_times_is_quarantined(ledger: Ledger, row: CampaignRow) -> None:
     (made,) = offered(ledger, row, 1)
-    for i in range(offers.MAX_LOSSES):
+    for i in range(MAX_LOSSES):
         assert job(ledger, made)["state"] == JobState.QUEUED, i
         claim(ledger, lease=GONE)
         (reaped,) = reap(ledger)
     assert reaped.state is JobState.QUARANTINED
     assert (job(ledger, made)["losses"], job(ledger, made)["kills"]) == (5, 0)
     assert held(ledger, row) == 0.0 and claim(ledger) == []
-
-
-def test_a_job_that_kills_its_slot_twice_is_quarantined(ledger: Ledger, row: CampaignRow) -> None:
-    first, second = offered(ledger, row, 2)
-    for state in (JobState.QUEUED, JobState.QUARANTINED):
-        (one,) = claim(ledger, owner="w/3")
-        assert one.job_id == second
-        with ledger.begin() as connection:
-            assert offers.slot_died(connection, "w/4") == []
-            (reaped,) = offers.slot_died(connection, "w/3")
-        assert (reaped.job_id, reaped.state) == (second, state)
-    assert (job(ledger, second)["kills"], job(ledger, second)["outcome"]) == (2, Outcome.LOST)
-    assert [one.job_id for one in claim(ledger)] == [first]
-    with ledger.begin() as connection:  # a person wants it tried again
-        jobs.retry(connection, second, 0.0)
-    assert job(ledger, second)["kills"] == 0 and job(ledger, second)["queue"] is None
 
 
 def test_cancelling_what_waits_and_what_runs(ledger: Ledger, row: CampaignRow) -> None:
@@ -260,3 +246,39 @@ def test_a_claim_by_an_older_fence_is_told_that_it_is_lost(ledger: Ledger, row: 
         assert offers.not_mine(connection, [one]) == {}
         assert offers.not_mine(connection, [Claim(one.job_id, one.attempt_id, one.fence - 1)]) == {one.job_id: False}
         assert offers.not_mine(connection, [Claim(999, 1, 1)]) == {999: False}
+
+
+def test_campaigns_that_share_a_queue_take_turns(ledger: Ledger, row: CampaignRow) -> None:
+    """Priorities of two campaigns have different units: 0 to 2 here are no less urgent than 1,000 to 1,002 there."""
+    with ledger.begin() as connection:
+        other = rows.campaign(connection, "others")
+    mine, theirs = offered(ledger, row, 3), offered(ledger, other, 3, priority=1000.0)
+    (preferred,) = offered(ledger, other, 1, rung=2, priority=jobs.PREFERRED)
+    taken, after = [], 0
+    for _ in range(7):
+        (one,) = claim(ledger, after=after)
+        taken.append(one.job_id)
+        with ledger.begin() as connection:
+            leases.finish_many(connection, [JobEnd(one, JobState.DONE, "ok")])
+        after = int(job(ledger, one.job_id)["campaign_id"])
+    assert taken == [preferred, mine[2], theirs[2], mine[1], theirs[1], mine[0], theirs[0]]
+
+
+def test_a_campaign_of_which_nothing_runs_comes_first(ledger: Ledger, row: CampaignRow) -> None:
+    with ledger.begin() as connection:
+        other = rows.campaign(connection, "others")
+    mine, theirs = offered(ledger, row, 3), offered(ledger, other, 3, priority=1000.0)
+    taken = [claim(ledger, owner=f"w/{i}")[0].job_id for i in range(4)]  # slots that have run nothing before
+    assert taken == [mine[2], theirs[2], mine[1], theirs[1]]
+
+
+def test_a_cluster_is_asked_for_the_first_of_each_campaign_before_the_second(ledger: Ledger, row: CampaignRow) -> None:
+    with ledger.begin() as connection:
+        other = rows.campaign(connection, "others")
+        limits = {"settings": {}, "limits": {"wall_seconds": 60.0}}
+        for made in (row, other):
+            campaigns.write_requests(connection, {r.id: limits for r in campaigns.rungs(connection, made.id)})
+    mine, theirs = offered(ledger, row, 3), offered(ledger, other, 3, priority=1000.0)
+    with ledger.begin() as connection:
+        found = [one.job_id for one in external_jobs.waiting(connection, ["simulation"], 4)]
+    assert found == [mine[2], theirs[2], mine[1], theirs[1]]

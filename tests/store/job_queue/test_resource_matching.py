@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from sciagent.domain import needs
 from sciagent.domain.states import AttemptState, JobState
+from sciagent.execution.worker.completing import reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
@@ -223,7 +224,7 @@ def test_what_a_dead_worker_held_is_free_when_its_lease_is_reaped(ledger: Ledger
     assert claim(ledger, alive) == []
     time.sleep(0.1)
     with ledger.begin() as connection:
-        assert [one.job_id for one in offers.reap_expired(connection)] == [job]
+        assert [one.job_id for one in reap_expired(connection)] == [job]
     [again] = claim(ledger, alive)
     assert (again.job_id, again.gpus) == (job, (0,))
 

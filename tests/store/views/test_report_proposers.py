@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.store.campaign_state import campaigns, trajectories
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import queries, report_candidates, report_episodes, report_proposers
 from tests.support.query_plans import plan_of, scans
@@ -94,21 +94,6 @@ def test_only_predictions_are_looked_at(made: Talker) -> None:
     assert len(found) == 8 and {one.proposer for one in found} == {"alpha", "beta"}
     assert [one.episode for one in found] == [1, 1, 2, 2, 3, 3, 4, 4]
     assert spans == {"alpha": (1, 3), "beta": (2, 4), "evolve": (0, 0)}
-
-
-def test_an_episode_is_a_conversation_and_no_script(made: Talker) -> None:
-    with made.ledger.begin() as connection:
-        trajectories.open_(connection, made.row.id, 9, proposer="mcp", settings={"client": "desk"}, seed=1)
-    with made.ledger.read() as connection:
-        assert report_episodes.count(connection, made.row) == 5
-        assert [one.number for one in report_episodes.page(connection, made.row, -1, 3)] == [1, 2, 3]
-        assert [one.number for one in report_episodes.page(connection, made.row, 3, 3)] == [4, 9]
-        assert [one.number for one in report_episodes.latest(connection, made.row, 2)] == [9, 4]
-        best = report_episodes.behind_the_best(connection, made.row, 3)
-        first = {one.number: one.id for one in best}
-        outcomes = report_episodes.outcomes(connection, made.row, list(first.values()))
-    assert outcomes[best[0].id].hits >= 1 and len({one.id for one in best}) == 3
-    assert all((one.turns, one.new) == (2, 2) for one in outcomes.values())
 
 
 HOT: dict[str, Callable[[Any, Any], object]] = {

@@ -161,20 +161,6 @@ def test_proposals_come_page_by_page_and_each_once(made: Maker) -> None:
     assert len(found) == 14 and len(set(found)) == 14
 
 
-def test_lineage_goes_back_four_generations_and_no_further(made: Maker) -> None:
-    with made.ledger.read() as connection:
-        last = report_candidates.arrived(connection, made.row, 10, 1)[0]
-        origin = report_candidates.origin(connection, last)
-    assert (origin.proposer, origin.turn, origin.rationale) == ("evolve", 3, "conjugation lowers the gap")
-    assert len(origin.parents) == 4 and origin.parents[0][0][0] == "add_atom"
-
-
-def test_imported_values_are_found_by_candidate(made: Maker) -> None:
-    with made.ledger.read() as connection:
-        found = report_candidates.imported(connection, made.ids)
-    assert list(found) == [made.ids[0]] and found[made.ids[0]][0].measured[0].quantity.as_typed == "4.40"
-
-
 def _second(connection: Any, row: Any) -> Any:
     return campaigns.rungs(connection, row.id)[1]
 

@@ -12,7 +12,7 @@ allenes; Maier, Angew. Chem. Int. Ed. 27, 309 (1988), cyclobutadiene and tetrahe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -97,14 +97,21 @@ def _bridgeheads(mol: Any, rings: Sequence[Ring], pairs: Sequence[tuple[int, int
             if len(heads) != 2:  # the rings share more than one path
                 continue
             bridges = (one - shared, other - shared, shared.difference(heads))
-            for bridge in bridges:
-                longest = max(len(b) for b in bridges if b is not bridge)
-                if len(bridge) + longest + 2 >= SMALLEST_BRIDGEHEAD:
-                    continue
-                for head in heads:
-                    if any({a, b} - {head} <= bridge for a, b in pairs if head in (a, b)):
-                        sizes = ".".join(map(str, sorted(map(len, bridges), reverse=True)))
-                        return (
-                            f"a double bond at bridgehead atom {head + 1} of a bicyclo[{sizes}] system (Bredt's rule)"
-                        )
+            if (head := _strained_head(bridges, heads, pairs)) is not None:
+                sizes = ".".join(map(str, sorted(map(len, bridges), reverse=True)))
+                return f"a double bond at bridgehead atom {head + 1} of a bicyclo[{sizes}] system (Bredt's rule)"
+    return None
+
+
+def _strained_head(
+    bridges: Sequence[Collection[int]], heads: Sequence[int], pairs: Sequence[tuple[int, int]]
+) -> int | None:
+    """A bridgehead with a double bond into a bridge that makes too small a ring with the longest other bridge."""
+    for bridge in bridges:
+        longest = max(len(other) for other in bridges if other is not bridge)
+        if len(bridge) + longest + 2 >= SMALLEST_BRIDGEHEAD:
+            continue
+        for head in heads:
+            if any({a, b} - {head} <= set(bridge) for a, b in pairs if head in (a, b)):
+                return head
     return None

@@ -33,19 +33,8 @@ class Vote:
 def read_vote(text: str, rubric: Rubric) -> Vote:
     """The answer, if it is one JSON object with a reason and a grade for every criterion, and nothing else. Raises
     BadVoteError."""
-    if len(text) > LONGEST:
-        raise BadVoteError(f"{len(text)} characters; at most {LONGEST}")
-    try:
-        found = json.loads(text, object_pairs_hook=_once)
-    except RecursionError:
-        raise BadVoteError("nested too deeply") from None
-    except BadVoteError:
-        raise
-    except ValueError as error:  # a number of thousands of digits is another one than bad JSON
-        raise BadVoteError(f"not one JSON object: {error}"[:200]) from None
-    if not isinstance(found, dict):
-        raise BadVoteError("not a JSON object")
-    names = {one.name for one in rubric.criteria}
+    found = _read_object(text)
+    names = {criterion.name for criterion in rubric.criteria}
     if missing := sorted(names - found.keys()):
         raise BadVoteError(f"no answer to {', '.join(missing)}")
     if len(found) > len(names):
@@ -62,6 +51,22 @@ def read_vote(text: str, rubric: Rubric) -> Vote:
             raise BadVoteError(f"{one.name}: the reason is not a text of at most {LONGEST_REASON} characters")
         grades[one.name], reasons[one.name] = grade, reason
     return Vote(grades, reasons)
+
+
+def _read_object(text: str) -> Mapping[str, Any]:
+    if len(text) > LONGEST:
+        raise BadVoteError(f"{len(text)} characters; at most {LONGEST}")
+    try:
+        found = json.loads(text, object_pairs_hook=_once)
+    except RecursionError:
+        raise BadVoteError("nested too deeply") from None
+    except BadVoteError:
+        raise
+    except ValueError as error:  # a number of thousands of digits is another one than bad JSON
+        raise BadVoteError(f"not one JSON object: {error}"[:200]) from None
+    if not isinstance(found, dict):
+        raise BadVoteError("not a JSON object")
+    return found
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -30,6 +30,8 @@ class FixedSettings(Settings):
     """Half the width of the error, in eV."""
     money: float
     """Price of one job, in EUR."""
+    per_carbon: float = 0.0
+    """More for each carbon atom, in EUR."""
 
 
 class FixedGap(Verifier[Any]):
@@ -43,7 +45,7 @@ class FixedGap(Verifier[Any]):
         return at(Level(self.settings.method), HOMO_LUMO_GAP)
 
     def cost(self, candidate: Any) -> Cost:
-        return Cost(money=self.settings.money)
+        return Cost(money=self.settings.money + self.settings.per_carbon * candidate.text.count("C"))
 
     def verify(self, batch: Sequence[Any], context: Context) -> Iterator[Finding]:
         for candidate in batch:

@@ -1,0 +1,60 @@
+"""Edits of whole rings and of what links them."""
+
+from __future__ import annotations
+
+import random
+
+from rdkit import Chem
+
+from sciagent.chemistry.editing.edits import mutate
+from sciagent.chemistry.editing.rings import ring_systems
+
+
+def rings_of(smiles: str) -> list[set[int]]:
+    mol = Chem.MolFromSmiles(smiles)  # ring information does not outlive its molecule
+    return [set(ring) for ring in mol.GetRingInfo().AtomRings()]
+
+
+def test_no_bond_bridges_an_aromatic_ring():
+    """Metacyclophanes of small rings obey every valence rule and cannot exist."""
+    found = set()
+    for seed in range(60):
+        made = mutate("CCc1cccc(CCN)c1", random.Random(seed), operations=("close ring",))
+        if made is None:
+            continue
+        found.add(made[0])
+        rings = rings_of(made[0])
+        assert all(len(a & b) < 3 for i, a in enumerate(rings) for b in rings[i + 1 :]), made
+    assert len(found) >= 3
+
+
+def test_replacing_a_ring_keeps_what_it_bore():
+    rings = set()
+    for seed in range(40):
+        made = mutate("CCOC(=O)c1ccc(C#N)cc1", random.Random(seed), operations=("replace ring",))
+        assert made is not None
+        child = Chem.MolFromSmiles(made[0])
+        assert child.HasSubstructMatch(Chem.MolFromSmarts("CCOC=O"))
+        assert child.HasSubstructMatch(Chem.MolFromSmarts("C#N"))
+        assert len(ring_systems(child)) == 1
+        rings.add(Chem.MolToSmiles(child))
+    assert len(rings) > 20
+
+
+def test_replacing_a_linker_keeps_both_sides():
+    made = {
+        mutate("c1ccccc1C(=O)Nc1ccncc1", random.Random(s), operations=("replace linker",))[0]  # type: ignore[index]
+        for s in range(60)
+    }
+    mols = [Chem.MolFromSmiles(m) for m in made]
+    assert len(made) > 12
+    assert all(m.HasSubstructMatch(Chem.MolFromSmarts(ring)) for m in mols for ring in ("c1ccccc1", "c1ccncc1"))
+    assert any(not m.HasSubstructMatch(Chem.MolFromSmarts("C(=O)N")) for m in mols)  # all of the amide was replaced
+
+
+def test_opening_and_closing_change_the_number_of_rings_by_one():
+    for seed in range(20):
+        opened = mutate("C1CCC2CCCCC2C1", random.Random(seed), operations=("open ring",))
+        closed = mutate("CCCCCC(C)CC", random.Random(seed), operations=("close ring",))
+        assert opened is not None and len(rings_of(opened[0])) == 1
+        assert closed is not None and len(rings_of(closed[0])) == 1

@@ -1,0 +1,49 @@
+"""The answers to a chemist's questions at the head of the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sciagent.domain.states import Standing
+from sciagent.store.database.ledger import Ledger
+from tests.support.pages import Parsed, rendered
+from tests.support.reported import GFN2, Maker, gap
+
+
+def test_a_chemists_questions_are_answered(parsed: Parsed) -> None:
+    for needed in (
+        "2 hits",
+        "12 candidates from 14 proposals; 5 verified.",
+        "Best: c1ccccc1 with HOMO-LUMO gap 4.30 ± 0.03 eV.",
+        "2 of 2 clear of the limits",
+        "PBE0/def2-SVP",
+        "orbital gap, not optical",
+        "6.3 core-minutes",
+        "13% was wasted",
+        "3.15 core-minutes a hit",
+        "9 candidates",
+        "1 proposal could not be read or taken.",
+        "what is left of the budget holds no further job",
+        "Gaps of small molecules.",
+    ):
+        assert needed in parsed.text, needed
+
+
+def test_a_campaign_for_the_best_shows_utility_and_no_hits(own_ledger: Ledger, tmp_path: Path) -> None:
+    ramp = {
+        "property": "homo_lumo_gap",
+        "direction": "maximise",
+        "unit": "eV",
+        "accept": None,
+        "ramp": [2, 6],
+        "weight": 1,
+    }
+    made = Maker(own_ledger, tmp_path, objectives=[ramp], goal={"kind": "best", "count": 3})
+    made.enter(("C", "CC", "CCC"))
+    for i in range(3):
+        made.answer(i, 2, gap(3.0 + i, GFN2), seconds=10)
+        made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, score=0.3 + i / 10, utility=0.25 * (i + 1))
+    found = Parsed(rendered(made))
+    assert "3 verified" in found.text and "Its utility is 0.75 of 1." in found.text
+    assert "maximise HOMO-LUMO gap, from 2 (worst) to 6 eV (best)" in found.text
+    assert "Best utility so far against the cost" in found.text and "hit" not in found.text.split("What was asked")[0]

@@ -1,0 +1,57 @@
+"""The table of a campaign as CSV and JSON lines: each value with its unit, uncertainty and level."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+from rdkit import Chem
+
+from sciagent.report.parts import table
+from sciagent.store.database.ledger import Ledger
+from tests.support.reported import SMILES, Maker
+
+
+def written(made: Maker, path: Path, write: Any) -> Path:
+    with made.ledger.read() as connection, path.open("w", encoding="utf-8", newline="") as file:
+        write(connection, made.row, file)
+    return path
+
+
+def test_csv_has_each_value_with_unit_uncertainty_and_level(told: Maker, tmp_path: Path) -> None:
+    path = written(told, tmp_path / "a.csv", table.write_csv)
+    rows = list(csv.DictReader(path.open(encoding="utf-8")))
+    assert [r["smiles"] for r in rows] == [Chem.CanonSmiles(s) for s in SMILES]
+    first = rows[0]
+    assert float(first["r2.homo_lumo_gap [eV]"]) == 4.3 and float(first["r2.homo_lumo_gap [eV] uncertainty"]) == 0.03
+    assert first["r2.homo_lumo_gap [eV] level"] == "PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10"
+    assert rows[4]["r2.homo_lumo_gap [eV] uncertainty"] == "" and rows[11]["r2.homo_lumo_gap [eV]"] == ""
+
+
+def test_json_lines_say_the_same(told: Maker, tmp_path: Path) -> None:
+    path = written(told, tmp_path / "a.jsonl", table.write_jsonl)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert rows[0]["values"]["r2"]["homo_lumo_gap"] == {
+        "value": 4.3,
+        "uncertainty": 0.03,
+        "unit": "eV",
+        "level": "PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10",
+    }
+    assert rows[8]["values"]["r2"] == {}  # asked, and not converged
+
+
+def test_two_levels_under_one_rung_stay_apart(own_ledger: Ledger, tmp_path: Path) -> None:
+    from tests.support.reported import GFN2, PBE0, gap
+
+    made = Maker(own_ledger, tmp_path)
+    made.enter(("C",))
+    made.answer(0, 1, gap(2.0, GFN2), gap(4.0, PBE0))
+    with made.ledger.read() as connection:
+        [entry] = table.entries(connection, made.row, table.columns(connection, made.row))
+        values = table.nested(entry)["r1"]
+    assert {name: v["value"] for name, v in values.items()} == {
+        f"homo_lumo_gap@{GFN2.label}": 2.0,
+        f"homo_lumo_gap@{PBE0.label}": 4.0,
+    }
