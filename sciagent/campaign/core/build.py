@@ -89,6 +89,7 @@ class Built:
         self.fast, self.paid = rungs[:leading], rungs[leading:]
         self.terminal = spec.terminal_position
         self.wide = {r.rules.position: r.limits.threads for r in self.paid if r.limits.threads > 1}
+        self.together = {r.rules.position: n for r in self.paid if (n := r.verifier.together) > 1}
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
 
     def make_script(self, chosen: OneProposerSpec) -> Proposer:
