@@ -24,10 +24,10 @@ LIMITS = {  # rule: (offenders allowed today, goal)
     "modules over 400 lines": (4, 0),
     "public class names used twice": (6, 0),
     "docstrings that begin with Of": (29, 0),
-    "functions with a complexity over 15": (39, 10),
+    "functions with a complexity over 15": (51, 10),
     "signatures with dict[str, Any]": (40, 40),
-    "lines with fmt: skip": (45, 60),
-    "modules over 100 lines without a test file": (80, 0),
+    "lines with fmt: skip": (60, 60),
+    "modules over 100 lines without a test file": (78, 0),
 }
 
 

@@ -47,16 +47,16 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
         directives.lock(connection, built.row.id)
         listed = job_lists.standing(connection, job_ids)
         waiting, running = offers.request_cancel(connection, [job.id for job in listed if job.state in CANCELLABLE])
-        held = set[int]()
-        cancelled: dict[int, list[int]] = {}
+        cancelled = dict[int, list[int]]()  # job ids by candidate id
         for job in listed:
             if job.id in (*waiting, *running):
                 cancelled.setdefault(job.candidate_id, []).append(job.id)
-        for candidate_id, mine in cancelled.items():
+        held = set[int]()
+        for candidate_id, ids in cancelled.items():
             if not directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
-                _hold(connection, built, candidate_id, mine, who, why)
+                _hold(connection, built, candidate_id, ids, who, why)
                 held.add(candidate_id)
-            if not any(id_ in running for id_ in mine) and not _has_running_job(connection, built, candidate_id):
+            if not set(ids) & set(running) and not _has_running_job(connection, built, candidate_id):
                 settle_again(connection, built, candidate_id)
         outcomes = dict[int, tuple[str, str]]()
         for job in listed:
@@ -65,13 +65,11 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
         return _job_changes(connection, outcomes, {job.id for job in listed if job.candidate_id in held})
 
 
-def _hold(connection: Connection, built: Built, candidate_id: int, job_ids: list[int], who: str, why: str) -> None:
-    """Hold a candidate whose jobs were cancelled, since it would be chosen again."""
-    numbers = ", ".join(map(str, job_ids))
-    reason = f"job{'' if len(job_ids) == 1 else 's'} {numbers} cancelled" + (f": {why}" if why else "")
-    directives.write(
-        connection, built.row.id, Verb.HOLD, who, reason, candidate_id=candidate_id, payload={MARK: job_ids}
-    )
+def _hold(connection: Connection, built: Built, candidate_id: int, ids: list[int], who: str, why: str) -> None:
+    """Hold a candidate because these jobs of it were cancelled."""
+    numbers = ", ".join(map(str, ids))
+    reason = f"job{'' if len(ids) == 1 else 's'} {numbers} cancelled" + (f": {why}" if why else "")
+    directives.write(connection, built.row.id, Verb.HOLD, who, reason, candidate_id=candidate_id, payload={MARK: ids})
 
 
 def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) -> list[JobChange]:

@@ -7,7 +7,6 @@ next step. A running job may finish: its evidence is kept, and the candidate's s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
@@ -18,7 +17,7 @@ from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.people.screening import complete_fast
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.cost import Cost
 from sciagent.domain.directives import SteeringState, Verb
 from sciagent.domain.ladder import Position
 from sciagent.domain.states import JobState, Standing
@@ -155,7 +154,12 @@ def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltR
         settle_again(connection, built, named.id, answered=rung.rules.position)
         return f"{rung.spec.rung} has answered before, under the same settings: nothing is run, its answer counts"
     candidate = candidates.load(connection, [named.id])[named.id]
-    _check_accepted(rung, named, candidate)
+    try:
+        refusal = v.accepts(candidate)
+    except (Exception, SystemExit) as error:  # a plug-in may raise anything
+        raise UsageError(f"{rung.spec.rung} cannot run on {named}: {v.name} in accepts: {error!r}") from error
+    if refusal is not None:
+        raise UsageError(f"{rung.spec.rung} does not take {named}: {refusal.reason}: {refusal.detail}")
     own = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
     waiting = [job_id for job_id, _, state, _ in own if state == JobState.QUEUED]
     if waiting:
@@ -166,7 +170,10 @@ def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltR
     new = not own or own[0][2] == JobState.CANCELLED
     _check_budget(Purse(built, connection), built, rung, reservation, new)
     _decide(connection, built, named, rung, "promote", who, why, None)
-    _cancel_below(connection, built, named, rung)
+    for lower in built.paid:  # jobs queued at lower rungs are no longer wanted
+        for job_id, _, state, _ in jobs.of_candidate(connection, built.row.id, named.id, [lower.id]):
+            if lower is not rung and state == JobState.QUEUED:
+                jobs.cancel_queued(connection, job_id)
     if new:
         job_id = jobs.create(
             connection,
@@ -194,38 +201,18 @@ def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltR
     return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
 
 
-def _check_accepted(rung: BuiltRung, named: Named, candidate: Candidate) -> None:
-    """Raises UsageError if the rung's verifier refuses the candidate, or cannot say."""
-    try:
-        refusal = rung.verifier.accepts(candidate)
-    except (Exception, SystemExit) as error:  # a plug-in may raise anything
-        name = rung.verifier.name
-        raise UsageError(f"{rung.spec.rung} cannot run on {named}: {name} in accepts: {error!r}") from error
-    if refusal is not None:
-        raise UsageError(f"{rung.spec.rung} does not take {named}: {refusal.reason}: {refusal.detail}")
-
-
-def _check_budget(purse: Purse, built: Built, rung: BuiltRung, reservation: Mapping[str, float], new: bool) -> None:
-    """Raises UsageError if the budget does not hold the job. new: whether it is a job more."""
-    label, position = rung.spec.rung, rung.rules.position
-    if new and purse.remaining_jobs(position) == 0:
-        limit, option = f"all {built.limit_by_rung.get(position)} places of {label} are used", f"rungs.{label}=N"
-    elif not purse.fits(reservation):
-        limit = purse.exhausted() or f"what is left does not hold a job at {label}"
-        option = "core_seconds=N, or wall_minutes=N"
-    else:
+def _check_budget(purse: Purse, built: Built, rung: BuiltRung, reservation: Cost, new: bool) -> None:
+    """Raises UsageError unless the budget holds the job. new: whether the job counts for the rung's limit."""
+    no_place = new and purse.remaining_jobs(rung.rules.position) == 0
+    if not no_place and purse.fits(reservation):
         return
+    label = rung.spec.rung
+    used = f"all {built.limit_by_rung.get(rung.rules.position)} places of {label} are used"
+    limit = used if no_place else purse.exhausted() or f"what is left does not hold a job at {label}"
     raise UsageError(
-        f"the budget is in the way: {limit}; raise it first: sciagent amend {built.row.name} --budget {option}"
+        f"the budget is in the way: {limit}; raise it first: sciagent amend {built.row.name} --budget "
+        + (f"rungs.{label}=N" if no_place else "core_seconds=N, or wall_minutes=N")
     )
-
-
-def _cancel_below(connection: Connection, built: Built, named: Named, rung: BuiltRung) -> None:
-    """Cancel the candidate's queued jobs at other rungs: they are not wanted any more."""
-    others = [other.id for other in built.paid if other is not rung]
-    for job_id, _, state, _ in jobs.of_candidate(connection, built.row.id, named.id, others):
-        if state == JobState.QUEUED:
-            jobs.cancel_queued(connection, job_id)
 
 
 def _decide(

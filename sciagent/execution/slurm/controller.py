@@ -29,7 +29,7 @@ from sciagent.execution.worker import completing
 from sciagent.execution.worker.registration import Presence
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs
-from sciagent.store.job_queue.external_jobs import Waiting
+from sciagent.store.job_queue.external_jobs import WaitingExternalJob
 from sciagent.store.job_queue.workers import NewWorker
 
 log = logging.getLogger(__name__)
@@ -241,7 +241,7 @@ class Controller:
             with self._ledger.begin() as connection:
                 self._release(connection, job_ids, lost=False)
 
-    def _bundle(self, jobs: Sequence[Waiting]) -> tuple[list[Bundle], dict[int, str]]:
+    def _bundle(self, jobs: Sequence[WaitingExternalJob]) -> tuple[list[Bundle], dict[int, str]]:
         """The jobs grouped into elements; and by job id, why no partition can hold it."""
         bundles: list[Bundle] = []
         refused: dict[int, str] = {}
@@ -266,12 +266,12 @@ class Controller:
         return bundles, refused
 
 
-def expected_seconds(job: Waiting) -> float:
+def expected_seconds(job: WaitingExternalJob) -> float:
     """Seconds to request: doubled after each unfinished try, at most the job's limit."""
     return min((job.seconds or min(UNKNOWN_SECONDS, job.limit)) * 2.0**job.tries, job.limit)
 
 
-def fits_element(job: Waiting, element: ElementTask) -> bool:
+def fits_element(job: WaitingExternalJob, element: ElementTask) -> bool:
     """Whether the job fits into this element's whole time and memory. A job with needs gets an element of its own."""
     fits = job.needs is None and job.seconds is not None and job.seconds * element.margin <= element.seconds
     return fits and (job.memory_mb or 0) <= element.memory_mb

@@ -12,6 +12,7 @@ when all are, and near it while few wait; those passed over last wait more often
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -209,14 +210,17 @@ def compared(connection: Connection, row: CampaignRow, them: Population) -> list
     return found
 
 
-def _weigh_audited(them: Population, ids: list[int], scores: Array, propensity: Array) -> None:
-    """Let audited candidates stand for those passed over, at the last rung. scores, propensity: (n, k), changed."""
-    places = {id_: place for place, id_ in enumerate(them.ids)}
+def _weigh_audited(them: Population, ids: Sequence[int], scores: Array, propensity: Array) -> None:
+    """Writes the propensity of audited candidates, and takes out the answers of others that were passed over: the
+    audited ones stand for them. scores, propensity: (n, rungs) of `ids`; the last rung is the terminal one."""
+    place = {id_: i for i, id_ in enumerate(them.ids)}
     for i, id_ in enumerate(ids):
-        place = places.get(id_)
-        if place is not None and them.audited[place]:
-            propensity[i, -1] = them.pi[place]
-        elif place is not None:
+        passed_over = place.get(id_)
+        if passed_over is None:
+            continue
+        if them.audited[passed_over]:
+            propensity[i, -1] = them.pi[passed_over]
+        else:
             scores[i, -1] = np.nan
 
 

@@ -14,6 +14,7 @@ from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, Pairs, Ra
 from sciagent.report.parts.wording import with_unit, words
 from sciagent.scheduling.law.replicates import pooled
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.views import report_pairs
 from sciagent.store.views import report_queries as ask
 
 MAX_COMPARED = 8  # charts of rung against rung
@@ -98,7 +99,7 @@ def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
 
 def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """What files say against every rung that measured the same property, over all candidates that both know."""
-    known = ask.imported_properties(connection, row)
+    known = report_pairs.imported_properties(connection, row)
     wanted = [name for name in _named(row) if name in known]
     found: list[Compared] = []
     for name in dict.fromkeys([*wanted, *known]):
@@ -120,13 +121,13 @@ def _compare(
 ) -> list[Compared]:
     """One comparison for each two levels. lower: None for what files say. Replicates of a candidate count once."""
     groups: dict[tuple[int, int], Pairs] = {}
-    for x, y, hit in ask.pairs(connection, row, lower, upper, name):
+    for x, y, hit in report_pairs.pairs(connection, row, lower, upper, name):
         pairs = groups.setdefault((x.level_id, y.level_id), Pairs())
         if x.is_censored or y.is_censored:
             pairs.censored += 1
         else:
             pairs.add(*pooled(*zip(*x.values, strict=True)), *pooled(*zip(*y.values, strict=True)), hit)
-    labels = ask.levels(connection, [i for key in groups for i in key])
+    labels = report_pairs.levels(connection, [i for key in groups for i in key])
     unit, shared = properties()[name].unit, name not in SCALE_OF_ITS_METHOD
     below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
     found = []

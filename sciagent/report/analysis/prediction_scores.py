@@ -84,7 +84,7 @@ class Bin(NamedTuple):
 
 
 @dataclass
-class PredictionScore:
+class PredictionAccuracy:
     """One property at one rung, foretold by one proposer. bins: of its episodes that have an answer, in order."""
 
     rung: str
@@ -95,7 +95,7 @@ class PredictionScore:
     bins: list[Bin] = field(default_factory=list)
 
 
-def prediction_scores(connection: Connection, row: CampaignRow) -> list[PredictionScore]:
+def prediction_scores(connection: Connection, row: CampaignRow) -> list[PredictionAccuracy]:
     """The rung that decides comes first, then the highest; of a rung by property and proposer. Empty where nothing was
     foretold and answered. Only answers of paid rungs count."""
     paid = sorted(
@@ -115,8 +115,7 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
             )
             for id_, values in answers.items():
                 one, said = foretold[id_]
-                answered = values or {}
-                for name in (name for name in said if name in answered):
+                for name in said.keys() & (values or {}).keys():
                     value, error = said[name]
                     key = (place, name, one.proposer or PEOPLE)
                     bin_ = _bin(one.episode, spans.get(key[2]))
@@ -124,10 +123,10 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
                         found.setdefault(key, PredictionRecord()),
                         binned.setdefault(key, {}).setdefault(bin_, PredictionRecord()),
                     ):
-                        record.add(value, error, answered[name][0][0])
+                        record.add(value, error, (values or {})[name][0][0])
     units = properties()
     return [
-        PredictionScore(
+        PredictionAccuracy(
             paid[place].name,
             name,
             units[name].unit if name in units else "1",

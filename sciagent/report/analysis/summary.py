@@ -73,20 +73,18 @@ def _found(
         figure = f"{n} verified"
     if decided_by_opinion(row):
         lines.append("A language model has judged, by a rubric; nothing was computed or measured at the end.")
-    nothing = [] if n else ["Nothing has been verified at the terminal rung yet."]
-    return QuestionAnswered("What was found?", figure, lines + (_best_lines(best) or nothing))
+    lines += _best(best, n)
+    return QuestionAnswered("What was found?", figure, lines)
 
 
-def _best_lines(best: Sequence[Card]) -> list[str]:
-    """The best candidate that is settled, with its values; empty where there is none."""
-    top = next((card for card in best if card.one.hit or card.one.utility is not None), None)
+def _best(best: Sequence[Card], n_verified: int) -> list[str]:
+    """Sentences on the best candidate that is a hit or settled."""
+    top = next((c for c in best if c.one.hit or c.one.utility is not None), None)
     if top is None or not top.headline:
-        return []
-    values = "; ".join(f"{value.label} {value.text}" for value in top.headline)
-    lines = [f"Best: {top.one.text} with {values}."]
-    if top.one.utility is not None:
-        lines.append(f"Its utility is {top.one.utility:.3g} of 1.")
-    return lines
+        return [] if n_verified else ["Nothing has been verified at the terminal rung yet."]
+    values = "; ".join(f"{v.label} {v.text}" for v in top.headline)
+    utility = [] if top.one.utility is None else [f"Its utility is {top.one.utility:.3g} of 1."]
+    return [f"Best: {top.one.text} with {values}.", *utility]
 
 
 def _sure(

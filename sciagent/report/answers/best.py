@@ -12,7 +12,7 @@ from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.report_candidates import Ranked, RungAnswer
+from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
 
 
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
@@ -23,7 +23,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     return [_best(c, answers.get(c.id, []), imported.get(c.id, [])) for c in ranked]
 
 
-def _best(candidate: Ranked, answers: Sequence[RungAnswer], imported: Sequence[RungAnswer]) -> BestCandidate:
+def _best(candidate: Ranked, answers: Sequence[EvidenceAnswer], imported: Sequence[EvidenceAnswer]) -> BestCandidate:
     return BestCandidate(
         key=candidate.key,
         smiles=candidate.text,
@@ -46,7 +46,7 @@ def p_hit(candidate: Ranked) -> float | None:
     return float(candidate.hit) if candidate.standing in (Standing.SETTLED, Standing.DROPPED) else None
 
 
-def values_at_highest_rung(answers: Sequence[RungAnswer]) -> dict[str, RungValue]:
+def values_at_highest_rung(answers: Sequence[EvidenceAnswer]) -> dict[str, RungValue]:
     """answers: of one candidate, in ladder order."""
     return {
         name: RungValue(
@@ -60,7 +60,7 @@ def values_at_highest_rung(answers: Sequence[RungAnswer]) -> dict[str, RungValue
     }
 
 
-def imported_values(answers: Sequence[RungAnswer]) -> tuple[ImportedValue, ...]:
+def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:
     """What people imported for one candidate, oldest first."""
     return tuple(
         ImportedValue(

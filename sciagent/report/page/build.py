@@ -101,7 +101,7 @@ MAX_LEARNING = 4  # charts of predictions along the episodes
 FEWEST = 10  # answers without which there is nothing to see in one
 
 
-def _learning(found: list[prediction_scores.PredictionScore]) -> list[tuple[str, str, str]]:
+def _learning(found: list[prediction_scores.PredictionAccuracy]) -> list[tuple[str, str, str]]:
     """(rung, property, chart) of each of which a proposer has enough answers, in more than one bin of its episodes."""
     groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
     for one in (some for some in found if some.record.n >= FEWEST):

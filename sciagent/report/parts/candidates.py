@@ -17,7 +17,7 @@ from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.report_candidates import Origin, Ranked, RungAnswer
+from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranked
 
 CARDS = 12
 ROWS = 1000
@@ -33,7 +33,7 @@ class Value:
     text: str
     level: str
     rung: str
-    answer: RungAnswer
+    answer: EvidenceAnswer
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Card:
     others: list[Value]
     imported: list[Value]
     origin: Origin
-    answers: list[RungAnswer]
+    answers: list[EvidenceAnswer]
 
 
 def cards(
@@ -73,8 +73,8 @@ def _card(
     artifacts: ArtifactStore,
     rank: int,
     one: Ranked,
-    answers: list[RungAnswer],
-    imported: list[RungAnswer],
+    answers: list[EvidenceAnswer],
+    imported: list[EvidenceAnswer],
 ) -> Card:
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
     values = all_values(answers)
@@ -98,7 +98,7 @@ def _card(
     )
 
 
-def all_values(answers: Sequence[RungAnswer]) -> list[Value]:
+def all_values(answers: Sequence[EvidenceAnswer]) -> list[Value]:
     return [
         Value(m.property, words(m.property), value(m), m.level.label, a.rung, a) for a in answers for m in a.measured
     ]
@@ -182,22 +182,18 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     return Table(sorted_columns, rows, near, known)
 
 
-MAX_COLUMNS = 14
-
-
 def _columns(
-    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[RungAnswer]
+    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[EvidenceAnswer]
 ) -> list[tuple[str, str, str, str]]:
-    """(rung, property, unit, level) of what objectives and gates name; the highest rung first."""
-    wanted = list(named_order(row.spec))
-    order = {rung.name: rung.position for rung in ladder}
-    columns = {
-        (answer.rung, measured.property, measured.quantity.unit, measured.level.label): None
+    """(rung, property, unit, level) of what objectives and gates name, the highest rung first; at most fourteen."""
+    wanted, order = list(named_order(row.spec)), {r.name: r.position for r in ladder}
+    measured = {
+        (answer.rung, m.property, m.quantity.unit, m.level.label)
         for answer in answers
-        for measured in answer.measured
-        if measured.property in wanted
+        for m in answer.measured
+        if m.property in wanted
     }
-    return sorted(columns, key=lambda column: (-order[column[0]], wanted.index(column[1]), column[3]))[:MAX_COLUMNS]
+    return sorted(measured, key=lambda c: (-order[c[0]], wanted.index(c[1]), c[3]))[:14]
 
 
 def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
@@ -209,7 +205,7 @@ def _cell(m: Measured | None) -> list[Any] | None:
     return None if m is None else [m.quantity.value, value(m, unit=False)]
 
 
-def _near_edge(spec: Mapping[str, Any], answers: Sequence[RungAnswer]) -> bool:
+def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bool:
     """Whether a value that decided lies within one standard uncertainty of a limit."""
     highest = at_highest_rung(answers)
     for objective in spec.get("objectives", ()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from sciagent.report.parts.agreement import Pairs
@@ -144,41 +143,38 @@ def _legend(made: Any, used: Sequence[tuple[str, str, str, str]], columns: int =
         )
 
 
-MARKED = 80  # points of a line: from so many on none is marked
-
-
 @contexted
 def progress(steps: Sequence[ProgressStep], counts_hits: bool) -> str:
     """Hits found, or the best utility so far, against the cost that was booked by then."""
     unit, factor = cost_unit(steps[-1].core_seconds)
     made, axes = figure(6.0, 3.0)
-    points = _progress_points(steps, factor, counts_hits)
-    axes.step([x for x, _ in points], [y for _, y in points], where="post", color=COLOURS["hit"], linewidth=2.2)
-    if len(points) < MARKED:
-        rises = [after for before, after in pairwise(points) if after[1] != before[1]]
-        marks = rises or ([] if counts_hits else points[:1])
-        style = {"color": COLOURS["hit"], "markersize": 7, "markeredgecolor": COLOURS["surface"]}
-        axes.plot([x for x, _ in marks], [y for _, y in marks], "^", **style)
+    x, y = _reached(steps, counts_hits, factor)
+    axes.step(x, y, where="post", color=COLOURS["hit"], linewidth=2.2)
+    if len(x) < 80:
+        marked = [i for i in range(len(y)) if i and y[i] != y[i - 1]] or ([0] if x and not counts_hits else [])
+        axes.plot(
+            [x[i] for i in marked],
+            [y[i] for i in marked],
+            "^",
+            color=COLOURS["hit"],
+            markersize=7,
+            markeredgecolor=COLOURS["surface"],
+        )
     axes.set_xlim(0, steps[-1].core_seconds / factor * 1.02 or 1.0)
     axes.set_xlabel(f"{unit} booked, all rungs")
-    top = _score_axis(axes, counts_hits)
-    axes.set_ylim(0, max([*(y for _, y in points), top]) * 1.12)
+    axes.set_ylabel("hits" if counts_hits else "best utility so far")
+    if counts_hits:
+        _whole(axes.yaxis)
+    axes.set_ylim(0, max([*y, 1 if counts_hits else 0.01]) * 1.12)
+    axes.grid(axis="y")
     return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}", "progress")
 
 
-def _progress_points(steps: Sequence[ProgressStep], factor: float, counts_hits: bool) -> list[tuple[float, float]]:
-    """(cost, hits or best utility); steps without a utility are left out where that is shown."""
-    scored = [(step.core_seconds / factor, step.hits if counts_hits else step.utility) for step in steps]
-    return [(x, y) for x, y in scored if y is not None]
-
-
-def _score_axis(axes: Any, counts_hits: bool) -> float:
-    """Label the axis of hits, or of the best utility; returns the least value that it reaches to."""
-    axes.set_ylabel("hits" if counts_hits else "best utility so far")
-    axes.grid(axis="y")
-    if counts_hits:
-        _whole(axes.yaxis)
-    return 1.0 if counts_hits else 0.01
+def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> tuple[list[float], list[float]]:
+    """Cost booked, in the unit of the axis, and hits or best utility by then; steps without a utility are left out."""
+    reached = [(s.core_seconds / factor, s.hits if counts_hits else s.utility) for s in steps]
+    known = [(x, float(y)) for x, y in reached if y is not None]
+    return [x for x, _ in known], [y for _, y in known]
 
 
 # a line each, told apart by colour, marker and dashes
@@ -197,15 +193,18 @@ def by_proposer(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) 
     """Hits, or the best utility so far, of each proposer against what was booked for it; at most six lines."""
     unit, factor = cost_unit(max(steps[-1].core_seconds for steps in lines.values()))
     made, axes = figure(6.0, 3.3)
-    top = _score_axis(axes, counts_hits)
+    top = 1.0 if counts_hits else 0.01
     for (name, steps), style in zip(lines.items(), LINES, strict=False):
-        points = _progress_points(steps, factor, counts_hits)
-        if points:
+        if points := list(zip(*_reached(steps, counts_hits, factor), strict=True)):
             _line(axes, points, style, name, drawstyle="steps-post")
             top = max(top, max(y for _, y in points))
     axes.set_xlim(0, max(steps[-1].core_seconds for steps in lines.values()) / factor * 1.02 or 1.0)
     axes.set_ylim(0, top * 1.12)
     axes.set_xlabel(f"{unit} booked for the proposer")
+    axes.set_ylabel("hits" if counts_hits else "best utility so far")
+    if counts_hits:
+        _whole(axes.yaxis)
+    axes.grid(axis="y")
     _key(made, axes)
     return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}, by proposer", "by-proposer")
 

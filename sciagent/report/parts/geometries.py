@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from sciagent.errors import SciagentError
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.views.report_candidates import RungAnswer
+from sciagent.store.views.report_candidates import EvidenceAnswer
 
 FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 MAX_BYTES = 2_000_000
 
 
 def geometry(
-    artifacts: ArtifactStore, answers: Sequence[RungAnswer], max_bytes: int = MAX_BYTES
-) -> tuple[str, str, RungAnswer] | None:
+    artifacts: ArtifactStore, answers: Sequence[EvidenceAnswer], max_bytes: int = MAX_BYTES
+) -> tuple[str, str, EvidenceAnswer] | None:
     """(text, `xyz` or `cif`, the answer it belongs to); None if no rung left one, or the files are gone."""
     for answer in reversed(answers):
         for _, sha256, size, media_type in answer.files:

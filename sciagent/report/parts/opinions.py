@@ -34,11 +34,8 @@ def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, 
     ladder = rungs(connection, row.id)
     terminal = next(r for r in ladder if r.name == row.spec["terminal"])
     objectives = [_objective(one) for one in row.spec.get("objectives", ()) if one["property"] not in OPINIONS]
-    judges = [
-        r
-        for r in ladder
-        if r.position < terminal.position and report_queries.measures(connection, r, JUDGED_SCORE.name)
-    ]
+    below = ladder[: terminal.position]
+    judges = [r for r in below if report_queries.measures(connection, r, JUDGED_SCORE.name)]
     if not judges:
         return ()
     ids = audits.climbed(connection, row.id, terminal.position, KEPT)

@@ -16,7 +16,7 @@ from sciagent.domain.quantities import Censoring
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.report_candidates import Ranked, RungAnswer
+from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
 
 PAGE = 500
 FIXED = ("key", "smiles", "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility", "in_seeds")
@@ -43,7 +43,7 @@ class Entry:
     """One candidate with its answers. values: by (rung, column name)."""
 
     one: Ranked
-    answers: list[RungAnswer]
+    answers: list[EvidenceAnswer]
     values: dict[tuple[str, str], Measured]
     fixed: Mapping[str, Any]
 

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.store.database.tables import Json, storable_json
+from sciagent.store.database.column_types import Json, storable_json
 
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 

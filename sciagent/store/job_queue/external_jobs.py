@@ -21,7 +21,7 @@ _RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingExternalJob:
     """A job that nobody has taken. seconds: on the clock, as expected. limit: of its rung, in seconds. tries: of it.
     needs: what it holds while it runs, as `domain.needs.text_of` writes it."""
 
@@ -34,7 +34,7 @@ class Waiting:
     needs: str | None = None
 
 
-def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[Waiting]:
+def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[WaitingExternalJob]:
     """Jobs of these queues that wait for anybody: the most urgent of each campaign, then the second of each, and so
     on; what a person preferred comes first. On PostgreSQL they are locked."""
     j, open_ = (
@@ -53,7 +53,7 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
     )
     found = sorted(connection.execute(query).all(), key=lambda row: ranks[row.id])
     return [
-        Waiting(
+        WaitingExternalJob(
             one.id,
             one.rung_id,
             one.seconds,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -21,7 +21,7 @@ from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import CHUNK, among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.results.candidates import insert_or_ignore
+from sciagent.store.results.names import ids_of_names
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _record(
     """One statement a table. last: the watermark of the last of them."""
     rows = [_row(one, last - len(new) + 1 + i) for i, one in enumerate(new)]
     ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
-    property_ids, level_ids = _places(connection, [m for mine in said for m in mine])
+    property_ids, level_ids = ids_of_names(connection, [m for mine in said for m in mine])
     quantities = [
         _quantity_row(id_, property_ids[m.property], level_ids[m.level], m.quantity)
         for id_, mine in zip(ids, said, strict=True)
@@ -196,7 +196,7 @@ def _record(
     ]
 
 
-def _row(one: NewEvidence, watermark: int) -> Mapping[str, Any]:
+def _row(one: NewEvidence, watermark: int) -> dict[str, Any]:
     finding, key = one.finding, one.key
     return {
         "key": key.hash,
@@ -237,22 +237,7 @@ def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError
     return LedgerError(UNKNOWN)
 
 
-def _places(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[str, int], dict[Level, int]]:
-    """Ids of their properties and levels, by one statement where they are known."""
-    named, at = sorted({m.property for m in measured}), {level.hash: level for level in {m.level for m in measured}}
-    if not named:
-        return {}, {}
-    p, level = t.property_.c, t.level.c
-    query = sa.union_all(
-        sa.select(sa.literal(True), p.name, p.id).where(among(connection, p.name, named)),
-        sa.select(sa.literal(False), level.hash, level.id).where(among(connection, level.hash, sorted(at))),
-    )
-    known = {(bool(is_name), key): int(id_) for is_name, key, id_ in connection.execute(query).all()}
-    property_ids = {name: known.get((True, name)) or property_id(connection, name) for name in named}
-    return property_ids, {at[key]: known.get((False, key)) or level_id(connection, at[key]) for key in sorted(at)}
-
-
-def _quantity_row(evidence_id: int, property_id: int, level_id: int, q: Quantity) -> Mapping[str, Any]:
+def _quantity_row(evidence_id: int, property_id: int, level_id: int, q: Quantity) -> dict[str, Any]:
     return {
         "evidence_id": evidence_id,
         "property_id": property_id,
@@ -264,24 +249,6 @@ def _quantity_row(evidence_id: int, property_id: int, level_id: int, q: Quantity
         "n": q.n,
         "as_typed": q.as_typed,
     }
-
-
-def property_id(connection: Connection, name: str) -> int:
-    prop = properties()[name]
-    query = sa.select(t.property_.c.id).where(t.property_.c.name == name)
-    if (found := connection.execute(query).scalar()) is None:
-        row = {"name": name, "unit": prop.unit, "kind": prop.kind, "description": prop.description}
-        insert_or_ignore(connection, t.property_, [row])
-        found = connection.execute(query).scalar_one()
-    return int(found)
-
-
-def level_id(connection: Connection, level: Level) -> int:
-    query = sa.select(t.level.c.id).where(t.level.c.hash == level.hash)
-    if (found := connection.execute(query).scalar()) is None:
-        insert_or_ignore(connection, t.level, [{"hash": level.hash, "label": level.label, "spec": asdict(level)}])
-        found = connection.execute(query).scalar_one()
-    return int(found)
 
 
 def find_reusable(

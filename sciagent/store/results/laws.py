@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.evidence import canonical_json, text_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
+from sciagent.store.database.column_types import WrittenJson
 from sciagent.store.results.evidence import read_watermark
 
 SHOWN = 16  # digits of a version
@@ -31,7 +32,7 @@ def write(connection: Connection, campaign_id: int, state: Mapping[str, Any]) ->
             campaign_id=campaign_id,
             version=version,
             watermark=read_watermark(connection),
-            state=t.WrittenJson(text),
+            state=WrittenJson(text),
             at=db_now(connection),
         )
     )

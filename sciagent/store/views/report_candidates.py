@@ -50,7 +50,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class RungAnswer:
+class EvidenceAnswer:
     """What one rung said of a candidate, with its origin. campaign: the one that paid; None: `verify` or a file."""
 
     rung: str
@@ -139,7 +139,7 @@ def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
     return found
 
 
-def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[RungAnswer]]:
+def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:
     """Current evidence under the campaign's own rungs, in ladder order, with values, files and origin."""
     rows: list[tuple[str, Any]] = []
     for rung in rungs(connection, row.id):
@@ -147,7 +147,7 @@ def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
     return _answers(connection, rows)
 
 
-def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[RungAnswer]]:
+def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:
     """Current values from files of these candidates, whoever imported them; `rung` is empty."""
     query = [_evidence().where(_CE.candidate_id.in_(chunk), _CE.verifier == "import") for chunk in _chunks(ids)]
     return _answers(connection, [("", one) for q in query for one in connection.execute(q)])
@@ -179,13 +179,13 @@ def _under(rung: RungRow, ids: Sequence[int]) -> Any:
     )
 
 
-def _answers(connection: Connection, rows: Sequence[tuple[str, Any]]) -> dict[int, list[RungAnswer]]:
+def _answers(connection: Connection, rows: Sequence[tuple[str, Any]]) -> dict[int, list[EvidenceAnswer]]:
     ids = [int(one[0]) for _, one in rows]
     values, files = measured_of(connection, ids), _files(connection, ids)
-    found: dict[int, list[RungAnswer]] = {}
+    found: dict[int, list[EvidenceAnswer]] = {}
     for rung, one in rows:
         rest: list[Any] = [*one, values.get(one[0], ()), tuple(files.get(one[0], ())[:FILES])]
-        made = RungAnswer(rung, *rest)
+        made = EvidenceAnswer(rung, *rest)
         found.setdefault(made.candidate_id, []).append(made)
     return found
 

@@ -20,7 +20,7 @@ from sciagent.store.campaign_state import campaign_warnings, campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers
-from sciagent.store.job_queue.external_jobs import Waiting
+from sciagent.store.job_queue.external_jobs import WaitingExternalJob
 from sciagent.store.views import queries
 from tests.execution.slurm.conftest import profile
 from tests.support.elsewhere import again, counts, driver, molecules, until, whole, written
@@ -149,14 +149,14 @@ def test_a_job_whose_element_was_cancelled_is_submitted_again(
 
 
 def test_more_time_is_asked_for_after_a_try_that_did_not_end() -> None:
-    assert [expected_seconds(Waiting(1, 1, 100.0, 1000.0, None, tries)) for tries in range(5)] == [
+    assert [expected_seconds(WaitingExternalJob(1, 1, 100.0, 1000.0, None, tries)) for tries in range(5)] == [
         100,
         200,
         400,
         800,
         1000,
     ]
-    assert expected_seconds(Waiting(1, 1, None, 7200.0, None, 0)) == 600.0
+    assert expected_seconds(WaitingExternalJob(1, 1, None, 7200.0, None, 0)) == 600.0
 
 
 def reserved(ledger: Ledger) -> dict[int, str]:
@@ -166,5 +166,5 @@ def reserved(ledger: Ledger) -> dict[int, str]:
 
 def test_what_holds_more_than_a_core_is_left_to_no_element_that_is_there() -> None:
     there = ElementTask(name="slurm x_0", jobs=[], queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
-    small = Waiting(1, 1, 10.0, 60.0, 500, 0)
+    small = WaitingExternalJob(1, 1, 10.0, 60.0, 500, 0)
     assert fits_element(small, there) and not fits_element(replace(small, needs="gpu=1"), there)

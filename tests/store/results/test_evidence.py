@@ -186,16 +186,6 @@ def test_text_that_engines_print_is_storable(ledger: Ledger, ids: list[int]) -> 
     assert kept["residual"] == "nan" and kept["steps"] == [1, "inf"]
 
 
-def test_columns_of_a_fixed_length_hold_no_half_of_a_surrogate_pair() -> None:
-    """Names of models, proposers and people come from outside, too."""
-    engine = sa.create_engine("sqlite://")
-    with engine.begin() as connection:
-        names = sa.Table("names", sa.MetaData(), sa.Column("name", t.String(40)), sa.Column("text", t.Text))
-        names.create(connection)
-        connection.execute(names.insert().values(name="m\ud800", text="x\0"))
-        assert connection.execute(sa.select(names)).one() == ("m\ufffd", "x\ufffd")
-
-
 def test_reuse_asks_for_the_same_to_the_letter(ledger: Ledger, ids: list[int]) -> None:
     a, b, c = ids
     refused = {"outcome": Outcome.REFUSED, "reason": Reason.ELEMENT}

@@ -15,10 +15,9 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import report_candidates, report_queries
-from tests.support import rows
+from sciagent.store.views import report_candidates, report_pairs, report_queries
 from tests.support.query_plans import plan_of, scans
-from tests.support.reported import HIGH, LOW, Maker, dyes, spec
+from tests.support.reported import Maker, dyes, spec
 
 
 @pytest.fixture
@@ -104,37 +103,6 @@ def test_a_long_curve_is_thinned_and_keeps_its_end(made: Maker) -> None:
     assert len(thin) <= 4 and thin[0] == whole[0] and thin[-1] == whole[-1]
 
 
-def test_pairs_are_those_that_both_rungs_measured(made: Maker) -> None:
-    with made.ledger.read() as connection:
-        _, low, high = campaigns.rungs(connection, made.row.id)
-        found = list(report_queries.pairs(connection, made.row, low, high, "homo_lumo_gap"))
-        assert report_queries.measures(connection, low, "homo_lumo_gap")
-        assert not report_queries.measures(connection, low, "dipole")
-    values = [(x.values[0][0], y.values[0][0]) for x, y, _ in found]
-    assert sorted(values) == sorted(zip(LOW, HIGH, strict=False))
-    assert sum(hit for *_, hit in found) == 2 and not any(x.is_censored or y.is_censored for x, y, _ in found)
-    assert [y.values for _, y, _ in found if y.values[0][0] == 4.55] == [[(4.55, None)]]
-
-
-def test_pairs_use_the_revision_that_stands(made: Maker) -> None:
-    from sciagent.store.results import evidence
-    from tests.support.reported import PBE0, gap
-
-    with made.ledger.begin() as connection:
-        e = t.evidence.c
-        old = connection.execute(
-            sa.select(e.id).where(e.candidate_id == made.ids[0], e.verifier == "toy2")
-        ).scalar_one()
-        revised = rows.new_evidence(
-            made.ids[0], gap(4.2, PBE0), verifier="toy2", subject="0", revision=1, supersedes=old, why="a finer grid"
-        )
-        evidence.record(connection, [revised])
-        _, low, high = campaigns.rungs(connection, made.row.id)
-        found = list(report_queries.pairs(connection, made.row, low, high, "homo_lumo_gap"))
-    values = [y.values[0][0] for _, y, _ in found]
-    assert len(found) == 5 and 4.2 in values and 4.3 not in values
-
-
 def test_losses_are_grouped_by_rung_reason_and_property(made: Maker) -> None:
     with made.ledger.read() as connection:
         found = {(r[0], r[2], r[3]): r[4] for r in report_queries.fallen(connection, made.row, ["homo_lumo_gap"])}
@@ -169,9 +137,9 @@ HOT: dict[str, Callable[[Any, Any], object]] = {
     "funnel": report_queries.funnel,
     "costs": report_queries.costs,
     "progress": lambda c, r: report_queries.progress(c, r, _second(c, r)),
-    "pairs": lambda c, r: list(report_queries.pairs(c, r, _second(c, r), _second(c, r), "homo_lumo_gap")),
-    "imported pairs": lambda c, r: list(report_queries.pairs(c, r, None, _second(c, r), "homo_lumo_gap")),
-    "imported_properties": report_queries.imported_properties,
+    "pairs": lambda c, r: list(report_pairs.pairs(c, r, _second(c, r), _second(c, r), "homo_lumo_gap")),
+    "imported pairs": lambda c, r: list(report_pairs.pairs(c, r, None, _second(c, r), "homo_lumo_gap")),
+    "imported_properties": report_pairs.imported_properties,
     "measures": lambda c, r: report_queries.measures(c, _second(c, r), "homo_lumo_gap"),
     "fallen": lambda c, r: report_queries.fallen(c, r, ["homo_lumo_gap"]),
     "unread": report_queries.unread,

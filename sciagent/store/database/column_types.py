@@ -1,0 +1,106 @@
+"""Column types that both databases take: times in UTC, storable texts, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Integer
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.engine import Dialect
+
+from sciagent.domain.text import storable
+
+Id = sa.BigInteger().with_variant(Integer(), "sqlite")
+_ENCODE = json.JSONEncoder(allow_nan=False).encode
+
+
+class UtcDateTime(sa.types.TypeDecorator[datetime]):
+    """A timezone-aware datetime in UTC; SQLite drops the zone, this puts it back."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        stored: datetime = value
+        return stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored.astimezone(UTC)
+
+
+def storable_json(value: Any) -> Any:
+    """The same value with storable texts; NaN and infinity, which JSON does not have, by name."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {storable(str(k)): storable_json(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable_json(v) for v in value]
+    return value
+
+
+class String(sa.types.TypeDecorator[str]):
+    """Text that both databases take, at most `length` characters where a length is given."""
+
+    impl = sa.String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else storable(value)
+
+
+class Text(String):
+    """Text of any length that both databases take."""
+
+    impl = sa.Text
+    cache_ok = True
+
+
+class WrittenJson(str):
+    """JSON that is written already, without anything that `storable_json` would change."""
+
+
+class Json(sa.types.TypeDecorator[Any]):
+    """JSON that both databases take: JSONB in PostgreSQL."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[Any]:
+        return dialect.type_descriptor(JSONB() if dialect.name == "postgresql" else sa.JSON())
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
+        """What can be stored as it is, nearly all, is written without looking at each part of it first."""
+        carefully = super().bind_processor(dialect)
+        if carefully is None:
+            return None
+        if dialect.name == "postgresql":
+            return lambda value: str(value) if type(value) is WrittenJson else carefully(value)
+
+        def process(value: Any) -> Any:
+            if type(value) is WrittenJson:
+                return str(value)
+            if type(value) is dict and not value:
+                return "{}"
+            try:
+                text = _ENCODE(value)
+            except (TypeError, ValueError):  # a mapping that is no dict, NaN, infinity
+                return carefully(value)
+            return carefully(value) if value is None or "\\u0000" in text or "\\ud" in text else text
+
+        return process
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return storable_json(value)
+
+
+Key = String(64)
