@@ -7,8 +7,8 @@ candidates in ten. The product's own `Driver` steps it: `Pricing.wants`, `Pricin
 `promote`, `collect`, in its order and its transactions, until so many decisions are in the ledger.
 
 **No verifier runs in a process of its own, and its time is not measured** (`invented`). So all places are free in each
-cycle: `workers` jobs may run and as many groups wait beside them, and as jobs of milliseconds go out in groups of
-up to 16 (`campaign.pace`), a cycle has up to 2 x 16 x workers places, the most that a driver with fast jobs ever gets.
+cycle: `workers` jobs may run and as many groups wait beside them, and as the invented verifiers
+take 16 candidates together, a cycle has up to 2 x 16 x workers places, the most that a driver with fast jobs ever gets.
 
 All of it is done several times, for a shared machine is not always as fast: what is written is the run in the middle,
 by what `priced` sustained on the clock, and under `runs` what each of them came to.

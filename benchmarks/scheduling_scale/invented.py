@@ -79,6 +79,7 @@ class Invented(Verifier[Candidate]):
 
     version = "1"
     tier = Tier.SIMULATION
+    together = 16
     seconds: float
     steep: float
     tells: float

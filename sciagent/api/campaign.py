@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from sciagent import settings
-from sciagent.api import answers, candidates, html, telling, written
+from sciagent.api import answers, candidates, html, one_candidate, telling, written
 from sciagent.api.ledger import LedgerLike, LedgerView, ledger_of, pick_campaign
 from sciagent.api.running import Drive, RunView
 from sciagent.api.showing import view_of
@@ -249,15 +249,15 @@ class Campaign:
         """Every value of its candidates, with unit, uncertainty, level and origin; read in pages."""
         return self.ledger.evidence(property, campaign=self.name)
 
-    def explain(self, candidate: str) -> answers.ExplainedCandidate:
+    def explain(self, candidate: str) -> one_candidate.ExplainedCandidate:
         """All that is known of one candidate, and why it stands where it stands.
 
         candidate: SMILES, at least 6 digits of its key, or its InChIKey; a text that was refused is found, too.
         Raises UsageError where there is none.
         """
-        return answers.explained(self._store, self._row(), candidate)
+        return one_candidate.explained(self._store, self._row(), candidate)
 
-    def verify(self, smiles: str, *, no_safety: str | None = None) -> answers.LadderResult:
+    def verify(self, smiles: str, *, no_safety: str | None = None) -> one_candidate.LadderResult:
         """Take one molecule up the ladder until a rung fails it. What is known is reused; what is new is kept.
 
         The molecule does not enter the campaign, see `add`. no_safety: a reason to leave the safety screen out.
@@ -265,7 +265,7 @@ class Campaign:
         from sciagent.campaign.people.single import verify_one
 
         found = verify_one(self._store, self._screened(no_safety), smiles, settings.user())
-        return answers.LadderResult.of(found, smiles)
+        return one_candidate.LadderResult.of(found, smiles)
 
     def safety_note(self, no_safety: str | None = None) -> str:
         """What is unusual about its safety screen, in a line; empty where nothing is. no_safety: as for `verify`."""

@@ -118,6 +118,8 @@ class Finding:
     diagnostics: dict[str, Any] = field(default_factory=dict)
     artifacts: tuple[ArtifactFile, ...] = ()
     spent: Cost | None = None
+    share: float = 1.0
+    """Weight of this candidate in the cost and wall time of a call that it shared with others; above 0."""
 
     def __post_init__(self) -> None:
         if (self.outcome is Outcome.OK) == (self.reason is not None):

@@ -97,6 +97,8 @@ class Verifier(ABC, Generic[C]):
     Settings: ClassVar[type[Settings]] = Settings
     subject: ClassVar[str] = "candidate"  # or "proposal"
     reusable: ClassVar[bool] = True
+    together: ClassVar[int] = 1
+    """How many candidates one call of `verify` takes at most; above 1, that many jobs are claimed and run together."""
     opinion: ClassVar[bool] = False  # somebody was asked; nothing was computed or measured
     preload: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[tuple[str, ...]] = ()

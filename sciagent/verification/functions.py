@@ -42,11 +42,11 @@ from sciagent.verification.contract import (
     Verifier,
 )
 from sciagent.verification.fingerprint import code_of
+from sciagent.verification.registry import CODE
 
 __all__ = ["FunctionVerifier", "VerifierFunction", "restore", "verifier"]
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,63}")
-CODE = "code"  # the setting that holds the fingerprint
 TIERS = {str(tier): tier for tier in (Tier.FAST, Tier.SIMULATION, Tier.HIGH_FIDELITY)}
 
 

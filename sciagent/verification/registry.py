@@ -43,6 +43,7 @@ class Defined:
 _defined: dict[str, Defined] = {}
 _sent: list[Path] = []  # the folder with what the starting process has made
 FOLDER, ENDING = "functions", ".pickle"
+CODE = "code"  # the setting of a verifier made of a function that holds the function's fingerprint
 
 
 def define(name: str, made: Defined) -> None:
@@ -65,6 +66,11 @@ def send(folder: Path) -> None:
 def receive(folder: Path) -> None:
     """Find what the starting process has sent to this folder; nothing of it is loaded before it is asked for."""
     _sent[:] = [folder / FOLDER]
+
+
+def is_function(settings: Mapping[str, Any]) -> bool:
+    """Whether a verifier with these settings was made of a function."""
+    return len(str(settings.get(CODE, ""))) == 64
 
 
 def defined() -> Mapping[str, Defined]:

@@ -9,6 +9,7 @@ import pytest
 from sciagent import Campaign, Ledger
 from sciagent.errors import CampaignError, SpecError, UnknownNameError, UsageError
 from tests.api.conftest import toy_energy, toy_keys
+from tests.support.campaigns import sciagent
 
 
 def test_it_runs_to_its_end_and_a_second_run_finds_nothing_left(toys: Campaign) -> None:
@@ -102,3 +103,12 @@ def test_a_file_is_entered_when_it_is_opened_or_when_it_is_run(tmp_path: Path) -
     assert "not in a ledger yet" in repr(later) and len(later.ledger.campaigns()) == 0
     assert later.verify("CCO").verdict == "fail" and len(later.ledger.campaigns()) == 0
     assert Campaign.from_yaml(tmp_path / "one.yaml", later.ledger).state == "created"
+
+
+def test_another_process_shows_the_campaign_of_a_function_and_says_who_can_run_it(done: Campaign) -> None:
+    folder = Path(str(done.ledger.store.url.database)).parent
+    ledger = ("--ledger", "toys.db")
+    assert "toy_energy = 3.0 ± 0.2 kJ/mol" in sciagent("explain", "CCO", *ledger, cwd=folder).stdout
+    assert "6.0 ± 0.2" in sciagent("best", "toys", *ledger, cwd=folder).stdout
+    refused = sciagent("resume", "toys", *ledger, cwd=folder, expect=2)
+    assert "has the rung toy_energy, a function of a notebook or a script" in refused.stderr

@@ -1,4 +1,4 @@
-"""Jobs of milliseconds: grouped, claimed ahead; yet each has its lease, its place in the budget and its evidence."""
+"""Jobs of milliseconds, claimed ahead or together: each has its lease, its place in the budget and its evidence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ campaign: quick
 subject: molecule
 objectives: [{{property: logp, max: 5}}]
 ladder:
-  - {{rung: quick, verifier: bad.quick, settings: {settings}}}
+  - {{rung: quick, verifier: {verifier}, settings: {settings}}}
 goal: {{kind: graded}}
 budget: {budget}
 proposer: {proposer}
@@ -40,9 +40,10 @@ def open_driver(
     budget: str = "{core_seconds: 1000}",
     settings: str = "{}",
     proposer: str = "{kind: screen, file: molecules.smi, batch: 100}",
+    verifier: str = "bad.quick",
 ) -> Driver:
     (folder / "molecules.smi").write_text("\n".join(MOLECULES) + "\n")
-    text = TEXT.format(budget=budget, settings=settings, proposer=proposer)
+    text = TEXT.format(budget=budget, settings=settings, proposer=proposer, verifier=verifier)
     ledger = Ledger(str(folder / "sciagent.db"))
     return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0])
 
@@ -53,8 +54,9 @@ def counted(ledger: Ledger, column: sa.Column[str], *conditions: sa.ColumnElemen
         return {str(value): int(n) for value, n in connection.execute(query)}
 
 
-def test_short_jobs_share_processes_and_each_has_its_rows(tmp_path: Path) -> None:
-    with open_driver(tmp_path) as driver:
+@pytest.mark.parametrize("verifier", ["bad.quick", "bad.together"])
+def test_each_job_has_its_rows_alone_or_together(tmp_path: Path, verifier: str) -> None:
+    with open_driver(tmp_path, verifier=verifier) as driver:
         assert driver.run() is CampaignState.FINISHED
     ledger, n = driver.built.ledger, len(MOLECULES)
     paid = t.attempt.c.job_id.is_not(None)
@@ -62,13 +64,14 @@ def test_short_jobs_share_processes_and_each_has_its_rows(tmp_path: Path) -> Non
     assert counted(ledger, t.attempt.c.state, paid) == {"done": n}
     assert counted(ledger, t.decision.c.action) == {"run": n}
     assert counted(ledger, t.cost_observation.c.resource) == {"core_seconds": n}
-    assert counted(ledger, t.evidence.c.outcome, t.evidence.c.verifier == "bad.quick") == {"ok": n}
+    assert counted(ledger, t.evidence.c.outcome, t.evidence.c.verifier == verifier) == {"ok": n}
     with ledger.read() as connection:
         e = t.evidence.c
-        said = connection.execute(sa.select(e.diagnostics).where(e.verifier == "bad.quick")).scalars().all()
+        said = connection.execute(sa.select(e.diagnostics).where(e.verifier == verifier)).scalars().all()
         spent = connection.execute(sa.select(t.spend.c.amount).where(t.spend.c.rung_id.is_not(None))).scalars().all()
         assert reservations.reserved(connection, driver.built.row.id) == {}
-    assert len({one["pid"] for one in said}) < n / 2
+    sizes = {one.get("batch", 1) for one in said}
+    assert max(sizes) == (8 if verifier == "bad.together" else 1)
     assert all(amount > 0 for amount in spent)
     ledger.close()
 

@@ -33,6 +33,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, spend
 from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import CostModel, cost_or_none
+from sciagent.verification.registry import is_function, verifier_names
 from sciagent.verification.sandbox.host import Limits
 
 
@@ -88,6 +89,7 @@ class Built:
         self.fast, self.paid = rungs[:leading], rungs[leading:]
         self.terminal = spec.terminal_position
         self.wide = {r.rules.position: r.limits.threads for r in self.paid if r.limits.threads > 1}
+        self.together = {r.rules.position: n for r in self.paid if (n := r.verifier.together) > 1}
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
 
     def make_script(self, chosen: OneProposerSpec) -> Proposer:
@@ -250,16 +252,28 @@ def open_stored(ledger: Ledger, name: str, who: str) -> Built:
     """A campaign by name, from the YAML the ledger keeps. Raises UnknownNameError, SpecError if its files are gone."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
-    spec = parse_spec(row.source, name=f"{name} (as stored)", base=Path(row.base))
-    return create_or_open(ledger, spec, row.source, who)[0]
+    return create_or_open(ledger, _stored_spec(row), row.source, who)[0]
 
 
 def open_for_people(ledger: Ledger, name: str) -> Built:
     """A campaign for a person's word: its ladder and rules, but no proposer, whose files may be elsewhere."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
-        spec = parse_spec(row.source, name=f"{name} (as stored)", base=Path(row.base), candidates=False)
+        spec = _stored_spec(row, candidates=False)
         return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
+
+
+def _stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
+    """The spec as the ledger has it. Raises UsageError where a rung is a function that this process does not have."""
+    known = verifier_names()
+    gone = [r["verifier"] for r in row.spec["ladder"] if is_function(r["settings"]) and r["verifier"] not in known]
+    if gone:
+        raise UsageError(
+            f'campaign "{row.name}" has the rung {gone[0]}, a function of a notebook or a script, which this process '
+            "does not have: go on where the function is defined, with run(); status, best, explain, report and export "
+            "work here"
+        )
+    return parse_spec(row.source, name=f"{row.name} (as stored)", base=Path(row.base), candidates=candidates)
 
 
 def _rung_rows(spec: CampaignSpec) -> list[dict[str, Any]]:

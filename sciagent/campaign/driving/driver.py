@@ -75,7 +75,7 @@ class Driver:
         self._starved = False  # the proposer could go on, but the budget leaves nothing for it
         self._holding = False  # the proposer waits for the first paid rung; dearer rungs wait with it
         self._tickets: dict[int, LocalJob] = {}
-        self._pace = Pace()
+        self._pace = Pace(built.together)
         self._asks = False  # more candidates are wanted, and the proposer was asked for them
         self._cancelled: set[int] = set()  # ids of running jobs that people want to be ended
         self._killed: set[int] = set()  # of jobs that we have killed, with those that shared their process

@@ -1,8 +1,8 @@
-"""Pace: how many jobs of a rung go to a worker at a time, and how many wait beside it, by how long they take.
+"""Pace: how many jobs of a rung go to a worker in one call, and how many wait beside it.
 
 A job of minutes is chosen when a worker is free, with all that is known by then. A job of milliseconds would keep its
-worker waiting for the ledger, and forking its process takes longer than the job: those are claimed a little ahead, and
-handed over in groups that share a process. No group or queue holds more than `AHEAD_SECONDS` of work.
+worker waiting for the ledger: one for each worker is claimed a little ahead. Jobs share a call only where their
+verifier says how many it takes together.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ from typing import Generic, TypeVar
 
 from sciagent.domain.ladder import Position
 
-AHEAD_SECONDS = 0.05  # of work in a group
-SHORT_SECONDS = 0.01  # a job this long has a process of its own
 LONG_SECONDS = 1.0  # a job this long is not claimed before a worker is free
-MAX_GROUP = 16
-MARGIN = 32  # once costs are known, a job is claimed ahead or shares a process while the budget holds so many like it
+MARGIN = 32  # once costs are known, a job is claimed ahead or shares a call while the budget holds so many like it
 _WEIGHT = 0.2  # of the latest observation
 
 T = TypeVar("T")
@@ -27,8 +24,10 @@ _EVERY = [Position(p) for p in range(100)]
 class Pace:
     """Wall time of a job at each rung, by position: a running mean, unknown before the first."""
 
-    def __init__(self) -> None:
+    def __init__(self, together: Mapping[Position, int] | None = None) -> None:
+        """together: by position, how many jobs share a call, where that is more than one."""
         self._seconds: dict[int, float] = {}
+        self._together = together or {}
 
     def observe(self, position: Position, wall_seconds: float) -> None:
         """A long one counts at once, a short one by and by: who has seen a job of minutes goes carefully."""
@@ -42,11 +41,8 @@ class Pace:
         return bool(self._seconds)
 
     def group(self, position: Position) -> int:
-        """Jobs for one process."""
-        seconds = self._seconds.get(position)
-        if seconds is None or seconds >= SHORT_SECONDS:
-            return 1
-        return max(1, min(MAX_GROUP, int(AHEAD_SECONDS / max(seconds, 1e-4))))
+        """Jobs for one call."""
+        return self._together.get(position, 1)
 
     def ahead(self, position: Position, below: float = LONG_SECONDS) -> bool:
         """Whether a job may be claimed before a worker is free. below: seconds a job."""
@@ -60,7 +56,7 @@ class Pace:
 
 @dataclass
 class Group(Generic[T]):
-    """Jobs of one rung for one process. waits: claimed before a worker is free."""
+    """Jobs of one rung for one call. waits: claimed before a worker is free."""
 
     position: Position
     room: int

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, given_up, settle
-from sciagent.campaign.driving.pace import MAX_GROUP, Group, Pace
+from sciagent.campaign.driving.pace import Group, Pace
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.ladder import Position
@@ -109,11 +109,11 @@ class Outside:
         self._out.clear()
 
     def calls(self, offered: Sequence[Offered], pace: Pace) -> dict[str, int]:
-        """How many slots are to be woken, by queue: one for as many short jobs as a slot claims together."""
+        """How many slots are to be woken, by queue: one for as many jobs as a slot claims together."""
         slots: dict[str, float] = {}
         for one in offered:
             queue, group = queue_of(self._built.rungs[one.position]), pace.group(one.position)
-            slots[queue] = slots.get(queue, 0.0) + (1 / offers.MAX_GROUP if group == MAX_GROUP else 1 / group)
+            slots[queue] = slots.get(queue, 0.0) + 1 / group
         return {queue: math.ceil(n - 1e-9) for queue, n in slots.items()}
 
     def forget(self, job_ids: Sequence[int]) -> None:
@@ -135,7 +135,7 @@ class Outside:
 
     def rooms(self, connection: Connection, pace: Pace) -> Rooms:
         """How many more jobs of each rung may be out: long ones as many as there are slots, so that the choice is made
-        when one is free; shorter ones twice as many, in groups where they are shorter still."""
+        when one is free; shorter ones twice as many. A slot takes as many as share a call."""
         if time.monotonic() - self._looked > ROOM_SECONDS:
             self._look(connection)
         out: dict[str, float] = {}
@@ -223,16 +223,15 @@ def offer_of(rung: BuiltRung, declared: Cost | None) -> Offer:
 
 def request_for_workers(rung: BuiltRung) -> dict[str, object]:
     """What the row of a rung tells workers elsewhere."""
-    return {"settings": rung.verifier.request_settings, "limits": asdict(rung.limits), "resources": rung.holds}
+    verifier = rung.verifier
+    told = {"settings": verifier.request_settings, "limits": asdict(rung.limits), "resources": rung.holds}
+    return told | ({"together": verifier.together} if verifier.together > 1 else {})
 
 
 def _share(pace: Pace, position: Position) -> int:
-    """Jobs of a rung that keep one slot busy until the driver looks again: what runs, and as much again that waits; of
-    jobs of milliseconds a group that runs, and three that wait."""
-    group = pace.group(position)
-    if group > 1:
-        return 4 * group
-    return 2 if pace.ahead(position, LONG_SECONDS) else 1
+    """Jobs of a rung that keep one slot busy until the driver looks again: those of one call, and of short ones as many
+    again that wait."""
+    return pace.group(position) * (2 if pace.ahead(position, LONG_SECONDS) else 1)
 
 
 def _settling(one: Ended, offered: Offered) -> Settling:

@@ -25,6 +25,7 @@ from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.results.known_properties import know_properties
 from sciagent.store.views import history, queries, report_candidates
 from sciagent.store.views.history import StoredEvidence
 
@@ -41,6 +42,7 @@ def explain_named(ledger: Ledger, candidate: str, campaign: str | None = None) -
     Raises UsageError where neither is there.
     """
     with ledger.read() as connection:
+        know_properties(connection)
         row = campaigns.get(connection, campaign) if campaign is not None else None
         try:
             named = resolve(connection, row, candidate)

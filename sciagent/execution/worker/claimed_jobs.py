@@ -55,7 +55,7 @@ class ClaimedJob:
 
 
 def request_of(jobs: Sequence[ClaimedJob], scratch: Path, cuda: str | None = None) -> Request:
-    """One process for jobs of one rung. scratch: where their checkpoints are. cuda: the GPUs that they may see."""
+    """One call for jobs of one rung. scratch: where their checkpoints are. cuda: the GPUs that they may see."""
     task = jobs[0].task
     return Request(
         task.verifier.name,
@@ -64,7 +64,7 @@ def request_of(jobs: Sequence[ClaimedJob], scratch: Path, cuda: str | None = Non
         task.limits,
         replicate=jobs[0].key.replicate,
         checkpoints=folders_of(scratch, ((job.key.hash, job.claim.fence) for job in jobs)),
-        apart=len(jobs) > 1,
+        together=len(jobs) > 1,
         cuda=cuda,
     )
 

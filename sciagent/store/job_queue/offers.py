@@ -22,10 +22,6 @@ from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.job_queue.worker_resources import Has
 
-SHORT_SECONDS = 0.02  # a job this short shares a process, and a transaction, with others of its rung
-MAX_GROUP = 32
-
-
 _OFFER = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"), t.job.c.state == JobState.QUEUED)
 
 
@@ -126,8 +122,8 @@ def claim_next(
     seconds: float | None = None,
     after: int = 0,
 ) -> list[Claim]:
-    """The most urgent job of the campaign whose turn it is, or it and others as short of the same rung; empty where
-    there is none.
+    """The most urgent job of the campaign whose turn it is, or it and others of its rung that its
+    verifier takes together; empty where there is none.
 
     memory_mb: what a job on one core may ask for at most. seconds: what it may be expected to take at most. skip: rungs
     that the worker cannot run. has: what the worker has, with whose name that of the owner begins; None: cores, as many
@@ -153,21 +149,20 @@ def claim_next(
             return []
         first, holds = picked.row, picked.holds
     some = [first.id]
-    if _is_short(first.seconds):
-        alike = asked.urgent.where(j.queue == first.queue, j.id != first.id).limit(MAX_GROUP - 1)
-        some += [one.id for one in connection.execute(alike).all() if _goes_with(one, first)]
+    if (together := _together(connection, first.rung_id)) > 1:
+        alike = asked.urgent.where(j.queue == first.queue, j.rung_id == first.rung_id, j.id != first.id)
+        more = connection.execute(alike.limit(together - 1)).all()
+        some += [row.id for row in more if row.needs == first.needs]
     claims = leases.claim_many(connection, some, owner, lease_seconds=lease_seconds)
     if holds is not None and first.id in claims:  # of a group the first holds it for all: they run one after the other
         claims[first.id] = resource_matching.hold(connection, claims[first.id], holds)
     return [claims[job_id] for job_id in some if job_id in claims]
 
 
-def _goes_with(one: Any, first: Any) -> bool:
-    return one.rung_id == first.rung_id and one.needs == first.needs and _is_short(one.seconds)
-
-
-def _is_short(seconds: float | None) -> bool:
-    return seconds is not None and seconds < SHORT_SECONDS
+def _together(connection: Connection, rung_id: int) -> int:
+    """How many jobs of the rung are run in one call."""
+    request = connection.execute(sa.select(t.rung.c.request).where(t.rung.c.id == rung_id)).scalar_one()
+    return int((request or {}).get("together", 1))
 
 
 def rungs_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
@@ -277,7 +272,7 @@ def ended(connection: Connection, out: Mapping[int, Out]) -> list[Ended]:
     """Those of these jobs that neither wait nor run."""
     j, a = t.job.c, t.attempt.c
     query = sa.select(j.id, j.state, j.outcome, j.kills, j.losses).where(
-        among(connection, j.id, list(out)), j.state.not_in([JobState.QUEUED, JobState.RUNNING, JobState.WAITING])
+        among(connection, j.id, list(out)), j.state.not_in([JobState.QUEUED, JobState.RUNNING])
     )
     over = connection.execute(query).all()
     if not over:

@@ -88,9 +88,9 @@ def _settle(job: Job, around: Surroundings) -> None:
 
 
 def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
-    """Say `ready` once every candidate of several stands, then a finding each, then `done`. To a finding that waits, as
-    one with files or of a candidate by itself, the zygote answers with a byte; until then nothing goes on."""
-    say = _Speaker(around, job.apart)
+    """Say `ready` once every candidate of several stands, then a finding each, then `done`. To a finding
+    with files the zygote answers with a byte; until then nothing goes on."""
+    say = _Speaker(around)
     try:
         verifier = kind(job.settings)
         declared = {(one.property.name, one.level) for one in verifier.measures}
@@ -107,9 +107,8 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
             say.finding(one)
             continue
         try:
-            if findings is None or job.apart:
-                together = [one] if job.apart else accepted
-                findings = iter(verifier.verify(together, _context(job, verifier, around.work, sent)))
+            if findings is None:
+                findings = iter(verifier.verify(accepted, _context(job, verifier, around.work, sent)))
             finding: object = next(findings, None)
             if finding is None:
                 return say.last(_bad(sent.key, "verify ended before it had a finding for each candidate"))
@@ -134,8 +133,6 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
 
 def _context(job: Job, verifier: Verifier[Any], work: Path, sent: Sent) -> Context:
     checkpoint = Path(sent.checkpoint) if sent.checkpoint else work / "checkpoint"
-    if job.apart:
-        os.chdir(work)
     return _Context(work, checkpoint, job.replicate, verifier.settings_hash, job.limits.threads)
 
 
@@ -216,8 +213,8 @@ def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
 
 
 class _Speaker:
-    def __init__(self, around: Surroundings, apart: bool) -> None:
-        self._around, self._apart = around, apart
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
         self._cpu = 0.0
 
     def message(self, message: dict[str, Any]) -> None:
@@ -229,7 +226,7 @@ class _Speaker:
 
     def finding(self, finding: Finding, **more: float) -> None:
         used = processes.own_cpu()
-        waits = self._apart or bool(finding.artifacts)
+        waits = bool(finding.artifacts)
         self.message({"finding": finding_to_wire(finding), "cpu": used - self._cpu, "waits": waits, **more})
         self._cpu = used
         if waits and not os.read(self._around.acks, 1):

@@ -38,9 +38,9 @@ CANCEL_SECONDS = 1.5  # then the zygote itself is killed
 @dataclass(frozen=True)
 class Request:
     """settings: of the verifier, as its model takes them. checkpoints: for each candidate a folder that outlives the
-    attempt; none by default. apart: each candidate is verified by a call of its own and finds an empty folder, as if it
-    were alone; otherwise the verifier gets them as one batch. cuda: the GPUs that they may see, as CUDA_VISIBLE_DEVICES
-    names them; None: as this process."""
+    attempt; none by default. together: the verifier computes them in one call whose cost and time they share; otherwise
+    it gets them as one batch of which each is measured. cuda: the GPUs that they may see, as CUDA_VISIBLE_DEVICES names
+    them; None: as this process."""
 
     verifier: str
     settings: dict[str, Any]
@@ -48,7 +48,7 @@ class Request:
     limits: Limits = field(default_factory=Limits)
     replicate: int = 0
     checkpoints: tuple[Path, ...] = ()
-    apart: bool = False
+    together: bool = False
     cuda: str | None = None
 
 
@@ -125,18 +125,29 @@ class Worker:
 
         A candidate whose process ends badly takes the blame alone, and only if it came first in that process: otherwise
         it is tried again in a fresh one, at the head of what is left, for others may have left the process as it was.
-        When the zygote itself dies, all that have no finding yet are lost; of those apart, only the one that ran.
+        When the zygote itself dies, all that have no finding yet are lost. Candidates that are verified together and
+        fail before their first finding are halved and run again, until a single one is to blame.
         """
         self._cancelled.clear()
         self._running = True
-        results: list[HostResult] = []
         self._wasted = Cost()
         try:
-            while len(results) < len(request.candidates):
-                results += self._attempt(request, request.candidates[len(results) :])
+            return self._all(request, request.candidates)
         finally:
             self._running = False
+
+    def _all(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
+        """One result for each of these candidates."""
+        results: list[HostResult] = []
+        while len(results) < len(candidates):
+            results += self._attempt(request, candidates[len(results) :])
         return results
+
+    def _halved(self, request: Request, candidates: tuple[Candidate, ...], cpu: float) -> list[HostResult]:
+        """Candidates that failed together, in two groups. cpu: seconds that the failure cost; the first pays."""
+        middle = (len(candidates) + 1) // 2
+        first, *others = self._all(request, candidates[:middle]) + self._all(request, candidates[middle:])
+        return [replace(first, cost=first.cost + Cost(core_seconds=cpu)), *others]
 
     def cancel(self) -> None:
         """Kill what runs. `run` then returns, within seconds, lost/worker_died with the detail "cancelled" for every
@@ -163,15 +174,19 @@ class Worker:
             self._link.bury()
             why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
             wall = max(0.0, time.monotonic() - begun - sum(one.wall_seconds for one in heard))
+            if request.together and len(candidates) > 1 and not heard and not self._cancelled.is_set():
+                return self._halved(request, candidates, 0.0)
             lost = [self._lost(one, wall, why) for one in candidates[len(heard) : len(heard) + 1]]
-            if request.apart:  # those after it had not begun; a new zygote takes them
-                return heard + lost
             return heard + lost + [self._lost(one, 0.0, why) for one in candidates[len(heard) + 1 :]]
         cpu, failure, index = end["cpu"], end["failure"], end["index"]
+        if request.together and len(heard) == 1 < len(candidates) and heard[0].finding.outcome in _DOUBTFUL:
+            return self._halved(request, candidates, cpu)  # the call as a whole said so
         if failure is None:
-            return self._undoubted(_share(cpu, heard))
+            return self._undoubted(_share_by_weight(cpu, heard) if request.together else _share(cpu, heard))
         if end["whole"]:  # it would be the same for each
             return [self._failed(one, failure, 0.0) for one in candidates]
+        if request.together and len(candidates) > 1 and index == 0 and not self._cancelled.is_set():
+            return self._halved(request, candidates, cpu)
         if not end["ready"] and len(candidates) > 1 and not self._cancelled.is_set():
             alone = [result for one in candidates for result in self._attempt(request, (one,))]
             first = replace(alone[0], cost=alone[0].cost + Cost(core_seconds=cpu))
@@ -198,13 +213,13 @@ class Worker:
             Sent(one.key, one.kind, record_of(one), str(folder.absolute()) if folder else None)
             for one, folder in zip(candidates, folders, strict=True)
         )
-        limits, more = request.limits, (request.replicate, request.apart, request.cuda)
+        limits, more = request.limits, (request.replicate, request.together and len(sent) > 1, request.cuda)
         job = Job(self._number, request.verifier, request.settings, sent, limits, *more)
         self._link.send(job.to_wire())
         patience = START_SECONDS
         while True:
             event = self._link.receive(time.monotonic() + patience, self._cancelled, CANCEL_SECONDS)
-            patience = limits.wall_seconds + GRACE_SECONDS
+            patience = limits.wall_seconds * (len(sent) if job.together else 1) + GRACE_SECONDS
             if event["event"] == "end":
                 return event
             if event["event"] == "started":
@@ -224,6 +239,17 @@ class Worker:
     def _lost(self, candidate: Candidate, wall: float, why: str) -> HostResult:
         finding = Finding(candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=why)
         return HostResult(finding, Cost(), wall, dict(self._versions))
+
+
+def _share_by_weight(cpu: float, heard: list[HostResult]) -> list[HostResult]:
+    """CPU and wall time of one call, divided among its candidates by the weights of their findings."""
+    whole = sum(result.finding.share for result in heard)
+    wall = sum(result.wall_seconds for result in heard)
+    parts = [result.finding.share / whole for result in heard]
+    return [
+        replace(result, cost=Cost(core_seconds=cpu * part), wall_seconds=wall * part, own_seconds=wall * part)
+        for result, part in zip(heard, parts, strict=True)
+    ]
 
 
 def _share(cpu: float, heard: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:

@@ -47,8 +47,8 @@ class Sent:
 class Job:
     """What the driver asks of the zygote: one child process for these candidates.
 
-    apart: each is verified by a call of its own and finds an empty folder, as if it were alone. cuda: what its process
-    finds as CUDA_VISIBLE_DEVICES; None leaves it as it is.
+    together: the verifier computes all of them before its first finding, which therefore has the wall time of all.
+    cuda: what its process finds as CUDA_VISIBLE_DEVICES; None leaves it as it is.
     """
 
     number: int
@@ -57,7 +57,7 @@ class Job:
     candidates: tuple[Sent, ...]
     limits: Limits
     replicate: int = 0
-    apart: bool = False
+    together: bool = False
     cuda: str | None = None
 
     def to_wire(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Job:
             "candidates": sent,
             "limits": asdict(self.limits),
             "replicate": self.replicate,
-            "apart": self.apart,
+            "together": self.together,
             "cuda": self.cuda,
         }
 

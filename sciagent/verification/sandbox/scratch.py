@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 from pathlib import Path
 
@@ -16,13 +14,3 @@ def remove_folder(folder: Path) -> None:
         return
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def empty_folder(folder: Path) -> None:
-    """Leave the folder and nothing in it; what cannot be removed stays."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                remove_folder(Path(entry.path))
-            else:
-                Path(entry.path).unlink(missing_ok=True)

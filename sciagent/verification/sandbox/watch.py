@@ -20,7 +20,6 @@ from sciagent.domain.text import clean
 from sciagent.verification.contract import Verifier
 from sciagent.verification.sandbox import child, processes
 from sciagent.verification.sandbox.job import Job
-from sciagent.verification.sandbox.scratch import empty_folder
 from sciagent.verification.sandbox.wire import MAX_LINE, WireError, loads
 from sciagent.verification.sandbox.wire_findings import MAX_ARTIFACT_BYTES, check_finding, finding_to_wire
 
@@ -110,7 +109,7 @@ class Watch:
     def until_end(self) -> None:
         """Listen and look until the batch is done or cannot go on. Raises Cancelled, and what the driver raises."""
         while not self._finished:
-            limit = self._job.limits.wall_seconds if self.index < len(self._job.candidates) else FAREWELL_SECONDS
+            limit = self._limit()
             left = self._turn + limit - time.monotonic()
             nap = self._awake - time.monotonic()
             napping = 0 < nap < left
@@ -132,6 +131,13 @@ class Watch:
             # not in a nap: what the child has said meanwhile is unread, and another candidate would be blamed
             if not (napping or self._finished) and time.monotonic() - self._looked >= POLL_SECONDS:
                 self._look()
+
+    def _limit(self) -> float:
+        """Seconds for the next message of the child."""
+        if self.index >= len(self._job.candidates):
+            return FAREWELL_SECONDS
+        at_once = len(self._job.candidates) if self._job.together and self.index == 0 else 1
+        return self._job.limits.wall_seconds * at_once
 
     def fail(self, outcome: Outcome, reason: Reason, detail: str) -> None:
         """End the job with this failure of the current candidate; after the last finding nothing can fail any more."""
@@ -199,8 +205,6 @@ class Watch:
             self._finished = message.get("stop") is True
             if message.get("waits") is True:
                 self._pass_on()
-                if self._job.apart:
-                    empty_folder(self._work)
                 with contextlib.suppress(BrokenPipeError):
                     os.write(self._acks, b"\n")
 
@@ -214,7 +218,7 @@ class Watch:
             one["wall"] = wall * one["took"] / claimed if claimed else wall / len(self._taken)
             one["took"] = min(one["took"] or one["wall"], one["wall"])
         self._driver.pass_on(self._taken)
-        self._awake = 0.0 if self._job.apart or len(self._job.candidates) == 1 else now + NAP_SECONDS
+        self._awake = 0.0 if len(self._job.candidates) == 1 else now + NAP_SECONDS
         self._taken, self._turn, self.wall = [], now, 0.0
 
     def _tail(self) -> str:

@@ -28,7 +28,8 @@ MAX_ARTIFACT_BYTES = 512 << 20
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}", re.ASCII)
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,64}/[a-z0-9.+-]{1,64}", re.ASCII)
 _FIELDS = ("candidate_key", "outcome", "reason", "detail", "diagnostics", "levels", "measured", "artifacts")
-_SPENT = "spent"  # the one field that may be left out: most verifiers count nothing themselves
+# the fields that may be left out: most verifiers count nothing themselves, and take candidates one by one
+_SPENT, _SHARE = "spent", "share"
 _OUTCOMES = {one.value: one for one in Outcome}
 _REASONS = {one.value: one for one in Reason}
 _CENSORINGS = {one.value: one for one in Censoring}
@@ -60,6 +61,7 @@ def finding_to_wire(finding: Finding) -> dict[str, Any]:
         "levels": [[level.method, level.basis, level.phase, level.geometry] for level in levels],
         "artifacts": [asdict(a) for a in finding.artifacts],
         **({} if finding.spent is None else {_SPENT: dict(finding.spent)}),
+        **({} if finding.share == 1.0 else {_SHARE: finding.share}),
     }
 
 
@@ -82,12 +84,13 @@ def finding_from_wire(data: dict[str, Any]) -> Finding:
         _cleaned(data["diagnostics"]),
         tuple(ArtifactFile(**one) for one in data["artifacts"]),
         Cost(data[_SPENT]) if _SPENT in data else None,
+        float(data.get(_SHARE, 1.0)),
     )
 
 
 def check_finding(data: object, key: str) -> None:
     """Raises WireError, with what is wrong, for what is not a finding on candidate `key`."""
-    if not isinstance(data, dict) or set(data) - {_SPENT} != set(_FIELDS):
+    if not isinstance(data, dict) or set(data) - {_SPENT, _SHARE} != set(_FIELDS):
         raise WireError(f"finding has not exactly the fields {', '.join(_FIELDS)}")
     if data["candidate_key"] != key:
         raise WireError(f"a finding on {clean(str(data['candidate_key']), 80)}, not on candidate {key}")
@@ -108,6 +111,9 @@ def check_finding(data: object, key: str) -> None:
     if len(set(names)) < len(names):
         raise WireError("two artifacts of one name")
     _check_spent(data.get(_SPENT, {}))
+    share = data.get(_SHARE, 1.0)
+    if type(share) not in (int, float) or not 0 < share <= MAX_AMOUNT:
+        raise WireError(f"share = {clean(repr(share), 80)} is not above 0")
 
 
 def _check_measured(measured: list[Any], levels: list[Any]) -> None:

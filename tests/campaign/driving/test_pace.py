@@ -1,28 +1,25 @@
-"""Short jobs go to a worker in groups and a little ahead, long ones alone and at the last moment."""
+"""Short jobs are claimed a little ahead, long ones at the last moment; a call holds what its verifier takes."""
 
 from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.driving.pace import AHEAD_SECONDS, MAX_GROUP, Pace, Places
+from sciagent.campaign.driving.pace import Pace, Places
+from sciagent.domain.ladder import Position
 
 
 def paced(**seconds: float) -> Pace:
     """seconds: wall time of a job at rung p0, p1, …"""
-    pace = Pace()
+    pace = Pace({Position(0): 10})
     for name, wall in seconds.items():
         pace.observe(int(name[1:]), wall)
     return pace
 
 
-@pytest.mark.parametrize(
-    ("wall", "group", "ahead"),
-    [(0.0, MAX_GROUP, True), (0.001, MAX_GROUP, True), (0.005, 10, True), (0.02, 1, True), (5.0, 1, False)],
-)
-def test_groups_hold_little_work_and_only_short_jobs_wait(wall: float, group: int, ahead: bool) -> None:
-    pace = paced(p1=wall)
-    assert (pace.group(1), pace.ahead(1)) == (group, ahead)
-    assert group == 1 or group * wall <= AHEAD_SECONDS
+@pytest.mark.parametrize(("wall", "ahead"), [(0.0, True), (0.02, True), (5.0, False)])
+def test_only_short_jobs_wait_beside_a_worker(wall: float, ahead: bool) -> None:
+    pace = paced(p0=wall, p1=wall)
+    assert (pace.group(0), pace.group(1), pace.ahead(1)) == (10, 1, ahead)
 
 
 def test_of_an_unknown_rung_nothing_is_claimed_ahead() -> None:
@@ -32,13 +29,13 @@ def test_of_an_unknown_rung_nothing_is_claimed_ahead() -> None:
     assert pace.wanted([], free=2, waiting=2) == 2
 
 
-def test_one_long_job_ends_the_groups_at_once_and_short_ones_bring_them_back() -> None:
-    pace = paced(p0=0.001)
-    pace.observe(0, 30.0)
-    assert (pace.group(0), pace.ahead(0)) == (1, False)
+def test_one_long_job_ends_claiming_ahead_at_once_and_short_ones_bring_it_back() -> None:
+    pace = paced(p1=0.001)
+    pace.observe(1, 30.0)
+    assert not pace.ahead(1)
     for _ in range(60):
-        pace.observe(0, 0.001)
-    assert pace.group(0) > 1
+        pace.observe(1, 0.001)
+    assert pace.ahead(1)
 
 
 def test_free_workers_come_first_then_what_waits() -> None:

@@ -103,14 +103,16 @@ def test_a_worker_takes_nothing_that_it_cannot_hold_or_run_or_that_waits_outside
         assert leases.claim(connection, big, "w/1") is not None
 
 
-def test_short_jobs_of_a_rung_come_in_groups(ledger: Ledger, row: CampaignRow) -> None:
-    short = offered(ledger, row, 40, seconds=0.001)
-    long = offered(ledger, row, 2, rung=2, seconds=50.0, priority=100.0)
-    assert [one.job_id for one in claim(ledger)] == [long[1]]
-    assert [one.job_id for one in claim(ledger)] == [long[0]]
+def test_jobs_come_in_groups_where_their_verifier_says_so(ledger: Ledger, row: CampaignRow) -> None:
+    made = offered(ledger, row, 10)
+    other = offered(ledger, row, 2, rung=2, priority=100.0)
+    with ledger.begin() as connection:
+        campaigns.write_requests(connection, {campaigns.rungs(connection, row.id)[1].id: {"together": 8}})
+    assert [one.job_id for one in claim(ledger)] == [other[1]]
+    assert [one.job_id for one in claim(ledger)] == [other[0]]
     first, second = claim(ledger), claim(ledger)
-    assert [one.job_id for one in first + second] == short[::-1]
-    assert len(first) == offers.MAX_GROUP
+    assert (len(first), len(second)) == (8, 2)
+    assert [one.job_id for one in first + second] == made[::-1]
 
 
 def test_two_who_ask_at_once_never_get_the_same_job(ledger: Ledger, row: CampaignRow) -> None:

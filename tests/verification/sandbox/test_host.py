@@ -272,25 +272,26 @@ def test_a_checkpoint_folder_outlives_the_attempt(worker: Worker, tmp_path: Path
     assert (tmp_path / "kept").is_dir()
 
 
-def test_candidates_apart_have_folders_and_checkpoints_of_their_own(worker: Worker, tmp_path: Path) -> None:
-    folders = tuple(tmp_path / one.key for one in ABC)
-    results = worker.run(Request("bad.noop", {"refuse": "CCN"}, ABC, AMPLE, checkpoints=folders, apart=True))
-    assert said(results) == ["ok", "refused/too_large", "ok", "ok"]
-    assert [r.finding.diagnostics.get("cwd") for r in results] == [[], None, [], []]
-    assert [folder.exists() for folder in folders] == [True, False, True, True]
-    files = worker.run(Request("bad.files", {}, ABC, AMPLE, apart=True))
-    assert [r.files[0].path.read_text() for r in files] == ["CCO", "CCN", "CCC", "CCF"]
-    assert all(r.cost["core_seconds"] > 0 for r in files)
+def test_candidates_together_share_cost_and_time_by_weight(worker: Worker) -> None:
+    results = worker.run(Request("bad.together", {"seconds": 0.2}, ABC, AMPLE, together=True))
+    assert {r.finding.diagnostics["batch"] for r in results} == {4}
+    costs, walls = [r.cost["core_seconds"] for r in results], [r.wall_seconds for r in results]
+    assert [cost / costs[0] for cost in costs] == pytest.approx([1, 2, 3, 4])
+    assert [wall / walls[0] for wall in walls] == pytest.approx([1, 2, 3, 4]) and sum(walls) > 0.2
 
 
-def test_who_fails_in_a_process_that_others_used_is_tried_again_alone(worker: Worker, tmp_path: Path) -> None:
-    results = worker.run(Request("bad.once", {}, ABC, AMPLE, apart=True))
-    assert said(results) == ["ok"] * 4, "each but the first was blamed for what its predecessor left"
-    assert len({r.finding.diagnostics["pid"] for r in results}) == 4
-    alone = worker.run(Request("bad.once", {}, ABC[:1], AMPLE, checkpoints=(tmp_path / "kept",)))
-    assert said(alone) == ["ok"] and not list(tmp_path.iterdir()), "a folder that nobody asked for"
-    spoilt = worker.run(Request("bad.raises", {}, ABC[:2], AMPLE, apart=True))
-    assert said(spoilt) == ["crashed/exception"] * 2
+@pytest.mark.parametrize("how", ["raise", "exit", "memory", "sleep", "zygote"])
+def test_a_group_that_fails_is_halved_until_one_candidate_is_to_blame(worker: Worker, how: str) -> None:
+    settings = {"poison": "CCN", "how": how}
+    results = worker.run(Request("bad.together", settings, ABC, Limits(1.0, 300), together=True))
+    blamed = {"memory": "out_of_memory", "sleep": "timeout", "zygote": "lost"}.get(how, "crashed")
+    assert [str(r.finding.outcome) for r in results] == ["ok", blamed, "ok", "ok"]
+    assert [r.finding.diagnostics.get("batch") for r in results] == [1, None, 2, 2]
+
+
+def test_the_first_of_a_group_has_the_wall_time_of_all(worker: Worker) -> None:
+    results = worker.run(Request("bad.together", {"sleep": 1.5}, ABC, Limits(1.0, 300), together=True))
+    assert said(results) == ["ok"] * 4
 
 
 def test_threads_reach_the_engine(worker: Worker) -> None:
@@ -362,15 +363,6 @@ def test_a_killed_zygote_loses_what_ran_and_is_replaced(misbehaving: Path, mark:
         os.kill(worker.pid, signal.SIGKILL)
         assert wait_until(lambda: not psutil.pid_exists(worker.pid) or _is_zombie(worker.pid), 3)
         assert said(run(worker, "bad.noop")) == ["ok"]
-
-
-def test_a_killed_zygote_loses_of_candidates_apart_only_the_one_that_ran(misbehaving: Path, tmp_path: Path) -> None:
-    with Worker(tmp_path) as worker:
-        assert said(run(worker, "bad.noop")) == ["ok"]
-        killer = threading.Timer(0.7, os.kill, (worker.pid, signal.SIGKILL))
-        killer.start()
-        results = worker.run(Request("bad.hang", {"at": "CCN"}, ABC, Limits(100), apart=True))
-        assert said(results) == ["ok", "lost/worker_died", "ok", "ok"]
 
 
 def test_a_worker_that_was_asked_nothing_is_not_waited_for(mark: str, tmp_path: Path) -> None:

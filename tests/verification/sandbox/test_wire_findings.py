@@ -77,7 +77,7 @@ def test_what_a_verifier_says_it_spent_is_looked_at(spent: object) -> None:
 
 def test_a_job_comes_back_as_it_went() -> None:
     job = Job(
-        7, "xtb.singlepoint", {"a": 1}, (Sent(KEY, "molecule", {"smiles": "C"}),), Limits(3.5, 100, 2), 1, apart=True
+        7, "xtb.singlepoint", {"a": 1}, (Sent(KEY, "molecule", {"smiles": "C"}),), Limits(3.5, 100, 2), 1, together=True
     )
     assert Job.from_wire(json.loads(dumps(job.to_wire()))) == job
 
