@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from sciagent.campaign.spec.campaign_spec import AMENDABLE, BudgetSpec, CampaignSpec, LimitsSpec, cores
 from sciagent.campaign.spec.load import load_spec, parse_spec
-from sciagent.campaign.spec.sources import CHUNK, file_hash
+from sciagent.campaign.spec.sources import file_hash
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.objectives import Direction, Window
@@ -230,7 +230,7 @@ def test_the_budget_knows_every_resource() -> None:
     assert set(RESOURCE_UNITS) < set(BudgetSpec.model_fields)
 
 
-@pytest.mark.parametrize("size", [0, 1, CHUNK, CHUNK + 1])
+@pytest.mark.parametrize("size", [0, 1, (1 << 18) + 1])
 def test_file_hash_reads_the_whole_file(size: int, tmp_path: Path) -> None:
     import hashlib
 
