@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from sciagent.api import html
-from sciagent.api.values import MeasuredValue, RungAnswer
+from sciagent.api.values import SIGNS, MeasuredValue, RungAnswer
 from sciagent.domain.answers.evidence_story import EvidenceValue
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.model import plain
@@ -87,14 +87,7 @@ class LadderResult:
             [
                 f"<b>{escape(rung.rung)}</b>",
                 escape(rung.verdict) + (f'<br><span class="soft">{escape(rung.detail)}</span>' if rung.detail else ""),
-                html.folded(
-                    [
-                        f"{escape(v.property.replace('_', ' '))} = {escape(str(v))} "
-                        f'<span class="soft" title="{escape(v.level)}">{escape(v.level.split("//")[0])}</span>'
-                        for v in rung.values
-                    ],
-                    "values",
-                ),
+                html.folded([_value_html(v.property, str(v), v.level) for v in rung.values], "values"),
                 '<span class="soft">known</span>' if rung.reused else f"{rung.core_seconds:.2f}",
             ]
             for rung in self.rungs
@@ -153,7 +146,8 @@ STORY = [("rung", False), ("verdict", False), ("values", False), ("CPU s", True)
 
 def _rung_cells(rung: RungStory) -> list[str]:
     detail = f'<br><span class="soft">{escape(rung.detail)}</span>' if rung.detail and rung.verdict != "pass" else ""
-    values = [escape(_shown(value)) for value in rung.evidence.values] if rung.evidence else []
+    found = rung.evidence.values if rung.evidence else ()
+    values = [_value_html(value.property, _text(value), value.level) for value in found]
     cost = '<span class="soft">known</span>' if rung.reused else f"{rung.core_seconds:.2f}"
     verdict = escape((rung.verdict or "not run").replace("_", " "))
     return [f"<b>{escape(rung.rung)}</b>", verdict + detail, html.folded(values, "values"), cost]
@@ -166,9 +160,17 @@ def _rung_lines(rung: RungStory) -> Iterator[tuple[str, int]]:
         yield f"{rung.rung}: {_shown(value)}", 2
 
 
+def _value_html(property: str, text: str, level: str) -> str:
+    short = f'<span class="soft" title="{escape(level)}">{escape(level.split("//")[0])}</span>'
+    return f"{escape(property.replace('_', ' '))} = {escape(text)} {short}"
+
+
+def _text(value: EvidenceValue | ImportedValue) -> str:
+    return SIGNS.get(value.censoring, "") + show(value.value, value.uncertainty, value.unit)
+
+
 def _shown(value: EvidenceValue | ImportedValue) -> str:
-    sign = {"below": "< ", "above": "> "}.get(value.censoring, "")
-    return f"{value.property} = {sign}{show(value.value, value.uncertainty, value.unit)}  [{value.level}]"
+    return f"{value.property} = {_text(value)}  [{value.level}]"
 
 
 def explained(ledger: Ledger, row: CampaignRow, candidate: str) -> ExplainedCandidate:
