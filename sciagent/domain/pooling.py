@@ -20,23 +20,25 @@ def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
     """
     if len(quantities) == 1:
         return quantities[0]
-    exact = [q for q in quantities if q.censoring is Censoring.NONE]
-    below = [q for q in quantities if q.censoring is Censoring.BELOW]
-    above = [q for q in quantities if q.censoring is Censoring.ABOVE]
+    exact, below, above = (
+        [q for q in quantities if q.censoring is side] for side in (Censoring.NONE, Censoring.BELOW, Censoring.ABOVE)
+    )
     n = sum(q.n for q in quantities)
-    if not exact and not (below and above):
-        tightest = min(below, key=lambda q: q.value) if below else max(above, key=lambda q: q.value)
-        return replace(tightest, n=n)
     if not exact:
-        low, high = max(q.value for q in above), min(q.value for q in below)
-        spread = abs(high - low) / math.sqrt(12)
-        return Quantity((low + high) / 2, quantities[0].unit, spread, n=n)
-    mean, error = pooled([q.value for q in exact], [q.uncertainty for q in exact])
-    against = [q for q in below if q.value < mean] + [q for q in above if q.value > mean]
-    if against:
-        mean, error = pooled([q.value for q in (*exact, *against)], [q.uncertainty for q in (*exact, *against)])
-    typed = exact[0].as_typed if n == 1 else None
-    return Quantity(mean, exact[0].unit, error, n=n, as_typed=typed)
+        return _pooled_bounds(below, above, n)
+    mean, _ = pooled([q.value for q in exact], [q.uncertainty for q in exact])
+    used = [*exact, *(q for q in below if q.value < mean), *(q for q in above if q.value > mean)]
+    mean, error = pooled([q.value for q in used], [q.uncertainty for q in used])
+    return Quantity(mean, exact[0].unit, error, n=n)
+
+
+def _pooled_bounds(below: Sequence[Quantity], above: Sequence[Quantity], n: int) -> Quantity:
+    if not above:
+        return replace(min(below, key=lambda q: q.value), n=n)
+    if not below:
+        return replace(max(above, key=lambda q: q.value), n=n)
+    low, high = max(q.value for q in above), min(q.value for q in below)
+    return Quantity((low + high) / 2, below[0].unit, abs(high - low) / math.sqrt(12), n=n)
 
 
 def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured, ...]:

@@ -34,8 +34,7 @@ Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 _Found = tuple[Law, CandidateGroup]
 
-# a rung is a feature up to this share of the terminal one's cost and, for all candidates, this share of the budget;
-# where it costs more, its worth is first learned
+# a rung is a feature up to this share of the terminal one's cost and, for all candidates, of the budget
 FREE = 0.011, 0.03
 TRUSTED = 0.05, 0.25  # the same for a rung that measures what is wanted, if at another level
 WARM_UP = 4  # terminal answers before there is a law
@@ -45,8 +44,7 @@ WARM_UP_SHARE = 0.1  # of the budget, at most
 BATCH, BATCH_SHARE = 8, 0.04
 BATCH_LEFT = 0.125  # of what is left, at most, where that does not buy everything
 JUDGED = 500  # of the best, that say what a rung brings
-# of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
-LESSONS = 0.03
+LESSONS = 0.03  # of the spend, for rungs that would be skipped on the way to the terminal one: to go on learning
 AT_ONCE = 1 << 14  # features, which may be wanted for a million candidates
 SOME = 10_000  # candidates whose costs stand for all
 
