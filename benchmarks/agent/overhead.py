@@ -118,8 +118,8 @@ def run(folder: Path, url: str, *, proposals: int, turns: int) -> dict[str, Any]
 
     def step() -> None:
         took[:] = time.perf_counter() - began, time.process_time() - worked
-        if not held or driver._proposals >= held[-1][0] + proposals // 20:
-            held.append((driver._proposals, round(me.memory_info().rss / 1e6, 1)))
+        if not held or driver.intake.n_proposals >= held[-1][0] + proposals // 20:
+            held.append((driver.intake.n_proposals, round(me.memory_info().rss / 1e6, 1)))
 
     with driver:
         began, worked = time.perf_counter(), time.process_time()
@@ -128,10 +128,10 @@ def run(folder: Path, url: str, *, proposals: int, turns: int) -> dict[str, Any]
     wall, cpu = took
     return {
         "state": str(state),
-        "turns": driver._proposals,
+        "turns": driver.intake.n_proposals,
         "seconds": round(wall, 2),
         "cpu": round(cpu, 2),
-        "cpu_ms_a_turn": round(1000 * cpu / max(driver._proposals, 1), 2),
+        "cpu_ms_a_turn": round(1000 * cpu / max(driver.intake.n_proposals, 1), 2),
         "rss_mb": held,
     }
 

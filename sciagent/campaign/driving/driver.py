@@ -21,6 +21,7 @@ from sciagent.campaign.driving import stop_rules
 from sciagent.campaign.driving.collect import collect, reap, settle_cancelled
 from sciagent.campaign.driving.dispatch import WINDOW, Dispatched, LocalJob, offer_queued, promote, take_queued
 from sciagent.campaign.driving.heartbeat import Heartbeat
+from sciagent.campaign.driving.intake import Intake
 from sciagent.campaign.driving.pace import Pace, Places
 from sciagent.campaign.driving.remote_jobs import Outside, Rooms, request_for_workers
 from sciagent.campaign.driving.stop_rules import Ending
@@ -46,7 +47,6 @@ BEGUN_SECONDS = 0.02  # a job claimed ahead that has run so long is written down
 LOOK_SECONDS = 0.05  # between looks for what workers elsewhere have ended; their word may come sooner
 LISTEN_SECONDS = 0.2  # between looks for what people said; besides, each dispatch looks
 INTERRUPTED = (CampaignState.INTERRUPTED, "interrupted")  # by a signal, not by somebody's word
-PROPOSING = ("core_seconds", "llm_tokens")  # what a turn of the proposer takes, without a reservation
 GARBAGE = 20_000  # objects more than are gone, before some is looked for; a batch of jobs makes that many, few in rings
 
 
@@ -69,14 +69,9 @@ class Driver:
         self._stop = threading.Event()
         self._abort = threading.Event()
         self._bell = threading.Event()  # rings when a job has finished, and when a model has answered
-        self._exhausted = False
-        self._barren = 0
         self._shortfall: str | None = None  # what could run, but the budget does not hold it, in words
-        self._starved = False  # the proposer could go on, but the budget leaves nothing for it
-        self._holding = False  # the proposer waits for the first paid rung; dearer rungs wait with it
         self._tickets: dict[int, LocalJob] = {}
         self._pace = Pace(built.together)
-        self._asks = False  # more candidates are wanted, and the proposer was asked for them
         self._cancelled: set[int] = set()  # ids of running jobs that people want to be ended
         self._killed: set[int] = set()  # of jobs that we have killed, with those that shared their process
         self._told: list[Directive] = []  # what people said and the driver has not acted on yet
@@ -103,15 +98,15 @@ class Driver:
                 undo.callback(self._executor.close)
             self._worker = Worker(built.scratch(), preload=fast)
             undo.callback(self._worker.close)
-            self._source = source_of(built, self._lease, self._worker, self._bell)
-            undo.callback(self._source.close)
+            source = source_of(built, self._lease, self._worker, self._bell)
+            undo.callback(source.close)
             with built.ledger.begin() as connection:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
                 started = {"reaped": self.reaped, "safety": note(built.spec) or "on"}
                 campaigns.log_event(connection, built.row.id, "driver_started", started)
                 self._purse = Purse(built, connection)
                 self._purchasing = purchasing_of(built, connection)
-                self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == built.row.id)
+                self.intake = Intake(source, connection, built.row.id)
                 self._hits = queries.hits(connection, built.row.id)
                 self._outside = self._look_outside(connection)
             self._pool: LocalPool[tuple[LocalJob, ...]] = LocalPool(
@@ -141,7 +136,7 @@ class Driver:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         away = isinstance(error, LedgerAwayError)  # then a driver may go on from the last commit
         with suppress(LedgerAwayError) if away else nullcontext():
-            self._source.close()
+            self.intake.source.close()
         self._pool.close()
         self._worker.close()
         self._heart.stop()
@@ -203,8 +198,8 @@ class Driver:
         if self._abort.is_set():
             self._pool.cancel()
             self._outside.leave()
-        asked, self._asks = self._asks, False
-        if not (asked and self._source.is_ready) and (self._running or (asked and self._source.is_busy)):
+        source, asked, self.intake.is_asking = self.intake.source, self.intake.is_asking, False
+        if not (asked and source.is_ready) and (self._running or (asked and source.is_busy)):
             self._rest(wait)
         self._collect()
         if self._paused and not self._stop.is_set():
@@ -215,11 +210,13 @@ class Driver:
         if ending is not None and not self._stop.is_set() and not self._purse.exhausted():
             self._dispatch(preferred_only=True)  # a person promoted something although the goal is reached
         if ending is None:
-            proposed = self._propose()
+            proposed = self.intake.propose(self.built, self._purse, self._purchasing)
             started = self._dispatch()
-            if proposed or started or self._running or (self._asks and self._source.is_busy):
+            if proposed or started or self._running or (self.intake.is_asking and source.is_busy):
                 return None
-            ending = stop_rules.nothing_left(self.built, self._purse, self._starved, self._shortfall, self._purchasing)
+            ending = stop_rules.nothing_left(
+                self.built, self._purse, self.intake.starved, self._shortfall, self._purchasing
+            )
         if self._running:
             return None
         with self.built.ledger.begin() as connection:
@@ -244,7 +241,7 @@ class Driver:
             self._touch(one.candidate_id for one in said if one.candidate_id is not None)
             self._recount(connection)
             self._hits = queries.hits(connection, self.built.row.id)
-            self._proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == self.built.row.id)
+            self.intake.recount(connection, self.built.row.id)
 
     def _recount(self, connection: Connection) -> None:
         """Places and amounts as the ledger has them."""
@@ -345,7 +342,7 @@ class Driver:
             seconds = min(seconds, BEGUN_SECONDS)
         if self._outside.running:
             seconds = min(seconds, LOOK_SECONDS)
-        if self._pool.completed.empty() and not (self._source.is_busy and self._source.is_ready):
+        if self._pool.completed.empty() and not (self.intake.source.is_busy and self.intake.source.is_ready):
             self._bell.wait(seconds)  # or not at all, if it has rung since the last look
         self._bell.clear()  # before the look: what comes after it rings again
 
@@ -472,7 +469,7 @@ class Driver:
         """Start what the scheduler chooses. What the budget does not hold is passed over for the next that it does."""
         total, put_off = Dispatched(), set[int]()
         while wanted > 0:
-            chosen = self._purchasing.choose(connection, self._purse, wanted, self._holding, places.open, put_off)
+            chosen = self._purchasing.choose(connection, self._purse, wanted, self.intake.holding, places.open, put_off)
             done = promote(connection, self.built, self._purse, chosen, self.owner, places)
             self._touch(one.id for one in chosen)
             self._purchasing.take_back(done.unplaced, done.refused)
@@ -483,44 +480,3 @@ class Driver:
                 break
             wanted *= 2  # more than are free, for these may not fit either
         return total
-
-    def _propose(self) -> bool:
-        """One turn of the proposer, if fewer candidates than `ahead` wait; True if it brought anything new."""
-        built = self.built
-        self._holding = self._starved = self._asks = False
-        limit = built.spec.proposer.batch
-        if built.spec.budget.proposals is not None:
-            limit = min(limit, built.spec.budget.proposals - self._proposals)
-        if self._exhausted or limit <= 0:
-            self._purchasing.come = 1.0
-            return False
-        if any(self._purse.room(resource) <= 0 for resource in PROPOSING):
-            self._starved = True  # unless jobs that run give back some of what is held for them
-            return False
-        with built.ledger.read() as connection:
-            self._purchasing.come = self._come()
-            if self._purchasing.wants(connection, self._purse) >= built.ahead:
-                return False
-            self._holding = built.waits and self._purchasing.is_preparing(connection)
-        return not self._holding and self._turn(limit)
-
-    def _come(self) -> float | None:
-        """The share of the proposals that were made; None where nobody knows how many there will be."""
-        totals = (self.built.spec.budget.proposals, self._source.total)
-        known = [one for one in totals if one is not None]
-        return min(1.0, max(self._proposals, 1) / max(min(known), 1)) if known else None
-
-    def _turn(self, limit: int) -> bool:
-        """The proposer's next turn; True if there was one."""
-        self._asks = True
-        if not self._source.prepare():
-            return False
-        taken = self._source.take(limit)
-        if taken is None:
-            self._exhausted = True
-            return False
-        self._purse.spend(taken.cost)
-        self._proposals += taken.n_proposals
-        self._barren = self._barren + 1 if taken.barren else 0
-        self._exhausted = self._barren >= self._source.patience
-        return True

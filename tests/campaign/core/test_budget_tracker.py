@@ -233,5 +233,5 @@ def test_no_proposer_is_asked_while_nothing_is_left_for_its_turn(ledger: Ledger,
     with Driver(built) as driver:
         driver._purse.spend(Cost(core_seconds=1))
         assert driver.run() is CampaignState.BUDGET_SPENT
-        assert driver._proposals == 0
+        assert driver.intake.n_proposals == 0
     assert stop_reason(built).startswith("core_seconds: 1 of 1 in seven days; more on 20")
