@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic.json_schema import JsonSchemaValue
+
 from sciagent.agent.messages import Message, ToolCall
 from sciagent.agent.policies.grammar import schema_fault
 from sciagent.agent.tools.bench import AgentBench
@@ -48,7 +50,7 @@ class ToolResults:
 _NOT_FETCHED = Observation(False, "error: not called, for it came after finish; call it again if the episode goes on")
 
 
-def _case(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _case(name: str, arguments: Mapping[str, Any] | None) -> JsonSchemaValue | None:
     """The schema of an answer that calls an MCP tool; None if no grammar can enforce it."""
     if arguments is None:
         return None
@@ -56,7 +58,7 @@ def _case(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any] | No
     return None if schema_fault(case) else case
 
 
-def _by_rank(schema: dict[str, Any]) -> dict[str, Any]:
+def _by_rank(schema: JsonSchemaValue) -> JsonSchemaValue:
     """The schema with molecules named by rank and sites left to chance, for a model that cannot write SMILES."""
     ranks = {"type": "string", "enum": [f"#{place}" for place in range(1, RANKS + 1)]}
     instead = dict.fromkeys(("parent", "first", "second", "molecule"), ranks) | {"where": {"type": "null"}}

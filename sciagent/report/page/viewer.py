@@ -6,7 +6,7 @@ Texts are cut and drawings counted, so that the size of a page is bounded.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -224,7 +224,7 @@ def _episode(
     )
 
 
-def _limits(settings: dict[str, Any]) -> str:
+def _limits(settings: Mapping[str, Any]) -> str:
     named = (("turns", "turns"), ("tokens", "sampled tokens"), ("context", "tokens of context"))
     return ", ".join(f"{settings[key]} {label}" for key, label in named if isinstance(settings.get(key), int))
 
@@ -255,7 +255,7 @@ def _turn(turn: Any, made: list[ShownProposal], room: PageRoom) -> ShownTurn:
 
 
 def _calls(
-    calls: Sequence[dict[str, Any]], observations: Sequence[dict[str, Any]], room: PageRoom
+    calls: Sequence[Mapping[str, Any]], observations: Sequence[Mapping[str, Any]], room: PageRoom
 ) -> tuple[list[Call], list[str]]:
     """The calls with their observations, and the observations that cannot be matched to calls by number."""
     seen = [room.cut(str(o["content"] if "content" in o else json.dumps(o, ensure_ascii=False))) for o in observations]

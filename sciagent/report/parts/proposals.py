@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from sqlalchemy.engine import Connection
@@ -29,7 +29,7 @@ FIELDS = (
 )
 
 
-def proposals(connection: Connection, row: CampaignRow) -> Iterator[dict[str, Any]]:
+def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
     """Proposals by status, then by arrival. text: as proposed. candidate: the candidate's key. predicted: JSON."""
     for values in report_queries.proposals(connection, row):
         proposal = dict(zip(FIELDS, values, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -47,7 +47,7 @@ class Entry:
     answers: list[EvidenceAnswer]
     values: dict[tuple[str, str], Measured]
     """{(rung, column name): value}."""
-    fixed: dict[str, Any]
+    fixed: Mapping[str, Any]
     """The columns that every campaign has."""
 
 
@@ -100,7 +100,7 @@ def entries(
         last = page[-1].seq
 
 
-def _fixed(candidate: Ranked, rung: str | None) -> dict[str, Any]:
+def _fixed(candidate: Ranked, rung: str | None) -> Mapping[str, Any]:
     return {
         "key": candidate.key,
         "smiles": candidate.text,
@@ -116,7 +116,7 @@ def _fixed(candidate: Ranked, rung: str | None) -> dict[str, Any]:
     }
 
 
-def as_value(m: Measured) -> dict[str, Any]:
+def as_value(m: Measured) -> Mapping[str, Any]:
     """A value with its uncertainty, unit and level, for JSON."""
     q = m.quantity
     value: dict[str, Any] = {"value": q.value, "uncertainty": q.uncertainty, "unit": q.unit, "level": m.level.label}
@@ -137,7 +137,7 @@ def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str]) -> int:
     """Write one line per candidate; returns the number of lines."""
     n = 0
     for n, entry in enumerate(entries(connection, row, columns(connection, row)), start=1):  # noqa: B007
-        file.write(json.dumps(entry.fixed | {"values": nested(entry)}, ensure_ascii=False) + "\n")
+        file.write(json.dumps({**entry.fixed, "values": nested(entry)}, ensure_ascii=False) + "\n")
     return n
 
 

@@ -259,7 +259,7 @@ class Priced:
         """How often hyper-parameters were looked for."""
         return self._stack.fits
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Mapping[str, Any]:
         """What was learnt, as JSON; with the evidence of the time it makes the same law again."""
         truths = None if self.truths is None else [one.state() for one in self.truths]
         return {"stack": self._stack.state(), "truths": truths, "lessons": self._lessons, "price": self.price}

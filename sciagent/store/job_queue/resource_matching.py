@@ -58,7 +58,7 @@ class Pick:
 
     row: Any
     """The job's row."""
-    holds: dict[str, Any] | None
+    holds: Mapping[str, Any] | None
     """What its attempt will hold; None for a single core."""
 
 
@@ -76,7 +76,7 @@ class _Free:
     def lacks(self, needs: Mapping[str, int]) -> dict[str, int]:
         return lacking(needs, self.own, self.shared)
 
-    def holds(self, needs: Mapping[str, int]) -> dict[str, Any]:
+    def holds(self, needs: Mapping[str, int]) -> Mapping[str, Any]:
         return {**needs, **({GPU: self.gpus[: needs[GPU]]} if GPU in needs else {})}
 
 
