@@ -22,6 +22,7 @@ from sciagent.domain.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.aims import questions
 from sciagent.scheduling.indices import CandidateGroup, groups
+from sciagent.scheduling.law.censoring import expected_answers
 from sciagent.scheduling.law.hints import Padded, hinted
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
@@ -79,7 +80,9 @@ def remake(built: Built, connection: Connection) -> Remade | None:
         return None
     pool = campaign.pool
     structures = pool.structures if built.spec.subject == "molecule" else None
-    made = fitted(campaign.row, campaign.schema, pool.scores, truths, structures, built.spec.seed, pool.errors)
+    made = fitted(
+        campaign.row, campaign.schema, pool.scores, truths, structures, built.spec.seed, pool.errors, pool.bounds
+    )
     if not made:
         return None
     price = _price(connection, built.row.id, campaign.row, campaign.numeraire)
@@ -94,19 +97,27 @@ def fitted(
     structures: Similarity | None,
     seed: int,
     errors: NDArray[np.float32] | None = None,
+    bounds: NDArray[np.int8] | None = None,
 ) -> tuple[Law, ...]:
-    """The laws with the hyper-parameters of the row; none without an answer to each question. scores, errors: (n, c).
+    """The laws with the hyper-parameters of the row; none without an answer to each question. scores, errors, bounds:
+    (n, c), as in `CandidatePool`.
     structures: how alike the n candidates are, or None for the law without structure alone."""
     aims, padded = schema.aims, None if structures is None else Padded(structures)
     if padded is not None:
         padded.n = len(scores)
-    decided = int((~np.isnan(scores[:, [a.columns[-1] for a in aims.aims]])).all(1).sum())
-    scores, errors = hinted(aims.hints, scores, errors, decided)
-    if np.isnan(scores[:, [a.columns[-1] for a in aims.aims]]).all(0).any():
-        return ()
-    stack = Stack(padded, np.random.default_rng(seed))
-    stack.restore(row.state["priced"]["stack"])
-    return tuple(stack.fit(questions(aims, truths, scores, errors), 0))  # 0: hyper-parameters stay as they are
+
+    def fit(scores: Array, errors: NDArray[np.float32] | None) -> tuple[Law, ...]:
+        decided = int((~np.isnan(scores[:, [a.columns[-1] for a in aims.aims]])).all(1).sum())
+        scores, errors = hinted(aims.hints, scores, errors, decided)
+        if np.isnan(scores[:, [a.columns[-1] for a in aims.aims]]).all(0).any():
+            return ()
+        stack = Stack(padded, np.random.default_rng(seed))
+        stack.restore(row.state["priced"]["stack"])
+        return tuple(stack.fit(questions(aims, truths, scores, errors), 0))  # 0: hyper-parameters stay as they are
+
+    if bounds is not None:
+        scores, errors = expected_answers(scores, errors, bounds, aims, truths, fit)
+    return fit(scores, errors)
 
 
 def _price(connection: Connection, campaign_id: int, row: laws.LawRow, numeraire: Numeraire) -> float:

@@ -19,7 +19,7 @@ from sciagent.domain.tiers import Tier
 from sciagent.report.parts.candidates import depicted, kind, status
 from sciagent.report.parts.wording import unit_sign, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import evidence
+from sciagent.store.results import pooled
 from sciagent.store.views import report_candidates
 from sciagent.store.views import report_episodes as ask
 from sciagent.store.views.report_candidates import Ranked
@@ -336,9 +336,9 @@ def _answers(
     for rung in ladder if ids else ():
         if rung.tier == Tier.FAST:
             continue
-        values = evidence.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
+        values = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
         for id_, mine in values.items():
-            by_property.update({(id_, name): (some[0][0], rung.name) for name, some in (mine or {}).items()})
+            by_property.update({(id_, name): (quantity.value, rung.name) for name, quantity in (mine or {}).items()})
     return by_property
 
 

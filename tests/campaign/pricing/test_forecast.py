@@ -243,3 +243,14 @@ def test_a_plan_learns_from_the_ledger(ledger: Ledger, ran: Path) -> None:
         assert other.costs["core_seconds"].median == pytest.approx(other.cost_ratio * one.costs["core_seconds"].median)
     assert taught.candidates == pytest.approx(17 * 16 / 17), "one text is no molecule"
     assert [c.hit_rate_is for c in taught.cases][:3] == ["assumed"] * 3
+
+
+def test_best_says_the_chance_that_explain_says(ran: Path, ledger: Ledger) -> None:
+    listed = {one["key"]: one["p_hit"] for one in sciagent("best", "small", "-n", "30", "--json", cwd=ran)}
+    with ledger.read() as connection:
+        keys = {id_: key for id_, key in connection.execute(sa.select(t.candidate.c.id, t.candidate.c.key))}
+    open_ = standing(ledger, "open")
+    assert open_
+    for id_ in open_:
+        assert listed[keys[id_]] == pytest.approx(told(ledger, id_)["outlook"]["p_hit"], rel=1e-6)
+    assert {listed[keys[id_]] for id_ in standing(ledger, "settled")} <= {0.0, 1.0}
