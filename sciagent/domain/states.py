@@ -7,7 +7,6 @@ from typing import TypeVar
 
 
 class JobState(StrEnum):
-    WAITING = "waiting"  # decided, not yet offered to a worker
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"
@@ -49,7 +48,6 @@ class Standing(StrEnum):
 
 
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    JobState.WAITING: frozenset({JobState.QUEUED, JobState.CANCELLED}),
     JobState.QUEUED: frozenset({JobState.RUNNING, JobState.CANCELLED}),
     JobState.RUNNING: frozenset(
         {JobState.DONE, JobState.FAILED, JobState.CANCELLED, JobState.QUARANTINED, JobState.QUEUED}

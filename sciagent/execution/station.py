@@ -73,8 +73,8 @@ class Station:
         self._stop.set()
         presence.join(timeout=10)
         keeper.close()
-        if self._schema is not None:
-            raise self._schema
+        if (fault := self._schema or self._presence.fault) is not None:
+            raise fault
         return self.ran
 
     def request_stop(self) -> None:

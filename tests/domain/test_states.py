@@ -18,7 +18,6 @@ from sciagent.domain.states import (
 )
 
 JOB = """
-waiting: queued cancelled
 queued: running cancelled
 running: queued done failed cancelled quarantined
 done:

@@ -17,6 +17,8 @@ import sqlalchemy as sa
 
 from sciagent.domain.directives import Verb
 from sciagent.domain.states import AttemptState, JobState
+from sciagent.errors import SchemaVersionError
+from sciagent.execution.station import Station
 from sciagent.execution.worker.checkpoints import scratch_of
 from sciagent.execution.worker.registration import reap
 from sciagent.execution.worker.runner import Runner
@@ -72,8 +74,7 @@ def test_a_candidate_that_cannot_be_made_is_lost_alone_and_blocks_nobody(ledger:
             urgent = connection.execute(sa.select(j.id, j.candidate_id).order_by(j.priority.desc(), j.id)).first()
             spoilt = sa.update(t.candidate).where(t.candidate.c.id == urgent.candidate_id)
             connection.execute(spoilt.values(standardiser="of another day", payload={}))
-        while runner.run_next():
-            pass
+        assert [runner.run_next() for _ in range(3)] == [0, 1, 1]
         assert counts(ledger, j.state) == {"done": 2, "running": 1}
         with ledger.begin() as connection:
             until_ = connection.execute(sa.select(j.lease_until).where(j.id == urgent.id)).scalar_one()
@@ -293,3 +294,20 @@ def test_the_worker_of_the_command_line_finishes_what_it_runs_and_says_goodbye(l
     about = {"campaign": "elsewhere", "job": held.job_id, "fence": 1, "worker": "bench-7/0"}
     assert started.items() >= (about | {"event": "started"}).items()
     assert ended.items() >= (about | {"event": "ended", "outcome": "ok"}).items() and ended["seconds"] > 0.9
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_worker_under_which_the_schema_changes_ends_with_an_error(ledger: Ledger, tmp_path: Path) -> None:
+    new = NewWorker("old", "host", 1, "ledger", ("simulation",), 1, 8000, None, {})
+    station = Station(ledger, new, tmp_path / "scratch")
+    changed = threading.Timer(0.5, change_schema, (ledger,))
+    changed.start()
+    with pytest.raises(SchemaVersionError, match="sciagent db upgrade"):
+        station.serve()
+    changed.join()
+
+
+def change_schema(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE job RENAME COLUMN losses TO vanished"))
+        connection.execute(sa.text("ALTER TABLE job RENAME COLUMN seconds TO expected"))

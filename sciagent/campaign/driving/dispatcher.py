@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from sciagent.domain.job_rules import MAX_LOSSES
 from sciagent.errors import CampaignError, LedgerAwayError
 from sciagent.execution.executors import Executor
 from sciagent.execution.worker.registration import Presence
@@ -25,7 +26,7 @@ from sciagent.verification.sandbox.processes import die_with
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0
 ENDS = (0, 3, 130)  # exit codes of a campaign that ended: with a hit, without one, told to stop
-MAX_FAILURES = 5  # in a row; then a person has to look
+MAX_FAILURES = MAX_LOSSES + 1  # in a row; a job that takes its driver down is quarantined before
 PAUSE_SECONDS = 5.0  # after the first failure; twice as long after each further one
 STOP_SECONDS = 60.0  # for drivers to leave
 

@@ -90,13 +90,22 @@ def _present(place: Place, new: NewWorker, worker: CeleryWorker) -> Iterator[thr
             closing.callback(ledger.close)
             return ledger
 
-        thread = threading.Thread(target=presence.serve, args=(open_ledger, stop), name="presence", daemon=True)
+        def serve_presence() -> None:
+            from celery.worker import state
+
+            presence.serve(open_ledger, stop)
+            if presence.fault is not None:  # nothing more can be taken: the worker ends
+                state.should_stop = os.EX_OK
+
+        thread = threading.Thread(target=serve_presence, name="presence", daemon=True)
         try:
             yield thread
         finally:
             stop.set()
             if thread.ident is not None:
                 thread.join(timeout=10)
+        if presence.fault is not None:
+            raise presence.fault
 
 
 def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Reaped]) -> None:

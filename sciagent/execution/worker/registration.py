@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from sciagent.errors import LedgerAwayError
+from sciagent.errors import LedgerAwayError, SchemaVersionError
 from sciagent.execution.worker.completing import Reaped, reap_expired
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
@@ -34,6 +34,8 @@ class Presence:
         on_reap: Callable[[Ledger, Sequence[Reaped]], None] | None = None,
     ) -> None:
         self.draining = False
+        self.fault: SchemaVersionError | None = None
+        """Why `serve` has ended by itself: the ledger has another schema, and no waiting mends that."""
         self._new, self._on_drain, self._on_reap = new, on_drain, on_reap
         self._registered = False
         self._told = self._reaped = -SEEN_SECONDS
@@ -46,6 +48,10 @@ class Presence:
                 if ledger is None:
                     ledger = open_ledger()
                 self.step(ledger)
+            except SchemaVersionError as error:
+                self.fault = error
+                stop.set()
+                return
             except Exception as error:  # noqa: BLE001  a fault of the ledger passes; the worker goes on
                 log.warning("the ledger is away: %s", str(error).split("\n", 1)[0][:200])
                 stop.wait(LOOK_SECONDS)

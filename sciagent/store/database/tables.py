@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
-
 import sqlalchemy as sa
-from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, Table, UniqueConstraint
+from sqlalchemy import Column, ForeignKey, Index, Integer, Table, UniqueConstraint
 
-from sciagent.store.database.column_types import Id, Json, Key, String, Text, UtcDateTime
-
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-
-APPEND_ONLY = (
-    "evidence",
-    "quantity",
-    "artifact",
-    "decision",
-    "spend",
-    "cost_observation",
-    "campaign_amendment",
-    "directive",
-    "artifact_removal",
-    "law",
-)
-
-
-def _id() -> Column[int]:
-    return Column("id", Id, primary_key=True, autoincrement=True)
-
-
-def _ref(
-    name: str, target: str, *, nullable: bool = False, index: bool = False, unique: bool | None = None
-) -> Column[int]:
-    return Column(name, Id, ForeignKey(target), nullable=nullable, index=index, unique=unique)
-
-
-def _when(name: str, *, nullable: bool = False) -> Column[datetime]:
-    return Column(name, UtcDateTime, nullable=nullable)
-
+from sciagent.store.database.column_types import Id, Json, Key, String, Text
+from sciagent.store.database.schema import APPEND_ONLY as APPEND_ONLY
+from sciagent.store.database.schema import id_column, index_of_some, moment, reference
+from sciagent.store.database.schema import metadata as metadata
+from sciagent.store.database.spending_tables import cost_observation as cost_observation
+from sciagent.store.database.spending_tables import event as event
+from sciagent.store.database.spending_tables import reservation as reservation
+from sciagent.store.database.spending_tables import spend as spend
 
 # one row; taken inside every evidence transaction, so that its order is the order of commits
 watermark = Table("watermark", metadata, Column("id", Integer, primary_key=True), Column("value", Id, nullable=False))
@@ -54,7 +20,7 @@ watermark = Table("watermark", metadata, Column("id", Integer, primary_key=True)
 property_ = Table(
     "property",
     metadata,
-    _id(),
+    id_column(),
     Column("name", String(100), nullable=False, unique=True),
     Column("unit", String(40), nullable=False),
     Column("kind", String(20), nullable=False),
@@ -64,7 +30,7 @@ property_ = Table(
 level = Table(
     "level",
     metadata,
-    _id(),
+    id_column(),
     Column("hash", Key, nullable=False, unique=True),
     Column("label", Text, nullable=False),
     Column("spec", Json, nullable=False),
@@ -73,7 +39,7 @@ level = Table(
 candidate = Table(
     "candidate",
     metadata,
-    _id(),
+    id_column(),
     Column("key", Key, nullable=False, unique=True),
     Column("kind", String(20), nullable=False),
     Column("text", Text, nullable=False),
@@ -86,7 +52,7 @@ candidate = Table(
     Column("payload", Json, nullable=False),
     Column("standardiser", String(20), nullable=False),
     Column("library", String(60), nullable=False),
-    _when("created_at"),
+    moment("created_at"),
     Column("scaffold_hash", Key),  # None: not worked out yet, or no molecule
     Index("ix_candidate_scaffold_hash", "scaffold_hash", "id"),
 )
@@ -94,8 +60,8 @@ candidate = Table(
 candidate_alias = Table(
     "candidate_alias",
     metadata,
-    _id(),
-    _ref("candidate_id", "candidate.id", index=True),
+    id_column(),
+    reference("candidate_id", "candidate.id", index=True),
     Column("notation", String(20), nullable=False),
     Column("text", Text, nullable=False),
     Column("text_hash", Key, nullable=False),
@@ -105,7 +71,7 @@ candidate_alias = Table(
 campaign = Table(
     "campaign",
     metadata,
-    _id(),
+    id_column(),
     Column("name", String(64), nullable=False, unique=True),
     Column("spec", Json, nullable=False),
     Column("spec_hash", Key, nullable=False),
@@ -116,10 +82,10 @@ campaign = Table(
     Column("stop_reason", Text),
     Column("driver", String(200)),
     Column("driver_fence", Integer, nullable=False, default=0),
-    _when("driver_until", nullable=True),
+    moment("driver_until", nullable=True),
     Column("wall_seconds", sa.Float, nullable=False, default=0.0),
-    _when("created_at"),
-    _when("updated_at"),
+    moment("created_at"),
+    moment("updated_at"),
     # a dispatcher shall drive it; it goes by this, not by who began it
     Column("hosted", sa.Boolean, nullable=False, server_default=sa.false()),
     Index("ix_campaign_hosted", "hosted", "state"),
@@ -128,21 +94,21 @@ campaign = Table(
 campaign_amendment = Table(
     "campaign_amendment",
     metadata,
-    _id(),
-    _ref("campaign_id", "campaign.id", index=True),
+    id_column(),
+    reference("campaign_id", "campaign.id", index=True),
     Column("path", String(200), nullable=False),
     Column("old", Json),
     Column("new", Json),
     Column("who", String(200), nullable=False),
     Column("why", Text, nullable=False),
-    _when("at"),
+    moment("at"),
 )
 
 rung = Table(
     "rung",
     metadata,
-    _id(),
-    _ref("campaign_id", "campaign.id"),
+    id_column(),
+    reference("campaign_id", "campaign.id"),
     Column("position", Integer, nullable=False),
     Column("name", String(64), nullable=False),
     Column("verifier", String(100), nullable=False),
@@ -161,25 +127,25 @@ rung = Table(
 trajectory = Table(
     "trajectory",
     metadata,
-    _id(),
-    _ref("campaign_id", "campaign.id"),
+    id_column(),
+    reference("campaign_id", "campaign.id"),
     Column("number", Integer, nullable=False),
     Column("proposer", String(100), nullable=False),
     Column("settings", Json, nullable=False),
     Column("seed", Id, nullable=False),
     Column("policy_version", String(200)),
     Column("state", String(20), nullable=False),
-    _when("started_at"),
-    _when("ended_at", nullable=True),
+    moment("started_at"),
+    moment("ended_at", nullable=True),
     UniqueConstraint("campaign_id", "number"),
 )
 
 turn = Table(
-    "turn", metadata, _id(), _ref("trajectory_id", "trajectory.id"), Column("number", Integer, nullable=False),
+    "turn", metadata, id_column(), reference("trajectory_id", "trajectory.id"), Column("number", Integer, nullable=False),
     Column("cursor", Json), Column("calls", Json, nullable=False), Column("observations", Json, nullable=False),
     Column("prompt_ids", Json), Column("output_ids", Json), Column("logprobs", Json), Column("sampling", Json),
     Column("template_hash", Key), Column("policy_version", String(200)), Column("watermark", Id, nullable=False),
-    Column("cost", Json, nullable=False), _when("at"), Column("message", Json), Column("forced", Json),
+    Column("cost", Json, nullable=False), moment("at"), Column("message", Json), Column("forced", Json),
     Column("kept", Integer),  # of the tokens held, those that the prompt begins with; prompt_ids come after them
     UniqueConstraint("trajectory_id", "number"),
 )  # fmt: skip
@@ -187,18 +153,18 @@ turn = Table(
 proposal = Table(
     "proposal",
     metadata,
-    _id(),
-    _ref("campaign_id", "campaign.id"),
-    _ref("turn_id", "turn.id", nullable=True, index=True),
+    id_column(),
+    reference("campaign_id", "campaign.id"),
+    reference("turn_id", "turn.id", nullable=True, index=True),
     Column("text", Text, nullable=False),
-    _ref("candidate_id", "candidate.id", nullable=True, index=True),
+    reference("candidate_id", "candidate.id", nullable=True, index=True),
     Column("status", String(20), nullable=False),
     Column("reason", String(60)),
     Column("detail", Text),
     Column("operation", String(100)),
     Column("rationale", Text),
     Column("predicted", Json),
-    _when("at"),
+    moment("at"),
     Column("novelty", Json),  # how new it was to the ledger when it was made
     Index("ix_proposal_campaign_status", "campaign_id", "status"),
 )
@@ -206,10 +172,10 @@ proposal = Table(
 candidate_parent = Table(
     "candidate_parent",
     metadata,
-    _id(),
-    _ref("candidate_id", "candidate.id", index=True),
-    _ref("parent_id", "candidate.id", index=True),
-    _ref("proposal_id", "proposal.id"),
+    id_column(),
+    reference("candidate_id", "candidate.id", index=True),
+    reference("parent_id", "candidate.id", index=True),
+    reference("proposal_id", "proposal.id"),
     Column("operation", String(100)),
 )
 
@@ -230,8 +196,8 @@ campaign_candidate = Table(
     Column("hit_tier", String(20)),
     Column("is_hit", sa.Boolean, nullable=False, default=False),
     Column("in_seeds", sa.Boolean, nullable=False, default=False),
-    _ref("proposal_id", "proposal.id", nullable=True),
-    _when("updated_at"),
+    reference("proposal_id", "proposal.id", nullable=True),
+    moment("updated_at"),
     UniqueConstraint("campaign_id", "seq"),
     Index("ix_campaign_candidate_open", "campaign_id", "standing", "position", "seq"),
     Index("ix_campaign_candidate_places", "campaign_id", "position", "standing", "verdict", "hit_tier"),
@@ -243,14 +209,14 @@ Index("ix_campaign_candidate_best", _cc.campaign_id, _cc.is_hit.desc(), _cc.dept
 Index("ix_campaign_candidate_parents", _cc.campaign_id, _cc.score.desc(), _cc.seq)
 
 job = Table(
-    "job", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("rung_id", "rung.id"),
-    _ref("candidate_id", "candidate.id"), Column("replicate", Integer, nullable=False, default=0),
+    "job", metadata, id_column(), reference("campaign_id", "campaign.id"), reference("rung_id", "rung.id"),
+    reference("candidate_id", "candidate.id"), Column("replicate", Integer, nullable=False, default=0),
     Column("evidence_key", Key, nullable=False), Column("state", String(20), nullable=False),
     Column("priority", sa.Float, nullable=False, default=0.0), Column("attempts", Integer, nullable=False, default=0),
     Column("kills", Integer, nullable=False, default=0), Column("fence", Integer, nullable=False, default=0),
-    Column("lease_owner", String(200)), _when("lease_until", nullable=True),
+    Column("lease_owner", String(200)), moment("lease_until", nullable=True),
     Column("cancel_requested", sa.Boolean, nullable=False, default=False), Column("outcome", String(20)),
-    _when("created_at"), _when("updated_at"),
+    moment("created_at"), moment("updated_at"),
     UniqueConstraint("campaign_id", "rung_id", "candidate_id", "replicate"),
     # where workers find it; none: its own driver runs it. external: what an outside queue calls it, as "slurm 4711_3"
     Column("queue", String(60)), Column("external", String(100)),
@@ -261,45 +227,40 @@ job = Table(
 )  # fmt: skip
 
 
-def _of_some(name: str, where: sa.ColumnElement[bool], *columns: Any) -> None:
-    """An index that holds only rows of which something is true: nearly all are over, and none of those is asked for."""
-    Index(name, *columns, sqlite_where=where, postgresql_where=where)
-
-
 _job = job.c
-_of_some("ix_job_lease", _job.lease_until.is_not(None), _job.state, _job.lease_until)
-_of_some("ix_job_external", _job.external.is_not(None), _job.external)
-_of_some(
+index_of_some("ix_job_lease", _job.lease_until.is_not(None), _job.state, _job.lease_until)
+index_of_some("ix_job_external", _job.external.is_not(None), _job.external)
+index_of_some(
     "ix_job_queue", _job.queue.is_not(None), _job.queue, _job.state, _job.campaign_id, _job.priority.desc(), _job.id
 )
-_of_some("ix_job_needs", _job.needs.is_not(None), _job.state, _job.queue, _job.needs)
+index_of_some("ix_job_needs", _job.needs.is_not(None), _job.state, _job.queue, _job.needs)
 
 # who works on queues; its name begins the owner of its leases
 worker = Table(
-    "worker", metadata, _id(), Column("name", String(200), nullable=False, unique=True),
+    "worker", metadata, id_column(), Column("name", String(200), nullable=False, unique=True),
     Column("host", String(200), nullable=False), Column("pid", Integer, nullable=False),
     Column("executor", String(20), nullable=False), Column("queues", Json, nullable=False),
-    Column("slots", Integer, nullable=False), Column("memory_mb", Integer), _when("started_at"), _when("seen_at"),
-    _when("until"), Column("draining", sa.Boolean, nullable=False, default=False), _when("stopped_at", nullable=True),
+    Column("slots", Integer, nullable=False), Column("memory_mb", Integer), moment("started_at"), moment("seen_at"),
+    moment("until"), Column("draining", sa.Boolean, nullable=False, default=False), moment("stopped_at", nullable=True),
     # of all its slots together; cores: none where they are its slots; resources: {name: how many}, GPUs among them
     Column("cores", Integer), Column("resources", Json), Index("ix_worker_until", "until"),
 )  # fmt: skip
 
 attempt = Table(
-    "attempt", metadata, _id(), _ref("campaign_id", "campaign.id", nullable=True), _ref("rung_id", "rung.id", nullable=True),
-    _ref("job_id", "job.id", nullable=True, index=True),  # None: a batch of a fast rung, or `verify`
+    "attempt", metadata, id_column(), reference("campaign_id", "campaign.id", nullable=True), reference("rung_id", "rung.id", nullable=True),
+    reference("job_id", "job.id", nullable=True, index=True),  # None: a batch of a fast rung, or `verify`
     Column("fence", Integer, nullable=False, default=0), Column("owner", String(200), nullable=False),
     Column("state", String(20), nullable=False), Column("outcome", String(20)), Column("reason", String(60)),
     Column("detail", Text), Column("n_candidates", Integer, nullable=False, default=1),
-    Column("cost", Json, nullable=False), Column("wall_seconds", sa.Float), _when("started_at"),
-    _when("heartbeat_at"), _when("ended_at", nullable=True), Index("ix_attempt_campaign_state", "campaign_id", "state"),
+    Column("cost", Json, nullable=False), Column("wall_seconds", sa.Float), moment("started_at"),
+    moment("heartbeat_at"), moment("ended_at", nullable=True), Index("ix_attempt_campaign_state", "campaign_id", "state"),
     Index("ix_attempt_rung_outcome", "rung_id", "outcome"),
     # what it holds until it ends, where its job needs more than a core: {name: how many}, of GPUs which
     Column("holds", Json),
 )  # fmt: skip
 
 _attempt = attempt.c
-_of_some("ix_attempt_holds", sa.and_(_attempt.holds.is_not(None), _attempt.ended_at.is_(None)), _attempt.owner)
+index_of_some("ix_attempt_holds", sa.and_(_attempt.holds.is_not(None), _attempt.ended_at.is_(None)), _attempt.owner)
 
 # how many may be in use at once by all workers together; how many are is counted among the attempts that run
 licence = Table(
@@ -308,30 +269,30 @@ licence = Table(
     Column("name", String(31), primary_key=True),
     Column("total", Integer, nullable=False),
     Column("who", String(200), nullable=False),
-    _when("at"),
+    moment("at"),
 )
 
 evidence = Table(
-    "evidence", metadata, _id(), Column("key", Key, nullable=False, unique=True),
-    _ref("candidate_id", "candidate.id"), _ref("proposal_id", "proposal.id", nullable=True),
+    "evidence", metadata, id_column(), Column("key", Key, nullable=False, unique=True),
+    reference("candidate_id", "candidate.id"), reference("proposal_id", "proposal.id", nullable=True),
     Column("verifier", String(100), nullable=False), Column("verifier_version", String(40), nullable=False),
     Column("settings_hash", Key, nullable=False), Column("inputs_hash", String(64), nullable=False),
     Column("replicate", Integer, nullable=False), Column("revision", Integer, nullable=False),
-    _ref("supersedes_id", "evidence.id", nullable=True, unique=True), Column("outcome", String(20), nullable=False),
+    reference("supersedes_id", "evidence.id", nullable=True, unique=True), Column("outcome", String(20), nullable=False),
     Column("reason", String(60)), Column("detail", Text), Column("reusable", sa.Boolean, nullable=False),
     Column("diagnostics", Json, nullable=False), Column("versions", Json, nullable=False),
     Column("source", String(200), nullable=False), Column("who", String(200), nullable=False), Column("why", Text),
-    _ref("attempt_id", "attempt.id", nullable=True, index=True), Column("watermark", Id, nullable=False, unique=True),
-    _when("at"), Index("ix_evidence_lookup", "candidate_id", "verifier", "verifier_version", "settings_hash", "replicate"),
+    reference("attempt_id", "attempt.id", nullable=True, index=True), Column("watermark", Id, nullable=False, unique=True),
+    moment("at"), Index("ix_evidence_lookup", "candidate_id", "verifier", "verifier_version", "settings_hash", "replicate"),
 )  # fmt: skip
 
 quantity = Table(
     "quantity",
     metadata,
-    _id(),
-    _ref("evidence_id", "evidence.id"),
-    _ref("property_id", "property.id"),
-    _ref("level_id", "level.id"),
+    id_column(),
+    reference("evidence_id", "evidence.id"),
+    reference("property_id", "property.id"),
+    reference("level_id", "level.id"),
     Column("value", sa.Double, nullable=False),
     Column("uncertainty", sa.Double),
     Column("unit", String(40), nullable=False),
@@ -345,8 +306,8 @@ quantity = Table(
 artifact = Table(
     "artifact",
     metadata,
-    _id(),
-    _ref("evidence_id", "evidence.id", index=True),
+    id_column(),
+    reference("evidence_id", "evidence.id", index=True),
     Column("name", String(200), nullable=False),
     Column("sha256", Key, nullable=False, index=True),
     Column("size", Id, nullable=False),
@@ -354,11 +315,11 @@ artifact = Table(
 )
 
 decision = Table(
-    "decision", metadata, _id(), _ref("campaign_id", "campaign.id"), _ref("candidate_id", "candidate.id"),
-    _ref("rung_id", "rung.id", nullable=True), Column("action", String(20), nullable=False),
+    "decision", metadata, id_column(), reference("campaign_id", "campaign.id"), reference("candidate_id", "candidate.id"),
+    reference("rung_id", "rung.id", nullable=True), Column("action", String(20), nullable=False),
     Column("chooser", String(200), nullable=False), Column("why", Text), Column("law_version", String(64)),
     Column("watermark", Id, nullable=False), Column("price", Json), Column("index", sa.Float),
-    Column("propensity", sa.Float, nullable=False), _ref("evidence_id", "evidence.id", nullable=True), _when("at"),
+    Column("propensity", sa.Float, nullable=False), reference("evidence_id", "evidence.id", nullable=True), moment("at"),
     Index("ix_decision_campaign_candidate", "campaign_id", "candidate_id"),
     Index("ix_decision_campaign_action", "campaign_id", "action"), Index("ix_decision_rung_action", "rung_id", "action"),
 )  # fmt: skip
@@ -367,12 +328,12 @@ decision = Table(
 law = Table(
     "law",
     metadata,
-    _id(),
-    _ref("campaign_id", "campaign.id"),
+    id_column(),
+    reference("campaign_id", "campaign.id"),
     Column("version", String(64), nullable=False),
     Column("watermark", Id, nullable=False),
     Column("state", Json, nullable=False),
-    _when("at"),
+    moment("at"),
     Index("ix_law_campaign", "campaign_id", "id"),
 )
 
@@ -380,15 +341,15 @@ law = Table(
 directive = Table(
     "directive",
     metadata,
-    _id(),
-    _ref("campaign_id", "campaign.id"),
-    _ref("candidate_id", "candidate.id", nullable=True),
-    _ref("rung_id", "rung.id", nullable=True),
+    id_column(),
+    reference("campaign_id", "campaign.id"),
+    reference("candidate_id", "candidate.id", nullable=True),
+    reference("rung_id", "rung.id", nullable=True),
     Column("verb", String(20), nullable=False),
     Column("payload", Json, nullable=False),
     Column("who", String(200), nullable=False),
     Column("why", Text, nullable=False),
-    _when("at"),
+    moment("at"),
     Index("ix_directive_campaign", "campaign_id", "id"),
     Index("ix_directive_candidate", "campaign_id", "candidate_id", "id"),
 )
@@ -397,66 +358,12 @@ directive = Table(
 artifact_removal = Table(
     "artifact_removal",
     metadata,
-    _id(),
+    id_column(),
     Column("sha256", Key, nullable=False, index=True),
     Column("size", Id, nullable=False),
     Column("who", String(200), nullable=False),
     Column("why", Text, nullable=False),
-    _when("at"),
+    moment("at"),
 )
-
-reservation = Table(
-    "reservation",
-    metadata,
-    _id(),
-    _ref("campaign_id", "campaign.id"),
-    _ref("job_id", "job.id", index=True),
-    Column("resource", String(40), nullable=False),
-    Column("amount", sa.Float, nullable=False),
-    _when("at"),
-    _when("released_at", nullable=True),
-)
-
-_of_some("ix_reservation_live", reservation.c.released_at.is_(None), reservation.c.campaign_id)
-
-spend = Table(
-    "spend",
-    metadata,
-    _id(),
-    _ref("campaign_id", "campaign.id"),
-    _ref("rung_id", "rung.id", nullable=True),
-    _ref("attempt_id", "attempt.id", nullable=True),
-    Column("resource", String(40), nullable=False),
-    Column("amount", sa.Float, nullable=False),
-    _when("at"),
-    Index("ix_spend_campaign_rung", "campaign_id", "rung_id", "resource", "amount"),
-)
-
-cost_observation = Table(
-    "cost_observation",
-    metadata,
-    _id(),
-    Column("verifier", String(100), nullable=False),
-    Column("verifier_version", String(40), nullable=False),
-    Column("settings_hash", Key, nullable=False),
-    _ref("candidate_id", "candidate.id"),
-    _ref("attempt_id", "attempt.id"),
-    Column("resource", String(40), nullable=False),
-    Column("declared", sa.Float, nullable=False),
-    Column("amount", sa.Float, nullable=False),
-    _when("at"),
-    Index("ix_cost_observation_rung", "verifier", "verifier_version", "settings_hash", "id"),
-)
-
-event = Table(
-    "event",
-    metadata,
-    _id(),
-    _ref("campaign_id", "campaign.id", nullable=True, index=True),
-    Column("kind", String(40), nullable=False),
-    Column("payload", Json, nullable=False),
-    _when("at"),
-)
-
 
 current_evidence = sa.table("current_evidence", *(sa.column(c.name, c.type) for c in evidence.columns))

@@ -14,15 +14,7 @@ from sciagent.domain.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 
-ORDER = (
-    JobState.RUNNING,
-    JobState.QUEUED,
-    JobState.WAITING,
-    JobState.QUARANTINED,
-    JobState.FAILED,
-    JobState.CANCELLED,
-    JobState.DONE,
-)
+ORDER = (JobState.RUNNING, JobState.QUEUED, JobState.QUARANTINED, JobState.FAILED, JobState.CANCELLED, JobState.DONE)
 _J = t.job.c
 
 

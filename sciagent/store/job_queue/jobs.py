@@ -18,7 +18,7 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import reservations
 
 PREFERRED = 1e6  # priority of what a person promoted: before all that a rule chose
-UNFINISHED = (JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
+UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
 
 
 def create(

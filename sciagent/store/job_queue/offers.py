@@ -272,7 +272,7 @@ def ended(connection: Connection, out: Mapping[int, Out]) -> list[Ended]:
     """Those of these jobs that neither wait nor run."""
     j, a = t.job.c, t.attempt.c
     query = sa.select(j.id, j.state, j.outcome, j.kills, j.losses).where(
-        among(connection, j.id, list(out)), j.state.not_in([JobState.QUEUED, JobState.RUNNING, JobState.WAITING])
+        among(connection, j.id, list(out)), j.state.not_in([JobState.QUEUED, JobState.RUNNING])
     )
     over = connection.execute(query).all()
     if not over:

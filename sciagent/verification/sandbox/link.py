@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import shutil
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import Any
 from sciagent.verification import registry
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
 from sciagent.verification.sandbox.nursery_link import Zygote, blas_hint
+from sciagent.verification.sandbox.processes import readable
 from sciagent.verification.sandbox.wire import dumps
 
 POLL_SECONDS = 0.25
@@ -67,7 +67,7 @@ class ZygoteLink:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise ZygoteDiedError("it fell silent")
-            if select.select([self._out], [], [], min(left, POLL_SECONDS))[0]:
+            if readable([self._out.fileno()], min(left, POLL_SECONDS)):
                 chunk = os.read(self._out.fileno(), 1 << 16)
                 if not chunk:
                     raise ZygoteDiedError(self._last_words())

@@ -12,7 +12,6 @@ import contextlib
 import gc
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -69,7 +68,7 @@ class Nursery:
             signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
 
     def _check_owner(self) -> None:
-        if select.select([self._owner], [], [], 0)[0]:
+        if processes.readable([self._owner], 0):
             raise zygote.DriverGoneError
 
     def serve(self) -> None:
@@ -77,10 +76,10 @@ class Nursery:
         while True:
             ends = {born.pidfd: pid for pid, born in self._zygotes.items()}
             requests = self._requests.fileno()
-            ready: list[int] = select.select([requests, self._owner, *ends], [], [])[0]
+            ready = processes.readable([requests, self._owner, *ends])
             if self._owner in ready:
                 return
-            for fd in set(ready) & set(ends):
+            for fd in ready & set(ends):
                 self._bury(ends[fd])
             if requests in ready:
                 data, fds, _, _ = socket.recv_fds(self._requests, 16, FDS)
@@ -90,7 +89,7 @@ class Nursery:
 
     def _fork(self, stdin: int, stdout: int, stderr: int, driver: int, reply: int, request: int) -> None:
         answers = socket.socket(fileno=reply)
-        if select.select([answers], [], [], 0)[0]:  # hung up: the worker was closed before its turn came
+        if processes.readable([answers.fileno()], 0):  # hung up: the worker was closed before its turn came
             pid = 0
         elif not (pid := os.fork()):
             self._close()
@@ -130,7 +129,7 @@ class Nursery:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         for pid, born in list(self._zygotes.items()):
-            if select.select([born.pidfd], [], [], END_SECONDS)[0]:
+            if processes.readable([born.pidfd], END_SECONDS):
                 self._bury(pid)
         processes.kill_descendants()
         with contextlib.suppress(BlockingIOError):  # the folders of workers whose turn has not come

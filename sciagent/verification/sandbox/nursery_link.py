@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import secrets
-import select
 import signal
 import socket
 import subprocess
@@ -20,8 +19,9 @@ from typing import IO
 
 from sciagent.domain.text import clean
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
-from sciagent.verification.sandbox.processes import MARKER, is_stopped, kill_marked
+from sciagent.verification.sandbox.processes import MARKER, is_stopped, kill_marked, readable
 
+TRIES = 3
 BURY_SECONDS = 5.0  # for the nursery to tell of a zygote that was killed; then the nursery itself is killed
 
 
@@ -84,7 +84,7 @@ class Nursery:
         return names <= self.names and python == self.python
 
     def ask(self, request: bytes, fds: Sequence[int]) -> None:
-        """Ask for a zygote. Raises OSError if the nursery is gone."""
+        """Ask for a zygote. Raises ConnectionError if the nursery is gone."""
         memory = os.memfd_create("request")
         try:
             with os.fdopen(os.dup(memory), "wb") as file:
@@ -126,15 +126,15 @@ class Nurseries:
             return self._running[-1]
 
     def fork(self, names: Sequence[str], request: bytes, fds: Sequence[int]) -> Nursery:
-        """Ask a nursery for a zygote; returns that nursery."""
-        while True:
+        """Ask a nursery for a zygote; returns that nursery. Raises ConnectionError when one after the other ends."""
+        for _ in range(TRIES):
             nursery = self.start(names)
             try:
                 nursery.ask(request, fds)
-            except OSError:
-                self.drop(nursery)
-            else:
                 return nursery
+            except ConnectionError:
+                self.drop(nursery)
+        raise ConnectionError(f"{TRIES} nurseries ended as soon as they were started")
 
     def drop(self, nursery: Nursery) -> None:
         """End a nursery that is gone or does not answer."""
@@ -193,7 +193,7 @@ class Zygote:
     @property
     def alive(self) -> bool:
         """Whether it is there, or still to come."""
-        return not self._over(0) and not (self._pidfd >= 0 and select.select([self._pidfd], [], [], 0)[0])
+        return not self._over(0) and not (self._pidfd >= 0 and readable([self._pidfd], 0))
 
     @property
     def is_stopped(self) -> bool:
@@ -211,7 +211,7 @@ class Zygote:
     def _over(self, patience: float | None) -> bool:
         """Whether the nursery has said its last word, after reading what it says in that time; None: for ever."""
         with contextlib.suppress(OSError, ValueError):  # closed meanwhile
-            if not select.select([self._reply], [], [], patience)[0]:
+            if not readable([self._reply.fileno()], patience):
                 return False
         with self._reading:
             data, fds = b"", list[int]()

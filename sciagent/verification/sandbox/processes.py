@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import resource
+import select
 import signal
 import time
 from collections.abc import Collection, Iterable
@@ -21,6 +23,17 @@ def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0):
         raise OSError(ctypes.get_errno(), f"prctl({option})")
+
+
+def readable(fds: Iterable[int], seconds: float | None = None) -> set[int]:
+    """Those of the file descriptors that can be read, or are closed at the other end, within that time; None: for ever.
+
+    `select.select` takes no descriptor above 1,023, and many workers have more.
+    """
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return {fd for fd, _ in poll.poll(None if seconds is None else math.ceil(1000 * seconds))}
 
 
 def become_subreaper() -> None:
