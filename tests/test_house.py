@@ -21,13 +21,13 @@ PACKAGES = {"sciagent": "", "verifiers/sciagent_verifiers": "verifiers", "simula
 """Folder of a package, and the folder below `tests` that holds its tests."""
 LIMITS = {  # rule: (offenders allowed today, goal)
     "folders over 15 modules": (1, 0),
-    "modules over 400 lines": (4, 0),
-    "public class names used twice": (6, 0),
+    "modules over 400 lines": (1, 0),
+    "public class names used twice": (3, 0),
     "docstrings that begin with Of": (29, 0),
-    "functions with a complexity over 15": (51, 10),
-    "signatures with dict[str, Any]": (147, 40),
+    "functions with a complexity over 15": (23, 10),
+    "signatures with dict[str, Any]": (40, 40),
     "lines with fmt: skip": (60, 60),
-    "modules over 100 lines without a test file": (78, 0),
+    "modules over 100 lines without a test file": (50, 0),
 }
 
 

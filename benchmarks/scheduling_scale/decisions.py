@@ -46,6 +46,7 @@ from sciagent.campaign.driving.driver import Driver  # noqa: E402
 from sciagent.campaign.pricing.auditing import Auditing  # noqa: E402
 from sciagent.campaign.pricing.ledger_pool import LedgerPool  # noqa: E402
 from sciagent.campaign.pricing.pricing import Pricing  # noqa: E402
+from sciagent.campaign.pricing.purchasing import InTurn  # noqa: E402
 from sciagent.store.database.ledger import Ledger  # noqa: E402
 
 TARGET = 1000.0  # decisions a second
@@ -98,7 +99,7 @@ STEPS: tuple[tuple[str, Any, str], ...] = (
     ("law", Pricing, "_look"),
     ("pool", LedgerPool, "refresh"),
     ("choose", Pricing, "choose"),
-    ("choose", driving, "choose"),
+    ("choose", InTurn, "choose"),
     ("audit", Auditing, "look"),
     ("audit", Auditing, "due"),
     ("wants", Pricing, "wants"),
@@ -123,12 +124,13 @@ def measure(built: Built, decisions: int, profile: Path | None = None) -> dict[s
         driver = stack.enter_context(Driver(built))
         arrival = {"wall": time.perf_counter() - began[0], "cpu": time.process_time() - began[1]}
         pool: Any = driver._pool
-        pricing: Any = driver._purchasing
+        bought: Any = driver._purchasing
+        pricing = bought if isinstance(bought, Pricing) else None
 
         def on_step() -> None:
             nonlocal cycles
             cycles += 1
-            phase = "law" if pricing.priced.is_learnt else "features"
+            phase = "law" if pricing is None or pricing.priced.is_learnt else "features"
             if not stamps or stamps[-1][0] != phase:
                 stamps.append((phase, pool.submitted, watch.so_far()))
             if pool.submitted >= decisions:

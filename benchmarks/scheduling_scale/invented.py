@@ -32,8 +32,8 @@ from sciagent.execution.worker.local_pool import Completed, LocalPool
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import execute_many
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import evidence
 from sciagent.store.results.candidates import library
+from sciagent.store.results.names import ids_of_names
 from sciagent.verification import registry
 from sciagent.verification.contract import (
     Context,
@@ -179,8 +179,10 @@ def fill(ledger: Ledger, built: Built, n: int, known: int) -> None:
     rung, cheap = built.paid[0].id, Cheap()
     texts = molecules()
     with ledger.begin() as connection:
-        gap_id = evidence.property_id(connection, HOMO_LUMO_GAP.name)
-        level_id = evidence.level_id(connection, Level(cheap.name))
+        level = Level(cheap.name)
+        gap = Measured(HOMO_LUMO_GAP.name, level, Quantity(0.0, "eV"))
+        property_ids, level_ids = ids_of_names(connection, [gap])
+        gap_id, level_id = property_ids[HOMO_LUMO_GAP.name], level_ids[level]
         for first in range(0, n, CHUNK):
             rows = [_row(i, text, known) for i, text in enumerate(islice(texts, min(CHUNK, n - first)), first)]
             fixed = {

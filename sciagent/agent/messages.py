@@ -100,7 +100,7 @@ class Sampled:
     raw: Mapping[str, Any] = field(default_factory=dict)
 
 
-def to_json(message: Message) -> dict[str, Any]:
+def to_json(message: Message) -> Mapping[str, Any]:
     """The message as JSON, without empty fields."""
     fields: dict[str, Any] = {"role": message.role, "content": message.content}
     fields |= {

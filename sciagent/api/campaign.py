@@ -20,6 +20,7 @@ from sciagent.api.values import CandidateRow
 from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
 from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.pricing.chances import with_chances
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
@@ -238,7 +239,7 @@ class Campaign:
         """The n best candidates: hits first, then by the highest rung reached and the score there."""
         with self._store.read() as connection:
             row = self._row(connection)
-            rows = best(connection, row, n)
+            rows = with_chances(self._store, connection, row, best(connection, row, n))
         return ResultTable(rows, f"The best of {self.name}", answers.best_layout(properties_of(row)))
 
     def candidates(self) -> ResultQuery[CandidateRow]:

@@ -162,6 +162,7 @@ def best_table(candidates: Sequence[BestCandidate], properties: Sequence[str]) -
         made.add_column(name, justify="right", overflow="fold")
     made.add_column("level", overflow="fold")
     made.add_column("utility", justify="right", no_wrap=True)
+    made.add_column("P(hit)", justify="right", no_wrap=True)
     made.add_column("", no_wrap=True)
     for candidate in candidates:
         values = [candidate.values.get(name) for name in properties]
@@ -169,7 +170,8 @@ def best_table(candidates: Sequence[BestCandidate], properties: Sequence[str]) -
         utility = "–" if candidate.utility is None else f"{candidate.utility:.3f}"
         mark = ("hit" if candidate.hit else "") + (", a seed" if candidate.in_seeds else "")
         shown = [show_value(value) for value in values]
-        made.add_row(Text(candidate.smiles), *shown, level, utility, mark.removeprefix(", "))
+        chance = "–" if candidate.p_hit is None else f"{candidate.p_hit:.2g}"
+        made.add_row(Text(candidate.smiles), *shown, level, utility, chance, mark.removeprefix(", "))
     return made
 
 

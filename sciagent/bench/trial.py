@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +41,7 @@ class TrialOutcome:
         for mark, value in zip(MARKS, values, strict=True):
             self.cost_to.setdefault(mark, []).append(value)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Mapping[str, Any]:
         """Mean, low and high by budget and by mark."""
         return {
             name: {f"{at:g}": summarised(values) for at, values in sorted(found.items())}

@@ -77,7 +77,7 @@ class Crystal:
         """The pymatgen Structure. Shared by all who ask: copy it before changing it."""
         return _structure(self.payload())
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Mapping[str, Any]:
         return {
             "lattice": [list(row) for row in self.lattice],
             "species": list(self.species),

@@ -72,7 +72,7 @@ class Molecule:
         with rdkit_messages():
             return Chem.MolFromSmiles(self.smiles)
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Mapping[str, Any]:
         return {"smiles": self.smiles, "multiplicity": self.multiplicity}
 
     @classmethod

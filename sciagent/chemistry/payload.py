@@ -27,7 +27,7 @@ def candidate_from_payload(kind: str, payload: Mapping[str, Any]) -> Candidate:
 _HYDROGENS = re.compile(r"H(?![a-z])(\d*)")
 
 
-def record_of(candidate: Candidate) -> dict[str, Any]:
+def record_of(candidate: Candidate) -> Mapping[str, Any]:
     """What `candidate_from_record` takes, as JSON: of a molecule every field, so that nothing is perceived again."""
     from sciagent.chemistry.molecule import Molecule
 

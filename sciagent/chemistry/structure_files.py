@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ def _csv(path: Path, column: str) -> Iterator[StructureRecord]:
         yield StructureRecord(number, text, name, "" if text else f"row {number + 2}: nothing in column {column}")
 
 
-def _rows(reader: csv.DictReader[str], path: Path) -> Iterator[dict[str, Any]]:
+def _rows(reader: csv.DictReader[str], path: Path) -> Iterator[Mapping[str, Any]]:
     try:
         yield from reader
     except csv.Error as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
 CandidateKind = Literal["molecule", "crystal"]
@@ -40,7 +41,7 @@ class Candidate(Protocol):
     def inchikey(self) -> str | None:
         """Standard InChIKey for look-up and novelty; not identity. None for crystals."""
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Mapping[str, Any]:
         """All that is needed to make the same candidate again, as JSON."""
 
 

@@ -66,7 +66,7 @@ class Turn:
 
     number: int
     seed: int
-    cursor: dict[str, Any]
+    cursor: Mapping[str, Any]
 
 
 class Proposer(Protocol):
@@ -78,7 +78,7 @@ class Proposer(Protocol):
     def total(self) -> int | None:
         """How many it will propose in all; None if it cannot say."""
 
-    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> dict[str, Any] | None:
+    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
         """Propose at most `limit` candidates; return the new cursor, or None when there is nothing left."""
 
 

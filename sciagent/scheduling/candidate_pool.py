@@ -53,6 +53,10 @@ class CandidatePool:
     errors: NDArray[np.float32] | None = field(init=False, default=None)
     """(n, c) standard uncertainties of the answers, 0 where unknown; None as long as none is known."""
 
+    bounds: NDArray[np.int8] | None = field(init=False, default=None)
+    """(n, c) -1 where the true value lies below the score, 1 where it lies above, 0 where the score is the value; None
+    as long as every score is the value."""
+
     out: Mask = field(init=False)
     """(n,) candidates that were verified or cannot be any more."""
 
@@ -116,13 +120,17 @@ class CandidatePool:
         found: Array = (self.failed + FAILED) / (self.tried + TRIED)
         return found
 
-    def write(self, row: int, column: int, value: float, error: float = 0.0) -> None:
-        """An answer, and its standard uncertainty."""
+    def write(self, row: int, column: int, value: float, error: float = 0.0, bound: int = 0) -> None:
+        """An answer, and its standard uncertainty. bound: as in `bounds`."""
         self.scores[row, column] = value
         if error and self.errors is None:
             self.errors = np.zeros(self.scores.shape, dtype=np.float32)
         if self.errors is not None:
             self.errors[row, column] = error
+        if bound and self.bounds is None:
+            self.bounds = np.zeros(self.scores.shape, dtype=np.int8)
+        if self.bounds is not None:
+            self.bounds[row, column] = bound
 
     def add(self, costs: Array) -> None:
         """Candidates that have arrived; costs: (m, k)."""
@@ -132,6 +140,8 @@ class CandidatePool:
             self._append("errors", np.zeros((m, self.scores.shape[1]), dtype=np.float32))
         if self.score is not None:
             self._append("score", np.full(m, np.nan))
+        if self.bounds is not None:
+            self._append("bounds", np.zeros((m, self.scores.shape[1]), dtype=np.int8))
         self._append("closed", np.zeros((m, k), dtype=bool))
         self._append("costs", costs)
         self._append("out", np.zeros(m, dtype=bool))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,14 +17,14 @@ from sciagent.verification.contract import Verifier
 from sciagent.verification.registry import provider, verifier_class, verifier_names
 
 
-def catalogue(samples: Mapping[str, Candidate]) -> list[dict[str, Any]]:
+def catalogue(samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
     """Every verifier by tier, then by name. samples: candidates by name, to tell what one costs."""
     order = {"fast": 0, "simulation": 1, "high_fidelity": 2, "world": 3, "": 4}
     found = [entry(name, samples) for name in verifier_names()]
     return sorted(found, key=lambda one: (order[one["tier"]], one["name"]))
 
 
-def entry(name: str, samples: Mapping[str, Candidate]) -> dict[str, Any]:
+def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
     """One verifier with its default settings. needs: settings without a default; what it measures and costs is known
     only with them. error: why it cannot be used; then nothing else is known. Raises UnknownNameError."""
     if name not in verifier_names():
@@ -74,7 +74,7 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> dict[str, Any]:
     }
 
 
-def _costs(made: Verifier[Any], samples: Mapping[str, Candidate]) -> list[dict[str, Any]]:
+def _costs(made: Verifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
     """What it declares to cost, for the samples of its kind that it accepts."""
     found = []
     for name, candidate in samples.items():
@@ -83,7 +83,7 @@ def _costs(made: Verifier[Any], samples: Mapping[str, Candidate]) -> list[dict[s
     return found
 
 
-def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[dict[str, Any]]:
+def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Mapping[str, Any]]:
     """Every setting, nested ones by their path."""
     for name, field in model.model_fields.items():
         inner = field.annotation

@@ -157,7 +157,7 @@ class Verifier(ABC, Generic[C]):
         return content_hash(settings if self.reusable else [settings, self.scope])
 
     @property
-    def request_settings(self) -> dict[str, Any]:
+    def request_settings(self) -> Mapping[str, Any]:
         """The settings for a `Request`: as JSON, files with their paths."""
         return self.settings.model_dump(mode="json", context=WITH_PATHS)
 

@@ -60,7 +60,7 @@ class ReferenceFile(BaseModel):
         return {**named, "path": str(path.resolve()), "sha256": found}
 
     @model_serializer(mode="wrap")
-    def _without_path(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+    def _without_path(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Mapping[str, Any]:
         whole: dict[str, Any] = write(self)
         return whole if (info.context or {}).get("paths") else {k: v for k, v in whole.items() if k != "path"}
 

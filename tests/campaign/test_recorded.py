@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -78,8 +79,10 @@ def decisions(folder: Path, name: str) -> list[list[str]]:
     file.write_text(CAMPAIGN.format(name=name, scheduler=SCHEDULERS[name]), encoding="utf-8")
     built = create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
     with Driver(built) as driver:
-        while driver.step(wait=60) is None:
-            pass
+        while driver.step(wait=0.0) is None:
+            pool = driver._pool  # a step while its job runs could propose, or look at the candidates, a step too early
+            while pool.running and pool.completed.empty():
+                time.sleep(0.001)
     with built.ledger.read() as connection:
         query = sa.select(
             t.candidate.c.text, t.rung.c.name, t.decision.c.action, t.decision.c.chooser, t.decision.c.why

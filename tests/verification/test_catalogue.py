@@ -14,7 +14,7 @@ def test_an_entry_holds_what_a_verifier_measures_takes_and_costs() -> None:
     assert (found["error"], found["tier"], found["kind"]) == (None, "high_fidelity", "molecule")
     assert "homo_lumo_gap" in {measured["property"] for measured in found["measures"]}
     assert "functional" in {setting["name"] for setting in found["settings"]}
-    assert [cost["sample"] for cost in found["costs"]] == ["ethanol"]
+    assert [cost["candidate"] for cost in found["cost"]] == ["ethanol"]
 
 
 def test_settings_without_a_default_are_named() -> None:

@@ -11,14 +11,8 @@ from sciagent_verifiers.fast.hazards.screen import rule_names
 from sciagent_verifiers.fast.safety import MoleculeSafety
 
 HERE = Path(__file__).parent
-
-
 TABLE = list(csv.DictReader((HERE / "safety_structures.csv").read_text(encoding="utf-8").splitlines()))
-
-
 HAZARDS = [row for row in TABLE if row["set"] == "hazard"]
-
-
 SCREEN = MoleculeSafety()
 
 

@@ -11,7 +11,7 @@ from sciagent.agent.tools.wording import short
 MAX_COMPLAINTS = 6
 
 
-def check_arguments(name: str, schema: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def check_arguments(name: str, schema: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments as given. schema: one that `plain` made; its size bounds the work. Raises CallError."""
     from jsonschema import Draft202012Validator
 

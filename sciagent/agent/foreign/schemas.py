@@ -12,6 +12,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic.json_schema import JsonSchemaValue
+
 from sciagent.agent.tools.wording import short
 
 MAX_NODES = 200
@@ -34,7 +36,7 @@ _LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _STRICT = frozenset(("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf", "description"))
 
 
-def plain(given: Any) -> dict[str, Any]:
+def plain(given: Any) -> JsonSchemaValue:
     """The arguments as a schema of an object. What is too large or too deep becomes `{}`, which is anything; where all
     of it is too long, the descriptions go first, then everything."""
     for described in (True, False):
@@ -52,7 +54,7 @@ class _Reader:
     def __init__(self, root: Any, described: bool) -> None:
         self._root, self._described, self._nodes = root, described, 0
 
-    def node(self, given: Any, depth: int, inside: frozenset[str]) -> dict[str, Any]:
+    def node(self, given: Any, depth: int, inside: frozenset[str]) -> JsonSchemaValue:
         """inside: the references that led here; one that leads to itself ends in anything."""
         self._nodes += 1
         if not isinstance(given, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
@@ -83,14 +85,14 @@ class _Reader:
             here = here.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(here, dict) else None
         return here
 
-    def _cases(self, given: dict[str, Any], found: dict[str, Any], depth: int, inside: frozenset[str]) -> None:
+    def _cases(self, given: JsonSchemaValue, found: JsonSchemaValue, depth: int, inside: frozenset[str]) -> None:
         for keyword in ("anyOf", "oneOf"):
             cases = given.get(keyword)
             if isinstance(cases, list) and 0 < len(cases) <= MAX_CASES:
                 found["anyOf"] = [self.node(one, depth + 1, inside) for one in cases]
                 return
 
-    def _entries(self, given: dict[str, Any], found: dict[str, Any], depth: int, inside: frozenset[str]) -> None:
+    def _entries(self, given: JsonSchemaValue, found: JsonSchemaValue, depth: int, inside: frozenset[str]) -> None:
         entries = given.get("properties")
         if isinstance(entries, dict) and len(entries) <= MAX_ENTRIES:
             found["properties"] = {
@@ -118,7 +120,7 @@ def is_strict(schema: Mapping[str, Any]) -> bool:
     return all(map(is_strict, inside))
 
 
-def closed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+def closed(schema: Mapping[str, Any]) -> JsonSchemaValue | None:
     """The same, narrowed so that a grammar can write it: nothing open, texts and lists of bounded length. None where
     that cannot be: something that has to be given may be anything."""
     if "anyOf" in schema:
@@ -143,25 +145,25 @@ def closed(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _within(schema: Mapping[str, Any], kind: str, of: str, limit: int) -> dict[str, Any] | None:
+def _within(schema: Mapping[str, Any], kind: str, of: str, limit: int) -> JsonSchemaValue | None:
     low, high = schema.get(f"min{of}", 0), min(schema.get(f"max{of}", limit), limit)
     return None if low > high else {"type": kind, f"min{of}": low, f"max{of}": high}
 
 
-def _closed_array(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+def _closed_array(schema: Mapping[str, Any]) -> JsonSchemaValue | None:
     items = closed(schema.get("items", {}))
     array = _within(schema, "array", "Items", WRITTEN_ITEMS)
     return None if items is None or array is None else {**array, "items": items}
 
 
-def _closed_number(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def _closed_number(schema: Mapping[str, Any], kind: str) -> JsonSchemaValue:
     limits = {name: schema[name] for name in _LIMITS if name in schema}
     low = {} if "exclusiveMinimum" in limits else {"minimum": -WRITTEN_NUMBER}
     high = {} if "exclusiveMaximum" in limits else {"maximum": WRITTEN_NUMBER}
     return {"type": kind} | low | high | limits
 
 
-def _closed_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+def _closed_object(schema: Mapping[str, Any]) -> JsonSchemaValue | None:
     required = schema.get("required", ())
     entries = {}
     for name, one in schema.get("properties", {}).items():
@@ -178,7 +180,7 @@ def one_line(text: str, limit: int) -> str:
     return short(" ".join(text[: 4 * limit].split()), limit)
 
 
-def _flat_keywords(given: Mapping[str, Any]) -> dict[str, Any]:
+def _flat_keywords(given: Mapping[str, Any]) -> JsonSchemaValue:
     """The keywords that hold no further schema: type, choices, and limits of sizes and numbers."""
     found: dict[str, Any] = {}
     if kinds := _kinds(given.get("type")):

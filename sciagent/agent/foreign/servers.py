@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 from anyio.from_thread import start_blocking_portal
+from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.agent.foreign.answers import told
 from sciagent.agent.foreign.checking import check_arguments
@@ -37,7 +38,7 @@ class ForeignTool:
     arguments: Mapping[str, Any]
 
     @property
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchemaValue:
         """In OpenAI's form; strict only where the server's schema happens to be so."""
         function = {
             "name": self.name,
@@ -48,7 +49,7 @@ class ForeignTool:
         return {"type": "function", "function": function}
 
     @property
-    def written(self) -> dict[str, Any] | None:
+    def written(self) -> JsonSchemaValue | None:
         """The arguments as a grammar can write them; None where it cannot."""
         return closed(self.arguments)
 
@@ -107,11 +108,11 @@ class Servers:
         text = told(tool.server, found.content, found.structured_content)
         return Observation(not found.is_error, link.without_secrets(text), tool=name)
 
-    def _asked(self, tool: ForeignTool, given: dict[str, Any]) -> Any:
+    def _asked(self, tool: ForeignTool, given: Mapping[str, Any]) -> Any:
         if self._closed.is_set():
             raise ServerError("the campaign stops")
         try:
-            return self._portal.start_task_soon(self._links[tool.server].call, tool.tool, given).result()
+            return self._portal.start_task_soon(self._links[tool.server].call, tool.tool, dict(given)).result()
         except (concurrent.futures.CancelledError, RuntimeError):
             raise ServerError("the campaign stops") from None
 

@@ -14,7 +14,7 @@ _CALL = re.compile(r"\s*<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _CALLED = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
 
 
-def rendered(messages: Sequence[Message], marks: Iterable[str]) -> list[dict[str, Any]]:
+def rendered(messages: Sequence[Message], marks: Iterable[str]) -> Sequence[Mapping[str, Any]]:
     """The messages in the form that a chat template takes.
 
     marks: the tokenizer's special tokens. A space splits such a token in a text, so that text of a tool or a user
@@ -47,7 +47,7 @@ def rendered(messages: Sequence[Message], marks: Iterable[str]) -> list[dict[str
     return entries
 
 
-def functions(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def functions(tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The tools as a chat template takes them, each under `function`."""
     return [dict(tool) if "function" in tool else {"type": "function", "function": dict(tool)} for tool in tools]
 

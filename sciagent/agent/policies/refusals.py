@@ -31,7 +31,7 @@ def refusal(status: int, message: str, known: Set[UnsupportedOption]) -> Unsuppo
     return UnsupportedOption.TOKENS if UnsupportedOption.TOKENS not in known else None
 
 
-def adapted(asked: Mapping[str, Any], known: Set[UnsupportedOption]) -> dict[str, Any]:
+def adapted(asked: Mapping[str, Any], known: Set[UnsupportedOption]) -> Mapping[str, Any]:
     """The request without the unsupported options."""
     request = dict(asked)
     if UnsupportedOption.LIMIT in known:

@@ -8,6 +8,7 @@ candidates are not proposed again.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class Evolve:
         self._seeds = [r.text for r in read_structures(seeds, column)]
         self._limits = limits
 
-    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> dict[str, Any] | None:
+    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
         """Propose at most `limit` children, fewer if the tries run out. Returns None only if there is no molecule to
         start from."""
         offset = int(turn.cursor.get("seeds", 0))

@@ -3,7 +3,7 @@ length."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -30,7 +30,7 @@ class Screen:
         """Number of records in the file, which is read once to its end."""
         return sum(1 for _ in read_structures(self._file, self._column))
 
-    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> dict[str, Any] | None:
+    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
         """Propose the next `limit` records. The cursor is the number of the next record, from which a resumed run
         continues."""
         start = int(turn.cursor.get("next", 0))

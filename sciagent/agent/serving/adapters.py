@@ -22,7 +22,7 @@ TIMEOUT = 300.0  # seconds: weights are read meanwhile
 KEY = "VLLM_API_KEY"  # where vLLM itself looks for the key of its server
 
 
-def checked_adapter(name: str, folder: Path, most: int | None = None) -> dict[str, Any]:
+def checked_adapter(name: str, folder: Path, most: int | None = None) -> Mapping[str, Any]:
     """The adapter's configuration. most: the highest rank that the server accepts.
 
     Raises UsageError if the folder is not in peft's form with safetensors; the other forms are pickles.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from sciagent.agent.tools.registry import Arguments
@@ -25,7 +26,7 @@ class OneOf:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self._check)
 
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"type": "string", "enum": list(self.names)}
 
     def _check(self, value: Any) -> str:
@@ -108,7 +109,7 @@ class Finish(Arguments):
     reason: Remark
 
 
-def cases_of_modify(full: dict[str, Any]) -> list[dict[str, Any]]:
+def cases_of_modify(full: JsonSchemaValue) -> list[JsonSchemaValue]:
     """One schema per edit, with only the groups that it can insert."""
     made = []
     for edit in NAMED_EDITS.values():

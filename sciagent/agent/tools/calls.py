@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic.json_schema import JsonSchemaValue
+
 from sciagent.agent.messages import Message, ToolCall
 from sciagent.agent.policies.grammar import schema_fault
 from sciagent.agent.tools.bench import AgentBench
@@ -48,7 +50,7 @@ class ToolResults:
 _NOT_FETCHED = Observation(False, "error: not called, for it came after finish; call it again if the episode goes on")
 
 
-def _answer_cases(tools: Mapping[str, ForeignTool]) -> dict[str, dict[str, Any]]:
+def _answer_cases(tools: Mapping[str, ForeignTool]) -> dict[str, JsonSchemaValue]:
     """By name, the schema of an answer that calls a tool; without the tools that no grammar can enforce."""
     written = {name: tool.written for name, tool in tools.items()}
     cases = {name: call_case(name, schema) for name, schema in written.items() if schema is not None}
@@ -61,7 +63,7 @@ def _one_line_each(tools: Sequence[Tool], others: Mapping[str, ForeignTool]) -> 
     return own + [(name, short(tool.description, 120)) for name, tool in others.items()]
 
 
-def _by_rank(schema: dict[str, Any]) -> dict[str, Any]:
+def _by_rank(schema: JsonSchemaValue) -> JsonSchemaValue:
     """The schema with molecules named by rank and sites left to chance, for a model that cannot write SMILES."""
     ranks = {"type": "string", "enum": [f"#{place}" for place in range(1, RANKS + 1)]}
     instead = dict.fromkeys(("parent", "first", "second", "molecule"), ranks) | {"where": {"type": "null"}}

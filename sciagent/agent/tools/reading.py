@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.tools.wording import shown
@@ -21,7 +22,7 @@ class CallError(SciagentError):
     """A call that cannot be carried out; the message says how to call correctly."""
 
 
-def read_arguments(text: object) -> dict[str, Any]:
+def read_arguments(text: object) -> Mapping[str, Any]:
     """The JSON object in the text; an empty text is an empty object.
 
     Raises CallError for text that is too long or too deeply nested, for anything but a JSON object, repeated keys, NaN,
@@ -65,7 +66,7 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
     made: dict[str, Any] = {}
     for name, value in pairs:
         if name in made:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import ErrorDetails
 
 from sciagent.agent.tools.bench import AgentBench
@@ -102,7 +103,7 @@ class Registry:
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 
-    def schemas(self) -> list[dict[str, Any]]:
+    def schemas(self) -> list[JsonSchemaValue]:
         return [schema(tool) for tool in self]
 
     def call(
@@ -132,7 +133,7 @@ class Registry:
         raise CallError(f'no tool is called "{text}"{did_you_mean(text, names)}; there are: {", ".join(names)}')
 
 
-def _checked(tool: Tool, given: dict[str, Any]) -> Arguments:
+def _checked(tool: Tool, given: Mapping[str, Any]) -> Arguments:
     try:
         return tool.arguments.model_validate(given)
     except ValidationError as error:

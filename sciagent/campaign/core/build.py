@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -235,7 +236,7 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
     return _build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
 
 
-def _retry_limited(connection: Connection, row: CampaignRow, canonical: dict[str, Any]) -> None:
+def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[str, Any]) -> None:
     """What ran into a limit that has been raised since is tried again; it is no evidence, so nothing is superseded."""
     old = {one["rung"]: one.get("limits", {}) for one in row.spec["ladder"]}
     new = {one["rung"]: one.get("limits", {}) for one in canonical["ladder"]}
@@ -276,7 +277,7 @@ def _stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
     return parse_spec(row.source, name=f"{row.name} (as stored)", base=Path(row.base), candidates=candidates)
 
 
-def _rung_rows(spec: CampaignSpec) -> list[dict[str, Any]]:
+def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:
     rows = []
     for position, rung in enumerate(spec.ladder):
         verifier = rung.configured

@@ -20,7 +20,7 @@ from sciagent.domain.states import Standing
 from sciagent.execution.worker.completing import DirectResult, Stored
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.job_queue import jobs
-from sciagent.store.results import evidence
+from sciagent.store.results import pooled
 from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import HostResult
 
@@ -55,7 +55,7 @@ def _answers(connection: Connection, built: Built, promoted_to: Mapping[int, int
     going = list(promoted_to)
     for rung in built.rungs:
         v = rung.verifier
-        found = evidence.find_reusable(connection, going, v.name, v.version, v.settings_hash)
+        found = pooled.pooled_answers(connection, going, v.name, v.version, v.settings_hash)
         for id_, one in found.items():
             answers[id_].append(answer_of(rung, one))
         going = [id_ for id_ in going if id_ in found or rung.rules.position < promoted_to[id_]]
@@ -97,8 +97,11 @@ def _answers_up_to(connection: Connection, built: Built, settlings: Sequence[Set
         v, position = rung.verifier, rung.rules.position
         here = [one for one in settlings if one.position >= position]
         in_hand = {one.candidate_id: one.said for one in here if one.position == position and one.said is not None}
+        identity = (v.name, v.version, v.settings_hash)
+        for id_ in pooled.replicated(connection, list(in_hand), *identity) if in_hand else ():
+            del in_hand[id_]  # the answer is one of several, which are pooled
         asked = [one.candidate_id for one in here if one.candidate_id not in in_hand]
-        found = evidence.find_reusable(connection, asked, v.name, v.version, v.settings_hash) if asked else {}
+        found = pooled.pooled_answers(connection, asked, *identity) if asked else {}
         for id_, one in (in_hand | found).items():
             answers[id_].append(answer_of(rung, one))
     return answers

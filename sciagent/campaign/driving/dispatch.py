@@ -155,9 +155,10 @@ def _start(
     for position in sorted({one.choice.position for one in started}):
         ids = [one.choice.id for one in started if one.choice.position == position]
         standings.update_alike(connection, built.row.id, ids, standing=Standing.PENDING, position=position)
+    tasks = {rung.id: _task(built, rung) for rung in built.paid}
     for claim, one in pairs:
         rung, id_ = built.rungs[one.choice.position], one.choice.id
-        claimed = ClaimedJob(claim, _task(built, rung), id_, loaded[id_], one.key, one.declared)
+        claimed = ClaimedJob(claim, tasks[rung.id], id_, loaded[id_], one.key, one.declared)
         one.group.jobs.append(LocalJob(claimed, rung, one.reservation, one.group.waits))
 
 

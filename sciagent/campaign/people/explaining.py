@@ -103,9 +103,9 @@ def _campaign(
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
     if ledger is not None and scheduler == "priced" and Standing(place["standing"]) in WAITS:
-        from sciagent.campaign.pricing.forecast import outlook as outlook_of  # takes a second to import
+        from sciagent.campaign.pricing.outlook import outlook as outlook_of  # takes a second to import
 
-        outlook = Outlook(**outlook_of(ledger, connection, row, candidate_id))
+        outlook = outlook_of(ledger, connection, row, candidate_id)
     return CampaignStory(
         campaign=row.name,
         state=row.state,

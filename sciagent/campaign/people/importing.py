@@ -119,17 +119,7 @@ def _read(path: Path, structure: str, columns: Sequence[Column]) -> Any:
     try:
         with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(line.replace("\0", "\N{SYMBOL FOR NULL}") for line in file)
-            header = reader.fieldnames or []
-            for name in (structure, *(c.name for c in columns)):
-                if name not in header:
-                    if len(header) == 1 and ";" in header[0]:
-                        raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
-                    known = ", ".join(header) or "nothing"
-                    raise InputFileError(
-                        f'{path}:1:1: no column "{name}"{did_you_mean(name, header)}; the header has: {known}'
-                    )
-            if len(set(header)) != len(header):
-                raise InputFileError(f"{path}:1:1: two columns have the same name")
+            _check_header(path, reader.fieldnames or [], (structure, *(column.name for column in columns)))
             for n, row in enumerate(reader):
                 if n >= MAX_ROWS:
                     raise InputFileError(f"{path}:{reader.line_num}:1: more than {MAX_ROWS} rows; split the file")
@@ -140,6 +130,20 @@ def _read(path: Path, structure: str, columns: Sequence[Column]) -> Any:
         raise InputFileError(f"{path}:{_not_utf8(path)}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
     except csv.Error as error:
         raise csv_fault(path, reader.line_num if reader else 0, error) from error
+
+
+def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
+    """Raises InputFileError where a column is missing, or two have one name."""
+    missing = next((name for name in wanted if name not in header), None)
+    if missing is not None:
+        if len(header) == 1 and ";" in header[0]:
+            raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
+        known = ", ".join(header) or "nothing"
+        raise InputFileError(
+            f'{path}:1:1: no column "{missing}"{did_you_mean(missing, header)}; the header has: {known}'
+        )
+    if len(set(header)) != len(header):
+        raise InputFileError(f"{path}:1:1: two columns have the same name")
 
 
 def _not_utf8(path: Path) -> str:
@@ -204,9 +208,10 @@ def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any])
         spread = _number(given) if given else None
     typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
     made = convert(Quantity(value, unit, spread, censoring, as_typed=typed), prop)
-    for edge, wrong in ((prop.low, made.value < (prop.low or 0)), (prop.high, made.value > (prop.high or 0))):
-        if edge is not None and wrong:
-            raise ValueError(f"{made} is outside what {prop.name} can be ({prop.low} to {prop.high} {prop.unit})")
+    low = -math.inf if prop.low is None else prop.low
+    high = math.inf if prop.high is None else prop.high
+    if not low <= made.value <= high:
+        raise ValueError(f"{made} is outside what {prop.name} can be ({prop.low} to {prop.high} {prop.unit})")
     return made
 
 
@@ -251,15 +256,16 @@ def _write(
                     report.known += 1
                     continue
                 current, latest = _latest(connection, key) if key.hash in there else (None, key)
-                if current is not None and _same(current.measured, measured):
-                    report.known += 1
-                    continue
-                if current is not None and revise is None:
-                    raise UsageError(
-                        f"{molecule.smiles} stands in the ledger with another value from {path.name}; "
-                        'supersede it with --revise "why it changed" (nothing was imported)'
-                    )
-                report.revised += current is not None
+                if current is not None:
+                    if _same(current.measured, measured):
+                        report.known += 1
+                        continue
+                    if revise is None:
+                        raise UsageError(
+                            f"{molecule.smiles} stands in the ledger with another value from {path.name}; "
+                            'supersede it with --revise "why it changed" (nothing was imported)'
+                        )
+                    report.revised += 1
                 finding = Finding(molecule.key, Outcome.OK, measured=measured)
                 fresh.append(
                     NewEvidence(

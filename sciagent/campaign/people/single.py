@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sciagent.campaign.core import safety
@@ -24,7 +25,7 @@ from sciagent.store.results import candidates, evidence
 from sciagent.verification.sandbox.host import Request, Worker
 
 
-def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -> dict[str, Any]:
+def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -> Mapping[str, Any]:
     """`{key, smiles, verdict, reason, rungs}`; evidence is reused from the ledger and new evidence kept in it.
 
     What the safety screen refuses goes no further, and is logged; so is that a spec has none, with its reason.
@@ -50,7 +51,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     rules, objectives = tuple(r.rules for r in ladder), spec.domain_objectives()
     scratch = ledger.artifacts.root.with_name(f"{ledger.artifacts.root.name.removesuffix('-artifacts')}-scratch")
     answers: list[Answer] = []
-    shown: list[dict[str, Any]] = []
+    shown: list[Mapping[str, Any]] = []
     where = place(rules, objectives, answers)
     with Worker(scratch) as worker:
         for rung in ladder:
@@ -87,7 +88,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
 
 def _one_rung(
     ledger: Ledger, worker: Worker, rung: BuiltRung, candidate: Candidate, candidate_id: int
-) -> tuple[Answer, dict[str, Any]]:
+) -> tuple[Answer, Mapping[str, Any]]:
     v = rung.verifier
     with ledger.read() as connection:
         known = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
@@ -108,7 +109,7 @@ def _one_rung(
 
 def _row(
     rung: BuiltRung, answer: Answer, outcome: Outcome, measured: tuple[Measured, ...], reused: bool, core_seconds: float
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     j = answer.judgement
     return {
         "rung": rung.spec.rung,

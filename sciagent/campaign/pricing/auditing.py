@@ -13,7 +13,7 @@ no more is begun while it is above the share of the spend, and those who wait do
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +68,9 @@ class Auditing:
         self._read_to = 0
         self._drawn: tuple[Places, Places, Array] | None = None  # place, row and propensity; None: to be looked up
 
-    def look(self, connection: Connection, priced: Priced, batch: Iterable[Purchase], spent: float) -> dict[str, Any]:
+    def look(
+        self, connection: Connection, priced: Priced, batch: Iterable[Purchase], spent: float
+    ) -> Mapping[str, Any]:
         """Take in whom the law has just passed over, and draw; returns what is to be written, empty if nothing. batch:
         what it wants now. spent: in the unit of the pool's costs."""
         if not self.share or not priced.is_learnt or not spent > 0:

@@ -19,18 +19,19 @@ from sciagent.chemistry.fingerprint import structure_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.ladder import PaidIndex, Position
+from sciagent.domain.quantities import Censoring
 from sciagent.domain.states import Standing
 from sciagent.scheduling.audit.draw import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.growing import GrowingStructures
-from sciagent.scheduling.law.replicates import pooled
 from sciagent.store.campaign_state import standings
-from sciagent.store.results import candidates, evidence
+from sciagent.store.results import candidates, pooled
 from sciagent.verification.cost import cost_or_none
 
 Array = NDArray[np.float64]
 
 CHUNK = 2000
+BOUNDS = {Censoring.NONE: 0, Censoring.BELOW: -1, Censoring.ABOVE: 1}
 SHARED = 2000  # candidates of an earlier campaign, at most
 WORKED = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
 GOING = (Standing.OPEN, Standing.PENDING)
@@ -172,20 +173,25 @@ class LedgerPool(CandidatePool):
         for place, position in zip(self.paid, self._paid, strict=True):
             found = self._answers(connection, [r.candidate_id for r in asked], position)
             for r in asked:
-                row, one = at[r.candidate_id], found.get(r.candidate_id)
+                row, is_known = at[r.candidate_id], r.candidate_id in found
                 if position < r.position or (position == r.position and r.standing in WORKED):
-                    skipped = r.candidate_id not in found and position < r.position
-                    if not self._counted[row, place] and not skipped:
-                        self._counted[row, place] = True
-                        self.tried[place] += 1
-                        self.failed[place] += one is None
-                    self._write(schema, row, position, one)
-                elif r.candidate_id in found and r.standing == Standing.OPEN and row not in self.known:
+                    values = found.get(r.candidate_id)
+                    if is_known or position == r.position:  # else the rung was skipped
+                        self._count(row, place, values is None)
+                    self._write(schema, row, position, values)
+                elif is_known and r.standing == Standing.OPEN and row not in self.known:
                     self.known[row] = place
         for position in {c.rung for c in schema.columns if c.at == KNOWN}:
             found = self._answers(connection, [r.candidate_id for r in asked], position)
             for r in asked:
                 self._write(schema, at[r.candidate_id], position, found.get(r.candidate_id))
+
+    def _count(self, row: int, place: PaidIndex, has_failed: bool) -> None:
+        """A rung has answered for a candidate or failed to."""
+        if not self._counted[row, place]:
+            self._counted[row, place] = True
+            self.tried[place] += 1
+            self.failed[place] += has_failed
 
     def _learn(self, connection: Connection, schema: ObservationSchema, campaign_id: int) -> None:
         """The candidates of an earlier campaign that a paid rung of this one has answered, the latest first."""
@@ -202,15 +208,17 @@ class LedgerPool(CandidatePool):
 
     def _answers(
         self, connection: Connection, ids: Sequence[int], position: Position
-    ) -> dict[int, evidence.Values | None]:
+    ) -> dict[int, pooled.Values | None]:
         v = self._built.rungs[position].verifier
-        return evidence.values_of(connection, ids, v.name, v.version, v.settings_hash)
+        return pooled.values_of(connection, ids, v.name, v.version, v.settings_hash)
 
-    def _write(self, schema: ObservationSchema, row: int, position: Position, said: evidence.Values | None) -> None:
-        """said: of all replicates, which are pooled."""
+    def _write(self, schema: ObservationSchema, row: int, position: Position, said: pooled.Values | None) -> None:
+        """said: with all replicates pooled."""
         for column, what in enumerate(schema.columns):
-            if what.rung == position:
-                value, error = np.nan, None
-                if said and what.property in said:
-                    value, error = pooled(*zip(*said[what.property], strict=True))
-                self.write(row, column, value, error or 0.0)
+            if what.rung != position:
+                continue
+            quantity = None if said is None else said.get(what.property)
+            if quantity is None:
+                self.write(row, column, np.nan)
+            else:
+                self.write(row, column, quantity.value, quantity.uncertainty or 0.0, BOUNDS[quantity.censoring])

@@ -120,7 +120,7 @@ class ModelSource:
                 self._structured,
             )
             seed = turn_seed(built, number, 0)
-            settings = self._slot.settings() | {"opening": [to_json(message) for message in messages]}
+            settings = {**self._slot.settings(), "opening": [to_json(message) for message in messages]}
             self._ids[number] = trajectories.open_(
                 connection,
                 built.row.id,

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.domain.scoring import crps, read
 from sciagent.store.database import tables as t
-from sciagent.store.results import evidence
+from sciagent.store.results import pooled
 
 MANY = 2000  # the latest proposals that are scored
 
@@ -48,10 +48,10 @@ def _rung_scores(
     connection: Connection, rung: Any, predicted: dict[int, dict[str, tuple[float, float]]]
 ) -> list[PredictionScore]:
     v, pairs = rung.verifier, dict[str, list[tuple[float, float, float]]]()
-    for id_, values in evidence.values_of(connection, list(predicted), v.name, v.version, v.settings_hash).items():
+    for id_, values in pooled.values_of(connection, list(predicted), v.name, v.version, v.settings_hash).items():
         for name, (value, error) in predicted[id_].items():
             if values and name in values:
-                pairs.setdefault(name, []).append((value, error, values[name][0][0]))
+                pairs.setdefault(name, []).append((value, error, values[name].value))
     return [
         PredictionScore(
             rung.spec.rung,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +53,7 @@ class ProposerSlot:
     bell: threading.Event = field(default_factory=threading.Event)
     """Set whenever a model has answered."""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Mapping[str, Any]:
         """The settings stored with its trajectories."""
         return self.spec.model_dump(mode="json") | ({"name": self.name} if self.name else {})
 

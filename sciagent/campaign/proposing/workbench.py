@@ -3,7 +3,7 @@ the ledger together with their turn, so that after a kill a turn is there comple
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,7 +75,7 @@ class CampaignWorkbench:
         return total
 
     @property
-    def calls(self) -> list[dict[str, Any]]:
+    def calls(self) -> Sequence[Mapping[str, Any]]:
         """The turn's tool calls, as the ledger stores them."""
         return [
             {

@@ -164,7 +164,7 @@ class CampaignSpec(Part):
         """The objectives in canonical units, with default scales."""
         return tuple(objective.domain() for objective in self.objectives)
 
-    def canonical(self) -> dict[str, Any]:
+    def canonical(self) -> Mapping[str, Any]:
         """The spec as JSON: canonical units, defaults filled in, files by name and SHA-256, no absolute path.
 
         `workers` is None if the file does not set it, since the default depends on the machine.
@@ -185,7 +185,7 @@ class CampaignSpec(Part):
             "workers": self.workers if "workers" in self.model_fields_set else None,
         }
 
-    def _proposer(self) -> dict[str, Any]:
+    def _proposer(self) -> Mapping[str, Any]:
         """The proposer as JSON, with name and SHA-256 of each of its files."""
         whole = self.proposer.model_dump(mode="json")
         for where, name in self.proposer.files().items():
@@ -213,7 +213,7 @@ class CampaignSpec(Part):
         return differences(other, new)
 
 
-def _objective(objective: Objective) -> dict[str, Any]:
+def _objective(objective: Objective) -> Mapping[str, Any]:
     ramp = objective.direction in (Direction.MAXIMISE, Direction.MINIMISE)
     wish: dict[str, Any] = {"accept": _window(objective.accept)}
     wish |= {"ramp": list(objective.ramp or ())} if ramp else {"scale": objective.scale}
@@ -226,7 +226,7 @@ def _objective(objective: Objective) -> dict[str, Any]:
     }
 
 
-def _rung(rung: RungSpec) -> dict[str, Any]:
+def _rung(rung: RungSpec) -> Mapping[str, Any]:
     verifier = rung.configured
     more = {"resources": rung.holds} if text_of(rung.holds) else {}
     return (

@@ -12,7 +12,7 @@ _NAMED_BY = ("rung", "property")
 _LONGEST = 120
 
 
-def without_amendable(canonical: Mapping[str, Any]) -> dict[str, Any]:
+def without_amendable(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
     """The canonical form without everything that can be amended."""
     rest = dict(canonical)
     of_rungs = [path.removeprefix("ladder.") for path in AMENDABLE if path.startswith("ladder.")]
@@ -47,7 +47,7 @@ def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, An
     return [(key, old.get(key, ABSENT), new.get(key, ABSENT)) for key in keys]
 
 
-def _by_name(value: Any) -> dict[str, Any] | None:
+def _by_name(value: Any) -> Mapping[str, Any] | None:
     """A list of mappings with distinct names, as a mapping by name; None for anything else."""
     if not isinstance(value, list) or not value:
         return None

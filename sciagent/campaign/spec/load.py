@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.checks import check_together, draft
@@ -47,7 +48,7 @@ def parse_spec(
     return spec
 
 
-def campaign_schema() -> dict[str, Any]:
+def campaign_schema() -> JsonSchemaValue:
     """JSON schema of the YAML file."""
     schema = CampaignSpec.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "sciagent campaign"}

@@ -133,7 +133,7 @@ class RungSpec(Part):
 
     @field_validator("settings")
     @classmethod
-    def _taken_by_the_verifier(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    def _taken_by_the_verifier(cls, value: Mapping[str, Any], info: ValidationInfo) -> Mapping[str, Any]:
         if (verifier := find_verifier(info.data.get("verifier"))) is None:
             return value
         configured = _SettingsWithVerifier(value)

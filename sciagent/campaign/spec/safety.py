@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -78,7 +78,7 @@ class SafetySpec(Part):
         faults.raise_any()
         return self
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Mapping[str, Any]:
         """The settings of the screening verifier."""
         given = {"allow": list(self.allow), "extra_smarts": [pattern.model_dump() for pattern in self.extra_smarts]}
         return {key: value for key, value in given.items() if value}

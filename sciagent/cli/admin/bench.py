@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +15,9 @@ from sciagent.cli.shared.common import JsonOption, put_json, say
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SIZE = 20_000
 EXAMPLE = "sciagent bench scheduling --family informative --size 2000 --seeds 3"
+
+if TYPE_CHECKING:
+    from sciagent.bench.case import OfFamily, OfTable
 
 
 class Goal(StrEnum):
@@ -98,8 +102,8 @@ def _source(
     features: str | None,
     family: str | None,
     size: int | None,
-) -> Any:
-    from sciagent.bench.case import OfFamily, OfTable
+) -> OfFamily | OfTable:
+    from sciagent.bench.case import OfFamily
     from sciagent.bench.families import FAMILIES
     from sciagent.errors import UnknownNameError, UsageError
 
@@ -118,6 +122,13 @@ def _source(
         raise UsageError("--size goes with --family; a table is taken whole")
     if table is None or rungs is None or goal is None:
         raise UsageError("--table needs --rungs COLUMN:COST,... and --goal min or max")
+    return _table_case(table, rungs, goal, top, identifier, features)
+
+
+def _table_case(
+    table: Path, rungs: str, goal: Goal, top: float, identifier: str | None, features: str | None
+) -> OfTable:
+    from sciagent.bench.case import OfTable
     from sciagent.bench.table import parse_rungs, read_case
 
     parsed = parse_rungs(rungs)
@@ -164,7 +175,7 @@ def _shown(done: Any, total: int) -> Any:
     return track(done, "runs", total, console=Console(stderr=True), transient=True)
 
 
-def _print(found: dict[str, Any]) -> None:
+def _print(found: Mapping[str, Any]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

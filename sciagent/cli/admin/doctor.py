@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -41,11 +42,11 @@ def doctor(ledger: LedgerOption = None, json: JsonOption = False) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-def _entry(what: str, state: str, detail: str) -> dict[str, Any]:
+def _entry(what: str, state: str, detail: str) -> Mapping[str, Any]:
     return {"what": what, "state": state, "detail": detail}
 
 
-def _packages() -> list[dict[str, Any]]:
+def _packages() -> Sequence[Mapping[str, Any]]:
     found = []
     for name in ENGINES:
         try:
@@ -55,7 +56,7 @@ def _packages() -> list[dict[str, Any]]:
     return found
 
 
-def _properties() -> list[dict[str, Any]]:
+def _properties() -> Sequence[Mapping[str, Any]]:
     """Only what is wrong: a definition that was set aside, a package whose properties do not load."""
     from sciagent.domain.properties import properties
 
@@ -63,7 +64,7 @@ def _properties() -> list[dict[str, Any]]:
     return clashes + [_entry(f"properties of {p}", "broken", why) for p, why in properties().broken.items()]
 
 
-def _verifiers() -> list[dict[str, Any]]:
+def _verifiers() -> Sequence[Mapping[str, Any]]:
     from sciagent.errors import UsageError
     from sciagent.verification.checks import check_defaults
     from sciagent.verification.registry import provider, verifier_class, verifier_names
@@ -79,7 +80,7 @@ def _verifiers() -> list[dict[str, Any]]:
     return found
 
 
-def _extras() -> list[dict[str, Any]]:
+def _extras() -> Sequence[Mapping[str, Any]]:
     found = []
     for extra, packages in EXTRAS.items():
         missing = []
@@ -100,7 +101,7 @@ def _is_there(package: str) -> bool:
         return False
 
 
-def _ledger(text: str) -> dict[str, Any]:
+def _ledger(text: str) -> Mapping[str, Any]:
     from sqlalchemy.exc import SQLAlchemyError
 
     from sciagent.errors import SciagentError
@@ -122,7 +123,7 @@ def _ledger(text: str) -> dict[str, Any]:
     return _entry("ledger", "broken", f"{shown} at revision {at}, needs {need}; run: sciagent db upgrade")
 
 
-def _machine() -> dict[str, Any]:
+def _machine() -> Mapping[str, Any]:
     import platform
     import sys
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sciagent.cli.shared.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say, who
+
+if TYPE_CHECKING:
+    from sciagent.campaign.people.housekeeping import Waste
 
 KINDS = {
     "unnamed": "artifact files that no evidence names",
@@ -64,36 +68,41 @@ def gc(
                 "deleted": delete,
                 "removed": n,
                 "removed_bytes": size,
-                "bytes": sum(one.size for one in found),
+                "bytes": sum(waste.size for waste in found),
                 "kinds": _by_kind(found),
                 "artifacts": {"named": count.named, "unnamed": count.unnamed},
                 "items": [
-                    {"kind": one.kind, "path": str(one.path), "bytes": one.size, "why": one.why}
-                    for one in found[:MAX_SHOWN]
+                    {"kind": waste.kind, "path": str(waste.path), "bytes": waste.size, "why": waste.why}
+                    for waste in found[:MAX_SHOWN]
                 ],
             }
         )
         return
-    for kind, total in _by_kind(found).items():
-        if total["n"]:
-            put(f"{total['n']:>7}  {_bytes(total['bytes']):>9}  {KINDS[kind]}")
-    for one in found[:MAX_SHOWN] if show else ():
-        put(f"  {one.path}  {_bytes(one.size)}  {one.why}")
-    if show and len(found) > MAX_SHOWN:
-        put(f"  and {len(found) - MAX_SHOWN} more")
+    _print(found, show)
     if delete:
         say(f"removed {n} of {len(found)}, {_bytes(size)}")
     elif found:
-        say(f"{_bytes(sum(one.size for one in found))} would go; nothing was removed. Remove it with --delete")
+        say(f"{_bytes(sum(waste.size for waste in found))} would go; nothing was removed. Remove it with --delete")
     else:
         say("there is nothing to clear up")
+
+
+def _print(found: Sequence[Waste], show: bool) -> None:
+    """A line a kind; with `show` also one a file or folder."""
+    for kind, total in _by_kind(found).items():
+        if total["n"]:
+            put(f"{total['n']:>7}  {_bytes(total['bytes']):>9}  {KINDS[kind]}")
+    for waste in found[:MAX_SHOWN] if show else ():
+        put(f"  {waste.path}  {_bytes(waste.size)}  {waste.why}")
+    if show and len(found) > MAX_SHOWN:
+        put(f"  and {len(found) - MAX_SHOWN} more")
 
 
 def _why(keep_days: float | None) -> str:
     return "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
 
 
-def _by_kind(found: list[Any]) -> dict[str, dict[str, int]]:
+def _by_kind(found: Sequence[Waste]) -> dict[str, dict[str, int]]:
     return {
         kind: {"n": sum(one.kind == kind for one in found), "bytes": sum(one.size for one in found if one.kind == kind)}
         for kind in KINDS

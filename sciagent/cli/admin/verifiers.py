@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -48,7 +48,7 @@ def verifiers(
         raise typer.Exit(Exit.FAILED)
 
 
-def _overview(found: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
+def _overview(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
     """By tier; of each what it measures, at which level, for what."""
     tier = None
     for one in found:
@@ -64,44 +64,60 @@ def _overview(found: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
         yield names or f"what it measures depends on its settings; needed: {', '.join(one['needs'])}", 2
 
 
-def _lines(one: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    yield f"{one['name']}" + (f" {one['version']}, {one['tier'].replace('_', ' ')}" if not one["error"] else ""), 0
-    if one["error"]:
+def _lines(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Everything about one verifier; only its name where it does not load."""
+    if entry["error"]:
+        yield entry["name"], 0
         return
-    for paragraph in one["about"].split("\n\n"):
-        yield " ".join(paragraph.split()), 1
-    yield f"from {one['package']}", 1
-    same = len({m["level"] for m in one["measures"]}) == 1
-    yield "Measures" + (f", at {one['measures'][0]['level']}" if same else ""), 0
-    if one["needs"]:
-        yield f"what its settings say; needed: {', '.join(one['needs'])}", 1
-    for m in one["measures"]:
-        unit = "" if m["unit"] == "1" else f" [{m['unit']}]"
-        at = "" if same else f" at {m['level']}"
-        yield f"{m['property']}{unit}{at}: {m['description']}", 1
+    yield f"{entry['name']} {entry['version']}, {entry['tier'].replace('_', ' ')}", 0
+    yield from _about(entry["about"])
+    yield f"from {entry['package']}", 1
+    yield from _measures(entry)
     yield "Costs, as declared", 0
-    for c in one["cost"]:
-        amounts = ", ".join(
-            f"{_amount(v)} {k.replace('_', ' ')}" for k, v in c.items() if k not in ("candidate", "atoms")
-        )
-        yield f"{c['candidate']} ({c['atoms']} atoms): {amounts}", 1
+    for cost in entry["cost"]:
+        amounts = {name: amount for name, amount in cost.items() if name not in ("candidate", "atoms")}
+        words = ", ".join(f"{_amount(amount)} {name.replace('_', ' ')}" for name, amount in amounts.items())
+        yield f"{cost['candidate']} ({cost['atoms']} atoms): {words}", 1
+    yield from _settings(entry)
+    yield from _priors(entry["priors"])
+
+
+def _about(text: str) -> Iterator[tuple[str, int]]:
+    for paragraph in text.split("\n\n") if text else ():
+        yield " ".join(paragraph.split()), 1
+
+
+def _measures(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    levels = {measured["level"] for measured in entry["measures"]}
+    same = len(levels) == 1
+    yield "Measures" + (f", at {levels.pop()}" if same else ""), 0
+    if entry["needs"]:
+        yield f"what its settings say; needed: {', '.join(entry['needs'])}", 1
+    for measured in entry["measures"]:
+        unit = "" if measured["unit"] == "1" else f" [{measured['unit']}]"
+        at = "" if same else f" at {measured['level']}"
+        yield f"{measured['property']}{unit}{at}: {measured['description']}", 1
+
+
+def _settings(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     yield "Settings", 0
-    if one["settings_about"]:
-        for paragraph in one["settings_about"].split("\n\n"):
-            yield " ".join(paragraph.split()), 1
-    for s in one["settings"]:
-        default = "required" if s["required"] else f"default {_show(s['default'])}"
-        head = f"{s['name']}: {s['takes']}" + ("" if s["takes"] == "settings" else f"; {default}")
-        yield head, 1
-        if s["about"]:
-            yield " ".join(s["about"].split()), 2
-    if not one["settings"]:
+    yield from _about(entry["settings_about"])
+    for setting in entry["settings"]:
+        default = "required" if setting["required"] else f"default {_show(setting['default'])}"
+        yield f"{setting['name']}: {setting['takes']}" + ("" if setting["takes"] == "settings" else f"; {default}"), 1
+        if setting["about"]:
+            yield " ".join(setting["about"].split()), 2
+    if not entry["settings"]:
         yield "none", 1
+
+
+def _priors(priors: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
     yield "Expected to tell, before any data", 0
-    for p in one["priors"]:
-        spread = "" if p["residual"] is None else f", residual {p['residual']:g}"
-        yield f"{p['property']} at {p['level']}: Spearman {p['spearman']:g}{spread} (n = {p['n']}); {p['source']}", 1
-    if not one["priors"]:
+    for prior in priors:
+        spread = "" if prior["residual"] is None else f", residual {prior['residual']:g}"
+        rank = f"Spearman {prior['spearman']:g}{spread} (n = {prior['n']})"
+        yield f"{prior['property']} at {prior['level']}: {rank}; {prior['source']}", 1
+    if not priors:
         yield "nothing is declared", 1
 
 

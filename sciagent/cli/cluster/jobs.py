@@ -63,10 +63,7 @@ def jobs(
     with open_ledger(ledger).read() as connection:
         names = [campaigns.get(connection, campaign).name] if campaign else campaigns.names(connection)
         ids = [campaigns.get(connection, name).id for name in names]
-        ladder = [one for id_ in ids for one in campaigns.rungs(connection, id_)]
-        mine = None if rung is None else [one.id for one in ladder if one.name == rung]
-        if mine == []:
-            raise _unknown("rung", rung or "", {one.name for one in ladder})
+        mine = _rung_ids(connection, ids, rung)
         if after is not None and not job_lists.standing(connection, [after]):
             raise UsageError(f"--after {after}: there is no such job in this ledger")
         found = job_lists.page(connection, ids, limit, states=states, rung_ids=mine, after=after)
@@ -74,13 +71,27 @@ def jobs(
         more = len(found) == limit and bool(
             job_lists.page(connection, ids, 1, states=states, rung_ids=mine, after=found[-1].id)
         )
+    following = found[-1].id if more else None
     if json:
-        put_json({"jobs": [asdict(one) for one in found], "counts": counted, "next": found[-1].id if more else None})
+        put_json({"jobs": [asdict(job) for job in found], "counts": counted, "next": following})
         return
     _print(found, with_campaign=campaign is None and len(names) > 1)
     put(", ".join(f"{n} {name}" for name, n in counted.items()) or "no jobs")
-    if more:
-        say(f"more: --after {found[-1].id}")
+    if following is not None:
+        say(f"more: --after {following}")
+
+
+def _rung_ids(connection: Connection, campaign_ids: Sequence[int], label: str | None) -> list[int] | None:
+    """Rungs of that label in these campaigns; None without a label. Raises UnknownNameError where there is none."""
+    from sciagent.store.campaign_state import campaigns
+
+    if label is None:
+        return None
+    ladder = [rung for id_ in campaign_ids for rung in campaigns.rungs(connection, id_)]
+    ids = [rung.id for rung in ladder if rung.name == label]
+    if not ids:
+        raise _unknown("rung", label, {rung.name for rung in ladder})
+    return ids
 
 
 def cancel(
@@ -144,34 +155,26 @@ def retry(
     """
     from sciagent.campaign.people import cancelling
     from sciagent.errors import UsageError
-    from sciagent.store.job_queue import job_lists
 
     if bool(numbers) == bool(campaign):
         raise UsageError("name jobs by their numbers, or all that gave up in a campaign with --campaign")
     if state and numbers:
         raise UsageError("--state goes with --campaign; jobs that are named are tried again whatever ended them")
-    states = _states(state, cancelling.GAVE_UP) if state else [one for one in cancelling.GAVE_UP if one in GAVE_UP]
     opened = open_ledger(ledger)
-    if campaign:
-        with opened.read() as connection:
-            row = pick_campaign(connection, campaign)
-            found = job_lists.in_states(connection, row.id, states, MAX_BULK)
-        chosen = {row.name: [one.id for one in found]} if found else {}
-    else:
-        chosen = _named(opened, numbers or [], None)
+    chosen = _gave_up(opened, campaign, state) if campaign else _named(opened, numbers or [], None)
     done: list[JobChange] = []
     builts = []
     for built, ids in _built(opened, chosen):
         done += cancelling.retry(built, ids, as_who or who(), named=not campaign)
         builts.append(built)
-    again = [one for one in done if one.done]
+    again = [change for change in done if change.done]
     if json:
-        put_json({"queued": len(again), "left": len(done) - len(again), "jobs": [asdict(one) for one in done]})
+        put_json({"queued": len(again), "left": len(done) - len(again), "jobs": [asdict(change) for change in done]})
         _nothing_done(done)
         return
-    for one in done:
-        if not campaign or one.why:
-            put(f"job {one.job_id} ({one.rung}, {one.smiles}): {one.why or 'is tried again'}")
+    for change in done:
+        if not campaign or change.why:
+            put(f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}")
     put(f"{len(again)} to be tried again" + (f", {len(done) - len(again)} left as they are" if again != done else ""))
     if len(done) >= MAX_BULK:
         say(f"these were the first {MAX_BULK}; call it again for the rest")
@@ -180,6 +183,18 @@ def retry(
 
     for built in builts if again else ():
         say(driver_line(built.ledger, built.row.name))
+
+
+def _gave_up(ledger: Ledger, campaign: str, state: list[str] | None) -> dict[str, list[int]]:
+    """Jobs of the campaign that gave up, or are in one of these states, by the campaign's name."""
+    from sciagent.campaign.people import cancelling
+    from sciagent.store.job_queue import job_lists
+
+    states = _states(state, cancelling.GAVE_UP) if state else [s for s in cancelling.GAVE_UP if s in GAVE_UP]
+    with ledger.read() as connection:
+        row = pick_campaign(connection, campaign)
+        found = job_lists.in_states(connection, row.id, states, MAX_BULK)
+    return {row.name: [job.id for job in found]} if found else {}
 
 
 def _print(found: Sequence[Any], with_campaign: bool) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +13,7 @@ from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, pu
 
 if TYPE_CHECKING:
     from sciagent.store.job_queue.workers import Running, WorkerRow
+    from sciagent.store.views.overview import Queue
 
 
 def register(app: typer.Typer) -> None:
@@ -34,32 +37,40 @@ def workers(
         found = overview.workers_of_late(connection) if every else store.alive(connection)
         running = store.running(connection)
         queues = overview.queues(connection)
-        lacking = [why for each in queues if each.slots for why in capacity.never(connection, each.queue)]
-    alive = {one.name for one in found if one.until is not None and one.until > now}
-    jobs = {one.name: [r for r in running if r.worker == one.name] for one in found}
+        lacking = [why for queue in queues if queue.slots for why in capacity.never(connection, queue.queue)]
+    alive = {worker.name for worker in found if worker.until is not None and worker.until > now}
+    jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in found}
     if json:
         shown = [
-            asdict(one) | {"alive": one.name in alive, "running": [asdict(r) for r in jobs[one.name]]} for one in found
+            asdict(worker) | {"alive": worker.name in alive, "running": [asdict(job) for job in jobs[worker.name]]}
+            for worker in found
         ]
-        put_json({"workers": shown, "queues": [asdict(one) for one in queues]})
+        put_json({"workers": shown, "queues": [asdict(queue) for queue in queues]})
         return
-    for one in found:
-        put(_headline(one, one.name in alive, now))
-        for r in jobs[one.name]:
-            put(f"  {_job(r)}, {ago(now, r.since)}")
-        if not jobs[one.name] and one.name in alive:
-            put("  runs nothing")
+    for worker in found:
+        for line in _worker_lines(worker, worker.name in alive, jobs[worker.name], now):
+            put(line)
     if not found:
         put("no worker is alive; start one with: sciagent worker --slots 2")
-    for each in queues:
-        slots = f"{each.slots} slot{'' if each.slots == 1 else 's'}"
-        oldest = f", the oldest for {ago(now, each.oldest)}" if each.oldest else ""
-        put(f"queue {each.queue}: {each.depth} wait{'s' if each.depth == 1 else ''}{oldest}; {slots} serve it")
-    for why in lacking:
-        put(why)
-    for each in queues:
-        if each.depth and not each.slots:
-            put(f"nobody serves queue {each.queue}: sciagent worker --tier {each.queue}")
+    for line in [*(_queue_line(queue, now) for queue in queues), *lacking]:
+        put(line)
+    for queue in queues:
+        if queue.depth and not queue.slots:
+            put(f"nobody serves queue {queue.queue}: sciagent worker --tier {queue.queue}")
+
+
+def _worker_lines(worker: WorkerRow, alive: bool, jobs: Sequence[Running], now: datetime) -> Iterator[str]:
+    yield _headline(worker, alive, now)
+    for job in jobs:
+        yield f"  {_job(job)}, {ago(now, job.since)}"
+    if not jobs and alive:
+        yield "  runs nothing"
+
+
+def _queue_line(queue: Queue, now: datetime) -> str:
+    slots = f"{queue.slots} slot{'' if queue.slots == 1 else 's'}"
+    oldest = f", the oldest for {ago(now, queue.oldest)}" if queue.oldest else ""
+    return f"queue {queue.queue}: {queue.depth} wait{'s' if queue.depth == 1 else ''}{oldest}; {slots} serve it"
 
 
 def drain(
@@ -90,7 +101,7 @@ def drain(
     put(f"to undo it: sciagent drain {worker} --undo")
 
 
-def _headline(one: WorkerRow, alive: bool, now: Any) -> str:
+def _headline(one: WorkerRow, alive: bool, now: datetime) -> str:
     memory = f", {one.memory_mb / 1000:.0f} GB" if one.memory_mb else ""
     state = ", draining" if one.draining else ""
     if not alive:
@@ -111,7 +122,7 @@ def _job(one: Running) -> str:
     return f"{one.owner}: job {one.job_id}, {one.campaign} {one.rung}, {one.candidate}{holds}"
 
 
-def _held(holds: dict[str, Any]) -> str:
+def _held(holds: Mapping[str, Any]) -> str:
     from sciagent.domain.needs import GPU, in_words
 
     gpus = f"GPU {', '.join(map(str, holds[GPU]))}" if GPU in holds else ""
@@ -119,7 +130,7 @@ def _held(holds: dict[str, Any]) -> str:
     return ", ".join(one for one in (rest, gpus) if one)
 
 
-def ago(now: Any, then: Any) -> str:
+def ago(now: datetime, then: datetime | None) -> str:
     """How long ago, in two figures: `42 s`, `3 min`, `5 h`, `2 d`."""
     seconds = max(0.0, (now - then).total_seconds()) if then is not None else 0.0
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):

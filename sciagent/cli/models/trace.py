@@ -72,19 +72,26 @@ def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
         yield one["role"], 0, "dim"
         yield one["content"], 1, ""
     for turn in found["turns"]:
-        message, used = turn["message"] or {}, turn["sampling"] or {}
-        tokens = f", {used['output_tokens']} tokens in {used['seconds']:.1f} s" if "output_tokens" in used else ""
-        yield "", 0, ""
-        yield f"turn {turn['number']} ({turn['policy']}{tokens})", 0, "bold"
-        if message.get("thinking"):
-            yield message["thinking"], 1, "italic dim"
-        if message.get("content"):
-            yield message["content"], 1, ""
-        for call in message.get("calls", ()):
-            yield f"{call['name']} {call['arguments']}", 1, ""
-        for seen in turn["observations"]:
-            yield str(seen.get("content") or seen.get("status") or ""), 1, "cyan"
-        for made in turn["proposals"]:
-            score = "" if made["score"] is None else f", score {made['score']:.2f}"
-            became = "a hit" if made["hit"] else made["standing"] or made["reason"] or ""
-            yield f"{made['text']}: {made['status']}, {became}{score}", 1, "green" if made["hit"] else "dim"
+        yield from _turn(turn)
+
+
+def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
+    message, used = turn["message"] or {}, turn["sampling"] or {}
+    tokens = f", {used['output_tokens']} tokens in {used['seconds']:.1f} s" if "output_tokens" in used else ""
+    yield "", 0, ""
+    yield f"turn {turn['number']} ({turn['policy']}{tokens})", 0, "bold"
+    for name, style in (("thinking", "italic dim"), ("content", "")):
+        if message.get(name):
+            yield message[name], 1, style
+    for call in message.get("calls", ()):
+        yield f"{call['name']} {call['arguments']}", 1, ""
+    for seen in turn["observations"]:
+        yield str(seen.get("content") or seen.get("status") or ""), 1, "cyan"
+    for proposal in turn["proposals"]:
+        yield _proposal(proposal), 1, "green" if proposal["hit"] else "dim"
+
+
+def _proposal(proposal: Mapping[str, Any]) -> str:
+    score = "" if proposal["score"] is None else f", score {proposal['score']:.2f}"
+    became = "a hit" if proposal["hit"] else proposal["standing"] or proposal["reason"] or ""
+    return f"{proposal['text']}: {proposal['status']}, {became}{score}"

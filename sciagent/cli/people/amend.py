@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from sciagent.cli.shared.common import (
     say,
     who,
 )
+
+if TYPE_CHECKING:
+    from sciagent.domain.answers.status import DriverState
 
 
 def register(app: typer.Typer) -> None:
@@ -57,9 +60,10 @@ def amend(
     from sciagent.store.campaign_state import campaigns, directives
     from sciagent.yaml.files import text_of
 
-    if file is not None and (budget or goal_count or workers):
+    some = bool(budget or goal_count or workers)
+    if file is not None and some:
         raise UsageError("give either --file, or --budget, --goal-count and --workers")
-    if file is None and not (budget or goal_count or workers):
+    if file is None and not some:
         raise UsageError("say what to change: --budget, --goal-count, --workers, or --file with the edited YAML")
     why = directives.reason(reason) if reason else "amended"
     opened = open_ledger(ledger)
@@ -82,9 +86,12 @@ def amend(
         put(line)
     if not changes:
         say("nothing changes")
-    elif dry_run:
-        say("nothing was written (--dry-run)")
-    elif driver is not None and driver.alive:
-        say(f"the driver at {driver.host} (process {driver.pid}) takes it up at its next step")
     else:
-        say(f'campaign "{row.name}" is not running; it counts from the next: sciagent resume {row.name}')
+        say("nothing was written (--dry-run)" if dry_run else _takes_effect(row.name, driver))
+
+
+def _takes_effect(name: str, driver: DriverState | None) -> str:
+    """When the changes count."""
+    if driver is not None and driver.alive:
+        return f"the driver at {driver.host} (process {driver.pid}) takes it up at its next step"
+    return f'campaign "{name}" is not running; it counts from the next: sciagent resume {name}'

@@ -70,19 +70,20 @@ def _tell(
     with opened.begin() as connection:
         row = pick_campaign(connection, name)
         driver = campaigns.driver_of(connection, row.id)
-        waits = verb == "stop" and (driver is None or not driver.alive) and campaigns.host(connection, row.id, False)
+        alive = driver is not None and driver.alive
+        waits = verb == "stop" and not alive and campaigns.host(connection, row.id, False)
     if waits:
         if json:
             put_json({"campaign": row.name, "told": verb, "driver": None, "running": 0})
         else:
             put(f"no dispatcher will take up {row.name} now; hand it in again with: sciagent submit {row.name}")
         return
+    if driver is None or not alive:
+        gone = f"; its driver on {driver.host} is gone" if driver is not None else ""
+        raise UsageError(f'campaign "{row.name}" is not running ({row.state}{gone}): there is nothing to {verb}')
+    if verb == "pause" and row.state is CampaignState.PAUSED:
+        raise UsageError(f'campaign "{row.name}" is paused already; go on with: sciagent resume {row.name}')
     with opened.begin() as connection:
-        if driver is None or not driver.alive:
-            gone = f"; its driver on {driver.host} is gone" if driver is not None else ""
-            raise UsageError(f'campaign "{row.name}" is not running ({row.state}{gone}): there is nothing to {verb}')
-        if verb == "pause" and row.state is CampaignState.PAUSED:
-            raise UsageError(f'campaign "{row.name}" is paused already; go on with: sciagent resume {row.name}')
         directives.write(connection, row.id, Verb(verb), person, why, payload=payload)
         running = queries.count(
             connection, t.attempt, t.attempt.c.campaign_id == row.id, t.attempt.c.state == AttemptState.RUNNING
@@ -90,7 +91,13 @@ def _tell(
     if json:
         put_json({"campaign": row.name, "told": verb, "driver": f"{driver.host}:{driver.pid}", "running": running})
         return
-    jobs = f"{running} job{'' if running == 1 else 's'} that run{'s' if running == 1 else ''}"
-    rest = f"{'kills' if payload.get('now') else 'finishes'} the {jobs}" if running else "has nothing running"
-    put(f"told the driver at {driver.host} (process {driver.pid}) to {verb}; it {rest}")
+    put(f"told the driver at {driver.host} (process {driver.pid}) to {verb}; it {_rest(running, payload)}")
     put(f"go on with: sciagent resume {row.name}")
+
+
+def _rest(running: int, payload: dict[str, bool]) -> str:
+    """What becomes of the jobs that run."""
+    if not running:
+        return "has nothing running"
+    jobs = f"{running} job{'' if running == 1 else 's'} that run{'s' if running == 1 else ''}"
+    return f"{'kills' if payload.get('now') else 'finishes'} the {jobs}"

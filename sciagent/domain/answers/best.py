@@ -20,7 +20,7 @@ class BestCandidate(AnswerModel):
     utility: float | None
     """Weighted geometric mean of the desirabilities, in (0, 1]; null until the terminal rung has answered."""
     p_hit: float | None
-    """Chance of a hit: 1 or 0 once that is settled; null where it is not known."""
+    """Chance of a hit: 1 or 0 once that is settled; before that by the law of `priced`, null without one."""
     verified: bool
     """Whether the terminal rung has answered."""
     hit: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -68,7 +69,7 @@ class Broker:
         arguments = {} if self.is_redis else {"x-queue-type": "quorum"}
         return Queue(PREFIX + name, routing_key=PREFIX + name, durable=True, queue_arguments=arguments)
 
-    def transport_options(self, patience: float) -> dict[str, Any]:
+    def transport_options(self, patience: float) -> Mapping[str, Any]:
         """Options for kombu and Celery. patience: seconds allowed for connecting, and for each answer."""
         if not self.is_redis:
             return {"read_timeout": patience, "write_timeout": patience, "confirm_publish": True}
@@ -93,7 +94,7 @@ class Broker:
             **self.encryption(),
         )
 
-    def encryption(self) -> dict[str, Any]:
+    def encryption(self) -> Mapping[str, Any]:
         """TLS options: the server's certificate is always checked, whatever a library's default is."""
         if self.url.startswith("rediss"):
             return {"ssl": {"ssl_cert_reqs": ssl.CERT_REQUIRED}}

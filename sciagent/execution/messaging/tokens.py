@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sciagent.execution.messaging.brokers import is_queue_name
@@ -24,7 +25,7 @@ def body(queue: str) -> list[Any]:
     return [[queue], {}, dict(_NOTHING)]
 
 
-def headers(queue: str) -> dict[str, Any]:
+def headers(queue: str) -> Mapping[str, Any]:
     """The headers that Celery needs, with a new id."""
     identity = str(uuid.uuid4())
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class Task:
     campaign_id: int
     rung_id: int
     verifier: Verifier[Any]
-    settings: dict[str, Any]
+    settings: Mapping[str, Any]
     limits: Limits
     needs: dict[str, int]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.pooling import pooled
 from sciagent.domain.properties import properties
 from sciagent.report.parts import charts
 from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, Pairs, RankAgreement, agreement
 from sciagent.report.parts.wording import with_unit, words
-from sciagent.scheduling.law.replicates import pooled
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import report_pairs
 from sciagent.store.views import report_queries as ask

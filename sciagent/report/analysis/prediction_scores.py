@@ -20,7 +20,7 @@ from sciagent.domain.scoring import COVERS_90, crps, read
 from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.proposers import PEOPLE
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
-from sciagent.store.results import evidence
+from sciagent.store.results import pooled
 from sciagent.store.views import report_proposers as ask
 
 CHUNK = 500
@@ -110,7 +110,7 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
         spans = spans or ask.episode_numbers(connection, row)
         foretold = {int(one.candidate_id): (one, said) for one in chunk if (said := read(one.predicted))}
         for place, rung in enumerate(paid):
-            answers = evidence.values_of(
+            answers = pooled.values_of(
                 connection, list(foretold), rung.verifier, rung.verifier_version, rung.settings_hash
             )
             for id_, values in answers.items():
@@ -123,7 +123,7 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
                         found.setdefault(key, PredictionRecord()),
                         binned.setdefault(key, {}).setdefault(bin_, PredictionRecord()),
                     ):
-                        record.add(value, error, (values or {})[name][0][0])
+                        record.add(value, error, (values or {})[name].value)
     units = properties()
     return [
         PredictionAccuracy(

@@ -56,7 +56,7 @@ def values_at_highest_rung(answers: Sequence[EvidenceAnswer]) -> dict[str, RungV
             level=measured.level.label,
             rung=answer.rung,
         )
-        for name, (answer, measured) in at_highest_rung(answers).items()
+        for name, (answer, measured) in at_highest_rung(ask.pooled_by_rung(answers)).items()
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def _atoms(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
     return None, ""
 
 
-def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> dict[str, Any]:
+def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> Mapping[str, Any]:
     one = entry.one
     pairs: dict[str, Any] = {
         "candidate": one.key,
@@ -121,7 +121,7 @@ def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> dict[str, Any]:
     return pairs
 
 
-def _data(entry: Entry, source: str) -> dict[str, Any]:
+def _data(entry: Entry, source: str) -> Mapping[str, Any]:
     evidence = {
         a.rung: {"key": a.key, "verifier": a.verifier, "version": a.version, "engines": dict(a.versions or {})}
         for a in entry.answers

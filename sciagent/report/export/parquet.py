@@ -75,7 +75,7 @@ def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
             pa.field(f"{c.rung}.{c.name}.censoring", pa.string(), metadata={"description": "below, above or none"}),
         ]
 
-    def line(entry: Entry) -> dict[str, Any]:
+    def line(entry: Entry) -> Mapping[str, Any]:
         made = dict(entry.fixed)
         for (rung, name), m in entry.values.items():
             made[f"{rung}.{name}"] = m.quantity.value
@@ -112,7 +112,7 @@ def write_evidence(connection: Connection, row: CampaignRow, path: Path) -> int:
     return ArrowRows(pa.schema(fields, metadata=_about(row, "evidence")), _evidence(connection, row)).write(path)
 
 
-def _evidence(connection: Connection, row: CampaignRow) -> Iterator[dict[str, Any]]:
+def _evidence(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
     for entry in entries(connection, row, ()):
         for a in entry.answers:
             base = {

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -39,7 +40,7 @@ def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top
     return environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
 
 
-def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> dict[str, Any]:
+def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> Mapping[str, Any]:
     steps = rungs(connection, row.id)
     status = queries.counts(connection, row)
     passages = report_queries.funnel(connection, row)

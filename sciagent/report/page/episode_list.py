@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,7 +14,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 
 
-def listed(connection: Connection, row: CampaignRow) -> list[dict[str, Any]]:
+def listed(connection: Connection, row: CampaignRow) -> Sequence[Mapping[str, Any]]:
     """The campaign's trajectories: number, who proposed, state, turns, new candidates, tokens."""
     j, u, p = t.trajectory.c, t.turn.c, t.proposal.c
     made = (
@@ -51,7 +52,7 @@ def listed(connection: Connection, row: CampaignRow) -> list[dict[str, Any]]:
     ]
 
 
-def episode(connection: Connection, row: CampaignRow, number: int) -> dict[str, Any]:
+def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[str, Any]:
     """One of them, whole. Raises UnknownNameError for a number that the campaign does not have."""
     j = t.trajectory.c
     query = sa.select(t.trajectory).where(j.campaign_id == row.id, j.number == number)
@@ -71,7 +72,7 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> dict[str, 
     }
 
 
-def _turn(one: Any, proposals: list[dict[str, Any]]) -> dict[str, Any]:
+def _turn(one: Any, proposals: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return {
         "number": one["number"],
         "message": one["message"],
@@ -86,7 +87,7 @@ def _turn(one: Any, proposals: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _proposals(connection: Connection, trajectory_id: int) -> dict[int, list[dict[str, Any]]]:
+def _proposals(connection: Connection, trajectory_id: int) -> dict[int, list[Mapping[str, Any]]]:
     """By turn: what became of what it proposed."""
     u, p, cc = t.turn.c, t.proposal.c, t.campaign_candidate.c
     query = (
@@ -99,7 +100,7 @@ def _proposals(connection: Connection, trajectory_id: int) -> dict[int, list[dic
         .where(u.trajectory_id == trajectory_id)
         .order_by(p.id)
     )
-    found: dict[int, list[dict[str, Any]]] = {}
+    found: dict[int, list[Mapping[str, Any]]] = {}
     for id_, text, status, reason, operation, standing, score, is_hit in connection.execute(query).all():
         found.setdefault(id_, []).append(
             {

@@ -4,7 +4,7 @@ what it proposed. Texts are cut and drawings counted, so that a page stays a pag
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ from sciagent.domain.tiers import Tier
 from sciagent.report.parts.candidates import depicted, kind, status
 from sciagent.report.parts.wording import unit_sign, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import evidence
+from sciagent.store.results import pooled
 from sciagent.store.views import report_candidates
 from sciagent.store.views import report_episodes as ask
 from sciagent.store.views.report_candidates import Ranked
@@ -200,7 +200,7 @@ def _episode(
     )
 
 
-def _limits(settings: dict[str, Any]) -> str:
+def _limits(settings: Mapping[str, Any]) -> str:
     named = (("turns", "turns"), ("tokens", "sampled tokens"), ("context", "tokens of context"))
     return ", ".join(f"{settings[key]} {label}" for key, label in named if isinstance(settings.get(key), int))
 
@@ -231,7 +231,7 @@ def _turn(turn: Any, made: list[Made], room: Page) -> ShownTurn:
 
 
 def _calls(
-    calls: Sequence[dict[str, Any]], observations: Sequence[dict[str, Any]], room: Page
+    calls: Sequence[Mapping[str, Any]], observations: Sequence[Mapping[str, Any]], room: Page
 ) -> tuple[list[Call], list[str]]:
     """Each call with what it was answered, where there is one answer a call; the other observations apart."""
     seen = [room.cut(str(o["content"] if "content" in o else json.dumps(o, ensure_ascii=False))) for o in observations]
@@ -312,9 +312,9 @@ def _answers(
     for rung in ladder if ids else ():
         if rung.tier == Tier.FAST:
             continue
-        values = evidence.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
+        values = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
         for id_, mine in values.items():
-            found.update({(id_, name): (some[0][0], rung.name) for name, some in (mine or {}).items()})
+            found.update({(id_, name): (quantity.value, rung.name) for name, quantity in (mine or {}).items()})
     return found
 
 

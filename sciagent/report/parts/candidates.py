@@ -17,7 +17,7 @@ from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranked
+from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranked, pooled_by_rung
 
 CARDS = 12
 ROWS = 1000
@@ -207,7 +207,7 @@ def _cell(m: Measured | None) -> list[Any] | None:
 
 def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bool:
     """Whether a value that decided lies within one standard uncertainty of a limit."""
-    highest = at_highest_rung(answers)
+    highest = at_highest_rung(pooled_by_rung(answers))
     for objective in spec.get("objectives", ()):
         if objective["property"] not in highest:
             continue

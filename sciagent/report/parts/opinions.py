@@ -40,12 +40,17 @@ def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, 
         return ()
     ids = audits.climbed(connection, row.id, terminal.position, KEPT)
     settled = {i: utility(objectives, values) for i, values in _values(connection, terminal, ids).items()}
-    found = []
-    for judge in judges:
-        scores = {i: v[JUDGED_SCORE.name] for i, v in _values(connection, judge, ids).items() if JUDGED_SCORE.name in v}
-        pairs = [(scores[i], worth) for i, worth in settled.items() if worth is not None and i in scores]
-        found.append(_compared(judge.name, terminal.name, pairs))
-    return tuple(found)
+    return tuple(
+        _compared(judge.name, terminal.name, _pairs(_values(connection, judge, ids), settled)) for judge in judges
+    )
+
+
+def _pairs(
+    opinions: Mapping[int, Mapping[str, float]], settled: Mapping[int, float | None]
+) -> list[tuple[float, float]]:
+    """(score, utility) of the candidates that have both."""
+    scores = {id_: values[JUDGED_SCORE.name] for id_, values in opinions.items() if JUDGED_SCORE.name in values}
+    return [(scores[id_], worth) for id_, worth in settled.items() if worth is not None and id_ in scores]
 
 
 def decided_by_opinion(row: CampaignRow) -> bool:

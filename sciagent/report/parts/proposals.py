@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from sqlalchemy.engine import Connection
@@ -29,7 +29,7 @@ FIELDS = (
 )
 
 
-def proposals(connection: Connection, row: CampaignRow) -> Iterator[dict[str, Any]]:
+def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
     """By status, then in the order they came. text: as it was handed in. candidate: the key it has. predicted: JSON."""
     for one in report_queries.proposals(connection, row):
         found = dict(zip(FIELDS, one, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -45,7 +45,7 @@ class Entry:
     one: Ranked
     answers: list[EvidenceAnswer]
     values: dict[tuple[str, str], Measured]
-    fixed: dict[str, Any]
+    fixed: Mapping[str, Any]
 
 
 def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
@@ -97,7 +97,7 @@ def entries(
         last = page[-1].seq
 
 
-def _fixed(one: Ranked, rung: str | None) -> dict[str, Any]:
+def _fixed(one: Ranked, rung: str | None) -> Mapping[str, Any]:
     return {
         "key": one.key,
         "smiles": one.text,
@@ -113,7 +113,7 @@ def _fixed(one: Ranked, rung: str | None) -> dict[str, Any]:
     }
 
 
-def as_value(m: Measured) -> dict[str, Any]:
+def as_value(m: Measured) -> Mapping[str, Any]:
     """A value with all that makes it one, for JSON."""
     q = m.quantity
     found: dict[str, Any] = {"value": q.value, "uncertainty": q.uncertainty, "unit": q.unit, "level": m.level.label}
@@ -134,7 +134,7 @@ def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str]) -> int:
     """A candidate a line; returns how many."""
     n = 0
     for n, entry in enumerate(entries(connection, row, columns(connection, row)), start=1):  # noqa: B007
-        file.write(json.dumps(entry.fixed | {"values": nested(entry)}, ensure_ascii=False) + "\n")
+        file.write(json.dumps({**entry.fixed, "values": nested(entry)}, ensure_ascii=False) + "\n")
     return n
 
 

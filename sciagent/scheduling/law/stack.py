@@ -71,7 +71,7 @@ class Stack:
         weight = float(expit(without - alike))
         return [Law(1 - weight, chains[0]), Law(weight, chains[1])]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Mapping[str, Any]:
         """Hyper-parameters as JSON: `law.question.column` to the logarithms of five numbers, see `kernel`."""
         hyper = {
             f"{place}.{number}.{column}": [float(x) for x in one.log_values]

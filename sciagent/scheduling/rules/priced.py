@@ -22,6 +22,7 @@ from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.indices import CandidateGroup, Plans, groups
+from sciagent.scheduling.law.censoring import expected_answers
 from sciagent.scheduling.law.hints import Padded, hinted, made_up
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
@@ -33,8 +34,7 @@ Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 _Found = tuple[Law, CandidateGroup]
 
-# a rung is a feature up to this share of the terminal one's cost and, for all candidates, this share of the budget;
-# where it costs more, its worth is first learned
+# a rung is a feature up to this share of the terminal one's cost and, for all candidates, of the budget
 FREE = 0.011, 0.03
 TRUSTED = 0.05, 0.25  # the same for a rung that measures what is wanted, if at another level
 WARM_UP = 4  # terminal answers before there is a law
@@ -44,8 +44,7 @@ WARM_UP_SHARE = 0.1  # of the budget, at most
 BATCH, BATCH_SHARE = 8, 0.04
 BATCH_LEFT = 0.125  # of what is left, at most, where that does not buy everything
 JUDGED = 500  # of the best, that say what a rung brings
-# of the spend, for rungs that would be skipped, on candidates bound for the terminal one: to go on learning
-LESSONS = 0.03
+LESSONS = 0.03  # of the spend, for rungs that would be skipped on the way to the terminal one: to go on learning
 AT_ONCE = 1 << 14  # features, which may be wanted for a million candidates
 SOME = 10_000  # candidates whose costs stand for all
 
@@ -178,7 +177,8 @@ class Priced:
 
     def _best(self, pool: CandidatePool, left: float) -> list[Purchase]:
         decided = int(self._decided(pool).sum())
-        scores, errors = hinted(self.aims.hints, pool.scores, pool.errors, decided)
+        observed = self._observed(pool, decided)
+        scores, errors = hinted(self.aims.hints, *observed, decided)
         if not len(pool.open) or not (decided or len(scores) > len(pool.scores)):
             return []
         if self.truths is None:
@@ -209,6 +209,22 @@ class Priced:
             for i in order[: max(1, count)]
         ]
         return self._with_lessons(pool, batch, paid[:-1])
+
+    def _observed(self, pool: CandidatePool, decided: int) -> tuple[Array, NDArray[np.float32] | None]:
+        """Scores and errors, with censored answers as they are expected."""
+        if pool.bounds is None or not decided:
+            return pool.scores, pool.errors
+        if self._padded is not None:
+            self._padded.n = len(pool.scores)
+        truths = self.truths or self.aims.truths(pool.scores)
+
+        def fit(scores: Array, errors: NDArray[np.float32] | None) -> list[Law]:
+            scratch = Stack(self._padded, np.random.default_rng(0))  # the law's own draws stay as they are
+            scratch.restore(self._stack.state())
+            exact = hinted(self.aims.hints, scores, errors, decided)
+            return scratch.fit(questions(self.aims, truths, *exact), 0)
+
+        return expected_answers(pool.scores, pool.errors, pool.bounds, self.aims, truths, fit)
 
     def _grow(self, pool: CandidatePool) -> None:
         """Nothing is known of candidates that have arrived."""
@@ -259,7 +275,7 @@ class Priced:
         """How often hyper-parameters were looked for."""
         return self._stack.fits
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Mapping[str, Any]:
         """What was learnt, as JSON; with the evidence of the time it makes the same law again."""
         truths = None if self.truths is None else [one.state() for one in self.truths]
         return {"stack": self._stack.state(), "truths": truths, "lessons": self._lessons, "price": self.price}

@@ -111,7 +111,7 @@ def end(connection: Connection, trajectory_id: int, why: str) -> None:
     connection.execute(sa.update(t.trajectory).where(_J.id == trajectory_id).values(values))
 
 
-def last_turn(connection: Connection, trajectory_id: int) -> tuple[int, dict[str, Any]]:
+def last_turn(connection: Connection, trajectory_id: int) -> tuple[int, Mapping[str, Any]]:
     """Number and cursor of the last turn; (-1, {}) if there is none."""
     query = sa.select(_U.number, _U.cursor).where(_U.trajectory_id == trajectory_id).order_by(_U.number.desc()).limit(1)
     row = connection.execute(query).one_or_none()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
     """
     if url.get_backend_name() == "postgresql":
         try:
-            made = sa.create_engine(url, pool_use_lifo=True, connect_args=_reachable(idle_seconds) | dict(url.query))
+            made = sa.create_engine(url, pool_use_lifo=True, connect_args={**_reachable(idle_seconds), **url.query})
         except ModuleNotFoundError as error:
             raise LedgerError("PostgreSQL needs an extra: pip install 'sciagent[postgres]'") from error
         _look_at_idle(made)
@@ -136,7 +137,7 @@ def _look_at_idle(engine: Engine) -> None:
         record.info["used"] = time.monotonic()
 
 
-def _reachable(idle_seconds: float | None) -> dict[str, Any]:
+def _reachable(idle_seconds: float | None) -> Mapping[str, Any]:
     """Both ends notice within half a minute that the other cannot be reached any more. The default of Linux is two
     hours, for which the locks of a machine that was cut off would stand."""
     alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}

@@ -63,7 +63,7 @@ def locked(connection: Connection, names: Sequence[str]) -> dict[str, int]:
     return {str(name): int(n) for name, n in connection.execute(query).all()} if names else {}
 
 
-def live(connection: Connection) -> list[tuple[str, dict[str, Any]]]:
+def live(connection: Connection) -> list[tuple[str, Mapping[str, Any]]]:
     """(owner, what it holds) of each attempt that runs and holds more than a core."""
     a = t.attempt.c
     query = sa.select(a.owner, a.holds).where(a.holds.is_not(None), a.ended_at.is_(None))

@@ -54,7 +54,7 @@ class Pick:
     """row: of the job. holds: what its attempt will hold; None: a core."""
 
     row: Any
-    holds: dict[str, Any] | None
+    holds: Mapping[str, Any] | None
 
 
 @dataclass
@@ -68,7 +68,7 @@ class _Free:
     def lacks(self, needs: Mapping[str, int]) -> dict[str, int]:
         return lacking(needs, self.own, self.shared)
 
-    def holds(self, needs: Mapping[str, int]) -> dict[str, Any]:
+    def holds(self, needs: Mapping[str, int]) -> Mapping[str, Any]:
         return {**needs, **({GPU: self.gpus[: needs[GPU]]} if GPU in needs else {})}
 
 

@@ -60,7 +60,7 @@ class RecordedEvidence:
 
 
 UNKNOWN = "the evidence names a candidate, attempt, proposal or revision that is not in the ledger"
-_CENSORED = {str(one): one for one in Censoring}
+CENSORED = {str(one): one for one in Censoring}
 _MEASURED = tuple(
     t.quantity.c[name]
     for name in ("property_id", "level_id", "value", "uncertainty", "unit", "censoring", "n", "as_typed")
@@ -260,47 +260,18 @@ def find_reusable(
     replicate: int = 0,
 ) -> dict[int, RecordedEvidence]:
     """Current reusable evidence by candidate id; the settings must be the same to the letter."""
-    asked = _reusable(verifier, version, settings_hash).where(t.current_evidence.c.replicate == replicate)
-    return {one.candidate_id: one for one in _all_of(connection, asked, candidate_ids)}
+    asked = reusable(verifier, version, settings_hash).where(t.current_evidence.c.replicate == replicate)
+    return {one.candidate_id: one for one in all_of(connection, asked, candidate_ids)}
 
 
-Values = dict[str, list[tuple[float, float | None]]]  # value and standard uncertainty of each replicate, by property
-
-
-def values_of(
-    connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
-) -> dict[int, Values | None]:
-    """What `find_reusable` would find, of all replicates and in few words, in canonical units; None where none of them
-    gave an answer."""
-    e, q, found = t.current_evidence.c, t.quantity.c, dict[int, Values | None]()
-    asked = _reusable(verifier, version, settings_hash).with_only_columns(
-        e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty
-    )
-    asked = asked.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
-    names: dict[int, str] = {}
-    for start in range(0, len(candidate_ids), CHUNK):
-        some = among(connection, e.candidate_id, candidate_ids[start : start + CHUNK])
-        rows = connection.execute(asked.where(some).order_by(e.replicate, e.id, q.id)).all()
-        names |= _named(connection, {row[2] for row in rows if row[2] is not None} - names.keys())
-        for candidate_id, outcome, property_, value, uncertainty in rows:
-            mine = found.setdefault(candidate_id, None)
-            if outcome != Outcome.OK:
-                continue
-            if mine is None:
-                mine = found[candidate_id] = {}
-            if property_ is not None:
-                mine.setdefault(names[property_], []).append((value, uncertainty))
-    return found
-
-
-def _reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
+def reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
     e = t.current_evidence.c
     return sa.select(*(e[name] for name in _RECORDED)).where(
         e.verifier == verifier, e.verifier_version == version, e.settings_hash == settings_hash, e.reusable == sa.true()
     )
 
 
-def _all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> Iterator[RecordedEvidence]:
+def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> Iterator[RecordedEvidence]:
     """By one statement; of evidence that measured several things a row for each."""
     e, q = t.current_evidence.c, t.quantity.c
     asked = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
@@ -355,14 +326,14 @@ class _Reading:
         typed: str | None,
     ) -> Measured:
         if property_id not in self._names:
-            self._names |= _named(self._connection, {property_id})
+            self._names |= property_names(self._connection, {property_id})
         if level_id not in self._levels:
             self._levels |= _levels(self._connection, {level_id})
-        quantity = Quantity(value, unit, uncertainty, _CENSORED[censoring], n, typed)
+        quantity = Quantity(value, unit, uncertainty, CENSORED[censoring], n, typed)
         return Measured(self._names[property_id], self._levels[level_id], quantity)
 
 
-def _named(connection: Connection, property_ids: Set[int]) -> dict[int, str]:
+def property_names(connection: Connection, property_ids: Set[int]) -> dict[int, str]:
     """Properties by id."""
     p = t.property_.c
     query = sa.select(p.id, p.name).where(p.id.in_(sorted(property_ids)))

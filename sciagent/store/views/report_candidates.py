@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import Measured
+from sciagent.domain.pooling import pooled_measured
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
@@ -145,6 +147,15 @@ def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
     for rung in rungs(connection, row.id):
         rows += [(rung.name, one) for chunk in _chunks(ids) for one in connection.execute(_under(rung, chunk))]
     return _answers(connection, rows)
+
+
+def pooled_by_rung(answers: Iterable[EvidenceAnswer]) -> list[EvidenceAnswer]:
+    """One answer a rung, with the values of its replicates pooled. answers: of one candidate, in ladder order."""
+    found = []
+    for _, same in groupby(answers, key=lambda answer: answer.rung):
+        first, *others = same
+        found.append(replace(first, measured=pooled_measured(one.measured for one in (first, *others))))
+    return found
 
 
 def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:

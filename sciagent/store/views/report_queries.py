@@ -7,7 +7,7 @@ does so inside the database, once, in order n.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -315,7 +315,7 @@ def measures(connection: Connection, rung: RungRow, property_name: str, looked_a
     return False
 
 
-def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> list[dict[str, Any]]:
+def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> Sequence[Mapping[str, Any]]:
     """What people told the campaign to do, the latest first: at, who, verb, candidate (its text), payload, why."""
     d, c = t.directive.c, t.candidate.c
     query = (

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -236,7 +236,7 @@ class _Speaker:
         self._around = around
         self._cpu = 0.0
 
-    def message(self, message: dict[str, Any]) -> None:
+    def message(self, message: Mapping[str, Any]) -> None:
         line = dumps(message)
         if len(line) > MAX_LINE:
             raise ValueError(f"{len(line)} bytes; at most {MAX_LINE}")

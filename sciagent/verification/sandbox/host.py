@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -43,7 +43,7 @@ class Request:
     them; None: as this process."""
 
     verifier: str
-    settings: dict[str, Any]
+    settings: Mapping[str, Any]
     candidates: tuple[Candidate, ...]
     limits: Limits = field(default_factory=Limits)
     replicate: int = 0
@@ -181,7 +181,7 @@ class Worker:
         return self._ended(request, candidates, heard, end)
 
     def _ended(
-        self, request: Request, candidates: tuple[Candidate, ...], heard: list[HostResult], end: dict[str, Any]
+        self, request: Request, candidates: tuple[Candidate, ...], heard: list[HostResult], end: Mapping[str, Any]
     ) -> list[HostResult]:
         """The results of a child process that ended while its zygote lived. end: the zygote's last event on it."""
         cpu, failure, index = end["cpu"], end["failure"], end["index"]
@@ -212,7 +212,9 @@ class Worker:
             self._wasted = results.pop().cost
         return results
 
-    def _converse(self, request: Request, candidates: tuple[Candidate, ...], heard: list[HostResult]) -> dict[str, Any]:
+    def _converse(
+        self, request: Request, candidates: tuple[Candidate, ...], heard: list[HostResult]
+    ) -> Mapping[str, Any]:
         """Adds findings to `heard` as they come, with the CPU time the child claims. Returns the last event."""
         if not self._link.alive:
             self._link.bury()
@@ -243,7 +245,7 @@ class Worker:
                 finding = replace(finding, artifacts=kept)
                 heard.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
 
-    def _failed(self, candidate: Candidate, failure: dict[str, Any], wall: float) -> HostResult:
+    def _failed(self, candidate: Candidate, failure: Mapping[str, Any], wall: float) -> HostResult:
         finding = finding_from_wire({**failure, "candidate_key": candidate.key})
         return HostResult(finding, Cost(), wall, dict(self._versions))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ class Sent:
 
     key: str
     kind: str
-    record: dict[str, Any]
+    record: Mapping[str, Any]
     checkpoint: str | None = None
 
 
@@ -53,14 +54,14 @@ class Job:
 
     number: int
     verifier: str
-    settings: dict[str, Any]
+    settings: Mapping[str, Any]
     candidates: tuple[Sent, ...]
     limits: Limits
     replicate: int = 0
     together: bool = False
     cuda: str | None = None
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> Mapping[str, Any]:
         sent = [dict(vars(one)) for one in self.candidates]
         return {
             "number": self.number,
@@ -74,6 +75,6 @@ class Job:
         }
 
     @classmethod
-    def from_wire(cls, data: dict[str, Any]) -> Job:
+    def from_wire(cls, data: Mapping[str, Any]) -> Job:
         sent = tuple(Sent(**one) for one in data["candidates"])
         return cls(**{**data, "candidates": sent, "limits": Limits(**data["limits"])})

@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class ZygoteLink:
     def alive(self) -> bool:
         return self.process.alive
 
-    def send(self, message: dict[str, Any], patience: float = -1) -> bool:
+    def send(self, message: Mapping[str, Any], patience: float = -1) -> bool:
         """False if another thread did not let go of the pipe in time. A zygote that is gone is noticed by `receive`."""
         if not self._writing.acquire(timeout=patience):
             return False
@@ -57,7 +57,7 @@ class ZygoteLink:
             self._writing.release()
         return True
 
-    def receive(self, deadline: float, hurry: threading.Event, hurry_seconds: float) -> dict[str, Any]:
+    def receive(self, deadline: float, hurry: threading.Event, hurry_seconds: float) -> Mapping[str, Any]:
         """The next event. Raises ZygoteDiedError at the end of file, at the deadline (of the monotonic clock), and
         `hurry_seconds` after `hurry` was set."""
         while b"\n" not in self._buffer:

@@ -10,7 +10,7 @@ import select
 import signal
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,11 +44,11 @@ class DriverPipe(Protocol):
     def read(self) -> list[Job]: ...
     def check(self) -> None: ...
     def say(self, event: str, **more: Any) -> None: ...
-    def pass_on(self, said: Sequence[tuple[bytes, dict[str, Any]]]) -> None: ...
+    def pass_on(self, said: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None: ...
     def close(self) -> None: ...
 
 
-def failure(key: str, outcome: Outcome, reason: Reason, detail: str, **diagnostics: Any) -> dict[str, Any]:
+def failure(key: str, outcome: Outcome, reason: Reason, detail: str, **diagnostics: Any) -> Mapping[str, Any]:
     return finding_to_wire(Finding(key, outcome, reason=reason, detail=clean(detail), diagnostics=diagnostics))
 
 
@@ -57,7 +57,7 @@ class Watch:
 
     def __init__(self, job: Job, home: Path, spool: Path, driver: DriverPipe) -> None:
         self.index, self.ready, self.wall = 0, False, 0.0
-        self.failure: dict[str, Any] | None = None
+        self.failure: Mapping[str, Any] | None = None
         self._job, self._work, self._output = job, home / "work", home / "output"
         self._spool, self._driver = spool, driver
         self._results, self._said = os.pipe()
@@ -238,7 +238,7 @@ class Watch:
             self.failure["diagnostics"]["output_tail"] = tail
 
 
-def _check_envelope(message: dict[str, Any]) -> None:
+def _check_envelope(message: Mapping[str, Any]) -> None:
     """The line goes to the driver as it is: nothing may stand in it that is not looked at here."""
     if "finding" not in message or not set(message) <= ENVELOPE:
         raise WireError(f"a message is a finding with, at most, {', '.join(sorted(ENVELOPE - {'finding'}))}")

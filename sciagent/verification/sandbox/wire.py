@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from sciagent.domain.text import clean
@@ -14,7 +15,7 @@ class WireError(ValueError):
     """What a child said is not a message it may send."""
 
 
-def dumps(message: dict[str, Any]) -> bytes:
+def dumps(message: Mapping[str, Any]) -> bytes:
     """One line. NaN passes, for the reader to refuse; numpy scalars and arrays become numbers and lists."""
     return json.dumps(message, separators=(",", ":"), default=_plain).encode() + b"\n"
 
@@ -26,7 +27,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def loads(line: bytes) -> dict[str, Any]:
+def loads(line: bytes) -> Mapping[str, Any]:
     """Raises WireError for what is too long, not JSON in UTF-8, not an object, or holds NaN or infinity."""
     if len(line) > MAX_LINE:
         raise WireError(f"a message of more than {MAX_LINE} bytes")

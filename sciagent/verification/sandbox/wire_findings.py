@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -35,7 +36,7 @@ _REASONS = {one.value: one for one in Reason}
 _CENSORINGS = {one.value: one for one in Censoring}
 
 
-def finding_to_wire(finding: Finding) -> dict[str, Any]:
+def finding_to_wire(finding: Finding) -> Mapping[str, Any]:
     """measured: property, place of its level in `levels`, value, unit, uncertainty, censoring, n, as typed."""
     levels: dict[Level, int] = {}
     return {
@@ -65,7 +66,7 @@ def finding_to_wire(finding: Finding) -> dict[str, Any]:
     }
 
 
-def finding_from_wire(data: dict[str, Any]) -> Finding:
+def finding_from_wire(data: Mapping[str, Any]) -> Finding:
     """The finding that `check_finding` has let pass."""
     reason, levels = data["reason"], [Level(*map(clean, one)) for one in data["levels"]]
     return Finding(
@@ -212,6 +213,6 @@ def _text(value: object, what: str, limit: int = MAX_TEXT) -> None:
         raise WireError(f"{what} is not a text of at most {limit} characters")
 
 
-def _known(kinds: dict[str, Any], value: object, what: str) -> None:
+def _known(kinds: Mapping[str, Any], value: object, what: str) -> None:
     if not isinstance(value, str) or value not in kinds:
         raise WireError(f"{clean(repr(value), 80)} is not among the known {what}")

@@ -17,7 +17,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -79,7 +79,7 @@ class Control:
     def say(self, event: str, **more: Any) -> None:
         self._write(dumps({"event": event, **more}))
 
-    def pass_on(self, said: Sequence[tuple[bytes, dict[str, Any]]]) -> None:
+    def pass_on(self, said: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
         """Findings as the child wrote them, with what is known of each: checked, and not written anew."""
         self._write(
             b"".join(dumps({"event": "finding", **more})[:-2] + b',"said":' + line + b"}\n" for line, more in said)

@@ -12,8 +12,6 @@ from sciagent.agent.messages import Message
 from sciagent.agent.policies.local import LocalPolicy
 
 TOOL = {"name": "propose", "description": "A molecule.", "parameters": {"type": "object", "properties": {}}}
-
-
 TALK = (Message("system", "Be brief."), Message("user", "A molecule with a gap below 3 eV?"))
 
 

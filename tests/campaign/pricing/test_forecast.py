@@ -16,12 +16,13 @@ from sciagent.campaign.core.build import create_or_open, open_for_people
 from sciagent.campaign.people.explaining import campaigns_to_tell, explain, refused
 from sciagent.campaign.people.screening import add
 from sciagent.campaign.planning.plan import plan
-from sciagent.campaign.pricing import forecast
+from sciagent.campaign.pricing import forecast, outlook
 from sciagent.campaign.pricing.forecast import promise, remake
 from sciagent.campaign.pricing.numeraire import allowances
-from sciagent.campaign.pricing.predicted import foretold, sentence
+from sciagent.campaign.pricing.predicted import forecasts, sentence
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.model import plain
+from sciagent.domain.answers.outlook import PropertyForecast
 from sciagent.domain.ports import ProposalIn
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -83,7 +84,7 @@ def test_what_the_rung_that_decides_would_say_is_foretold_with_interval_and_unit
         assert gap["low"] < gap["value"] < gap["high"]
         assert gap["value"] == pytest.approx((gap["low"] + gap["high"]) / 2)
         assert 0 < gap["value"] < 20, "in eV, not in the law's unit"
-        assert f"{sentence(gap)} Its index" in one["why"]
+        assert f"{sentence(PropertyForecast(**gap))} Its index" in one["why"]
 
 
 def test_what_is_known_already_is_not_foretold(ledger: Ledger) -> None:
@@ -93,13 +94,14 @@ def test_what_is_known_already_is_not_foretold(ledger: Ledger) -> None:
     schema, scores = made.campaign.schema, made.campaign.pool.scores
     last = len(schema.columns) - 1
     for row in range(len(scores)):
-        found = foretold(made.campaign.built, schema, made.laws, made.truths, scores, row)
+        found = forecasts(made.campaign.built, schema, made.laws, made.truths, scores, row)
         assert bool(found) == bool(np.isnan(scores[row, last]))
 
 
 def test_a_foretold_value_is_said_to_as_many_digits_as_its_interval_bears() -> None:
     def said(value: float, low: float, high: float, unit: str = "eV") -> str:
-        return sentence({"property": "gap", "rung": "dft", "value": value, "low": low, "high": high, "unit": unit})
+        forecast = PropertyForecast(property="gap", rung="dft", value=value, low=low, high=high, unit=unit)
+        return sentence(forecast)
 
     rounded = "dft is expected to say gap = 4.31 eV, nine times in ten between 3.90 and 4.72."
     assert said(4.3123, 3.9017, 4.7229) == rounded
@@ -180,7 +182,7 @@ def test_a_verifier_that_is_gone_gets_a_sentence(ledger: Ledger) -> None:
 def test_a_campaign_too_large_to_be_worked_out_in_seconds_says_so(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forecast, "MANY", 3)
+    monkeypatch.setattr(outlook, "MANY", 3)
     assert "is not worked out here" in told(ledger, standing(ledger, "open")[0])["why"]
 
 
@@ -241,3 +243,14 @@ def test_a_plan_learns_from_the_ledger(ledger: Ledger, ran: Path) -> None:
         assert other.costs["core_seconds"].median == pytest.approx(other.cost_ratio * one.costs["core_seconds"].median)
     assert taught.candidates == pytest.approx(17 * 16 / 17), "one text is no molecule"
     assert [c.hit_rate_is for c in taught.cases][:3] == ["assumed"] * 3
+
+
+def test_best_says_the_chance_that_explain_says(ran: Path, ledger: Ledger) -> None:
+    listed = {one["key"]: one["p_hit"] for one in sciagent("best", "small", "-n", "30", "--json", cwd=ran)}
+    with ledger.read() as connection:
+        keys = {id_: key for id_, key in connection.execute(sa.select(t.candidate.c.id, t.candidate.c.key))}
+    open_ = standing(ledger, "open")
+    assert open_
+    for id_ in open_:
+        assert listed[keys[id_]] == pytest.approx(told(ledger, id_)["outlook"]["p_hit"], rel=1e-6)
+    assert {listed[keys[id_]] for id_ in standing(ledger, "settled")} <= {0.0, 1.0}

@@ -14,11 +14,7 @@ from sciagent.verification.sandbox.host import HostResult, Limits, Request, Work
 ETHANOL, *_ = ABC = tuple(
     Molecule.from_payload({"smiles": smiles, "multiplicity": 1}) for smiles in ("CCO", "CCN", "CCC", "CCF")
 )
-
-
 MARK = "SCIAGENT_TEST_MARK"
-
-
 AMPLE = Limits(wall_seconds=20, memory_mb=300)
 
 

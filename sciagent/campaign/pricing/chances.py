@@ -1,0 +1,50 @@
+"""The chance of a hit of candidates that wait, by the law of now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import open_for_people
+from sciagent.domain.answers.best import BestCandidate
+from sciagent.errors import SciagentError
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import candidates, laws
+from sciagent.store.views import queries
+
+MOST = 3000  # candidates of a campaign beyond which making the law again takes too long for a list
+
+
+def with_chances(
+    ledger: Ledger, connection: Connection, row: CampaignRow, best: Sequence[BestCandidate]
+) -> list[BestCandidate]:
+    """The same with `p_hit` by the law, for those that wait for the terminal rung of a campaign that has a law."""
+    waiting = [candidate.key for candidate in best if candidate.p_hit is None]
+    if not waiting or laws.last(connection, row.id) is None or queries.members(connection, row.id) > MOST:
+        return list(best)
+    try:
+        found = chances(ledger, connection, row, waiting)
+    except (SciagentError, OSError):
+        return list(best)  # its files or verifiers are gone; `sciagent explain` says which
+    return [
+        candidate.model_copy(update={"p_hit": found[candidate.key]}) if candidate.key in found else candidate
+        for candidate in best
+    ]
+
+
+def chances(ledger: Ledger, connection: Connection, row: CampaignRow, keys: Iterable[str]) -> dict[str, float]:
+    """By candidate key; empty without a law, and where the goal is not to count hits. Raises SciagentError, OSError."""
+    from sciagent.campaign.pricing.forecast import evaluate, remake  # takes a second to import
+
+    remade = remake(open_for_people(ledger, row.name), connection)
+    if remade is None:
+        return {}
+    pool, ids = remade.campaign.pool, candidates.ids_of(connection, keys)
+    row_of = {int(id_): place for place, id_ in enumerate(pool.ids.tolist())}
+    asked = {key: row_of[id_] for key, id_ in ids.items() if id_ in row_of and not pool.closed[row_of[id_], -1]}
+    of = np.array(sorted(asked.values()), dtype=np.intp)
+    found = dict(zip(of.tolist(), evaluate(remade, of).valuations, strict=True)) if len(of) else {}
+    return {key: p for key, place in asked.items() if (p := found[place].p_hit) is not None}

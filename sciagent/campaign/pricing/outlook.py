@@ -1,0 +1,143 @@
+"""The outlook of an open candidate of a priced campaign, in numbers and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.pricing.forecast import Promise, Remade, promise, remake
+from sciagent.campaign.pricing.predicted import forecasts, sentence
+from sciagent.domain.answers.outlook import Outlook, OutlookUnits
+from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.ladder import Position
+from sciagent.domain.valuation import Valuation
+from sciagent.errors import SciagentError
+from sciagent.scheduling.rules.priced import WARM_UP
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results.evidence import read_watermark
+from sciagent.store.views import queries
+
+MANY = 10_000  # candidates of a campaign beyond which making the law again takes more than ten seconds
+
+
+def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
+    """What a waiting candidate promises; where nothing can be foretold, `text` says why."""
+    n = queries.count(connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id)
+    if n > MANY:
+        text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MANY}."
+        return Outlook(text=text)
+    try:
+        remade = remake(open_for_people(ledger, row.name), connection)
+    except (SciagentError, OSError) as error:
+        why = str(error).strip().splitlines()[0]
+        text = f"What it promises cannot be worked out here, for the campaign cannot be put together: {why}"
+        return Outlook(text=text)
+    if remade is None:
+        return Outlook(
+            text=f"There is no law yet that could say what it promises: {row.spec['terminal']} has to answer for a few "
+            f"candidates first, at least {WARM_UP}."
+        )
+    promised = promise(remade, candidate_id)
+    if promised is None:
+        return Outlook(text="Nothing can be bought for it any more.")
+    return _outlook(connection, remade, candidate_id, promised)
+
+
+def _outlook(connection: Connection, remade: Remade, candidate_id: int, promised: Promise) -> Outlook:
+    campaign, worth = remade.campaign, promised.valuation
+    pool, built, paid = campaign.pool, campaign.built, campaign.schema.paid
+    row = int(np.flatnonzero(pool.ids == candidate_id)[-1])
+    position = paid[promised.rung]
+    rung = built.rungs[position]
+    cost = {
+        resource: round(float(amounts[row, promised.rung]) * rung.cost_model.factor, 6)
+        for resource, amounts in pool.declared.items()
+        if amounts[row, promised.rung] > 0
+    }
+    limited = bool(campaign.numeraire.allowances)
+    unit = "hits" if campaign.schema.aims.kind == "hits" else "utility"
+    per = f"{unit} a budget" if limited else f"{unit} a core-second"
+    share = float(pool.costs[row, promised.rung]) if limited else None
+    later = {built.rungs[paid[place]].spec.rung: round(n, 6) for place, n in sorted(promised.later.items())}
+    foretold = forecasts(built, campaign.schema, remade.laws, remade.truths, pool.scores, row)
+    sentences = [
+        _worth(worth, unit),
+        *(sentence(forecast) for forecast in foretold),
+        _index(worth.index, remade.price, per),
+        *_ahead(promised.ahead),
+        _next(rung.spec.rung, cost, share),
+        *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
+        *_places(connection, built, position),
+    ]
+    return Outlook(
+        value=worth.value,
+        p_hit=worth.p_hit,
+        expected=worth.payoff,
+        foretold=foretold,
+        index=worth.index,
+        price=remade.price,
+        ahead=promised.ahead,
+        next_rung=rung.spec.rung,
+        next_cost=cost,
+        next_share=share,
+        later=later,
+        law_version=remade.row.version,
+        law_watermark=remade.row.watermark,
+        watermark=read_watermark(connection),
+        units=OutlookUnits(
+            value=unit,
+            p_hit="probability",
+            expected=unit,
+            index=per,
+            price=per,
+            next_cost={resource: RESOURCE_UNITS.get(resource, "") for resource in cost},
+            next_share="of the whole budget",
+            later="expected runs",
+        ),
+        text=" ".join(sentences),
+    )
+
+
+def _worth(worth: Valuation, unit: str) -> str:
+    chance = None if worth.p_hit is None else f"Its chance of a hit is {_percent(worth.p_hit)}"
+    what = chance or f"Its expected payoff is {worth.payoff:.2g}"
+    return f"{what} by the law of now; its value, after what is still to be paid, {worth.value:.2g} {unit}."
+
+
+def _index(index: float, price: float, per: str) -> str:
+    if price <= 0:
+        return f"Its index is {index:.3g} {per}; the budget is enough for all that is worth anything."
+    if index >= price:
+        return f"Its index, {index:.3g} {per}, is above the price, {price:.3g}: it is worth what it costs."
+    return f"Its index, {index:.3g} {per}, is below the price, {price:.3g}: the budget does more elsewhere."
+
+
+def _ahead(n: int | None) -> Iterator[str]:
+    if n is None:
+        return
+    few = {0: "No other open candidate has", 1: "One other open candidate has"}
+    yield f"{few.get(n, f'{n} other open candidates have')} a higher one."
+
+
+def _next(label: str, cost: dict[str, float], share: float | None) -> str:
+    words = {"core_seconds": "core-seconds", "gpu_seconds": "GPU-seconds"}
+    amounts = (f"{amount:.3g} {words.get(name, name.replace('_', ' '))}" for name, amount in cost.items())
+    of_budget = "" if share is None else f", {_percent(share)} of the budget"
+    return f"Next it would get {label}, for about {' and '.join(amounts) or 'nothing'}{of_budget}."
+
+
+def _places(connection: Connection, built: Built, position: Position) -> Iterator[str]:
+    """Says where all runs of a rung that is limited by count are used."""
+    rung, limit = built.rungs[position], built.limit_by_rung.get(position)
+    used = queries.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
+    if limit is not None and used >= limit:
+        yield f"But {used} of {limit} places of {rung.spec.rung} are used."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"

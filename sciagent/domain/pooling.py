@@ -1,0 +1,70 @@
+"""Several measurements of one thing as one value: the only place where replicates are pooled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sciagent.domain.evidence import Measured
+from sciagent.domain.properties import Level
+from sciagent.domain.quantities import Censoring, Quantity
+
+
+def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
+    """One quantity from replicates in the same unit.
+
+    Exact values are pooled (see `pooled`). A bound beside them is left out, unless their mean contradicts it: then it
+    enters as a value at the bound. Of bounds alone the tightest stands; bounds from both sides give the middle, with
+    the standard uncertainty of a uniform distribution between them. Raises ValueError for no quantities.
+    """
+    if len(quantities) == 1:
+        return quantities[0]
+    exact, below, above = (
+        [q for q in quantities if q.censoring is side] for side in (Censoring.NONE, Censoring.BELOW, Censoring.ABOVE)
+    )
+    n = sum(q.n for q in quantities)
+    if not exact:
+        return _pooled_bounds(below, above, n)
+    mean, _ = pooled([q.value for q in exact], [q.uncertainty for q in exact])
+    used = [*exact, *(q for q in below if q.value < mean), *(q for q in above if q.value > mean)]
+    mean, error = pooled([q.value for q in used], [q.uncertainty for q in used])
+    return Quantity(mean, exact[0].unit, error, n=n)
+
+
+def _pooled_bounds(below: Sequence[Quantity], above: Sequence[Quantity], n: int) -> Quantity:
+    if not above:
+        return replace(min(below, key=lambda q: q.value), n=n)
+    if not below:
+        return replace(max(above, key=lambda q: q.value), n=n)
+    low, high = max(q.value for q in above), min(q.value for q in below)
+    return Quantity((low + high) / 2, below[0].unit, abs(high - low) / math.sqrt(12), n=n)
+
+
+def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured, ...]:
+    """Each property at each level once, from what replicates of one verification measured."""
+    found: dict[tuple[str, Level], list[Measured]] = {}
+    for measured in replicates:
+        for one in measured:
+            found.setdefault((one.property, one.level), []).append(one)
+    return tuple(replace(same[0], quantity=pooled_quantity([m.quantity for m in same])) for same in found.values())
+
+
+def pooled(values: Sequence[float], errors: Sequence[float | None]) -> tuple[float, float | None]:
+    """Mean and its standard uncertainty, in the unit of the values.
+
+    Where every value has its own standard uncertainty, weighted by them, and the uncertainty is the larger of what they
+    foretell and what the scatter shows (Birge, Phys. Rev. 40, 207 (1932)); else the plain mean and its standard error.
+    None where nobody knows it. Raises ValueError for no values.
+    """
+    n = len(values)
+    if not n:
+        raise ValueError("nothing to pool")
+    if n == 1:
+        return values[0], errors[0]
+    known = [e for e in errors if e]
+    weights = [1 / e**2 for e in known] if len(known) == n else [1.0] * n
+    total = sum(weights)
+    mean = sum(w * v for w, v in zip(weights, values, strict=True)) / total
+    scatter = math.sqrt(sum(w * (v - mean) ** 2 for w, v in zip(weights, values, strict=True)) / ((n - 1) * total))
+    return mean, max(scatter, 1 / math.sqrt(total)) if len(known) == n else scatter

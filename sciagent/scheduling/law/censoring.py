@@ -1,0 +1,96 @@
+"""Censored answers in the law: `< 1 %` says that the value lies below 1 %, not that it is 1 %.
+
+A censored answer enters the law as what is expected of it: with the mean of a normal distribution truncated at the
+bound as its value, and the standard deviation of that as its standard uncertainty. The normal is what is believed
+without the answer. For the answer that decides, that is the forecast of a law fitted to the exact answers alone, from
+what the lower rungs said; for a lower rung, or where there are too few exact answers, it is the distribution of the
+rung's exact answers. This is one expectation step of the EM algorithm for censored normal regression.
+
+Sources: Tobin, Econometrica 26, 24 (1958); Cohen, Technometrics 1, 217 (1959); Dempster, Laird and Rubin, J. R. Stat.
+Soc. B 39, 1 (1977), section 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from sciagent.scheduling.aims import Aims
+from sciagent.scheduling.law.stack import Law
+from sciagent.scheduling.law.transforms import TruthTransform
+
+Array = NDArray[np.float64]
+Errors = NDArray[np.float32]
+Fit = Callable[[Array, Errors | None], Sequence[Law]]
+
+FEWEST = 4  # exact answers of a rung before anything is expected of a censored one
+FAR = -30.0  # standard deviations below the mean from which on the variance is taken from its asymptote
+
+
+def truncated_moments(mean: Array, sd: Array, bound: Array, side: NDArray[np.int8]) -> tuple[Array, Array]:
+    """Mean and standard deviation of normal distributions truncated at a bound, (n,) each. side: -1 where the value
+    lies below its bound, 1 where it lies above.
+
+    With b = (bound - mean) / sd and h = φ(b) / Φ(b), of the part below the bound:
+
+        mean' = mean - sd h        variance' = sd² (1 - b h - h²)
+
+    and by symmetry of the part above. Far below the mean the variance falls as sd² (1 - 6 / b²) / b².
+    """
+    sign = -side.astype(np.float64)  # mirrored where the value lies above, so that it always lies below
+    b = sign * (bound - mean) / sd
+    hazard = np.exp(-0.5 * b**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(b))
+    share = 1 - b * hazard - hazard**2
+    near = np.minimum(b, FAR)
+    share = np.where(b < FAR, (1 - 6 / near**2) / near**2, np.clip(share, 0.0, 1.0))
+    return mean - sign * sd * hazard, sd * np.sqrt(share)
+
+
+def expected_answers(
+    scores: Array,
+    errors: Errors | None,
+    bounds: NDArray[np.int8],
+    aims: Aims,
+    truths: Sequence[TruthTransform],
+    fit: Fit,
+) -> tuple[Array, Errors | None]:
+    """Scores and errors, (n, c), with censored answers as they are expected; those of columns with too few exact
+    answers stay at their bounds.
+
+    bounds: (n, c) as in `CandidatePool`. truths: one for each aim. fit: gives the laws of some scores and errors.
+    """
+    censored = bounds != 0
+    if not censored.any():
+        return scores, errors
+    exact = np.where(censored, np.nan, scores)
+    value, error = scores.copy(), np.zeros(scores.shape, dtype=np.float32) if errors is None else errors.copy()
+    decides = {aim.columns[-1]: number for number, aim in enumerate(aims.aims)}
+    laws: Sequence[Law] = ()
+    if all((~np.isnan(exact[:, column])).sum() >= FEWEST for column in decides) and censored[:, list(decides)].any():
+        laws = fit(exact, errors)
+    for column in np.flatnonzero(censored.any(axis=0)).tolist():
+        rows, known = np.flatnonzero(censored[:, column]), exact[~np.isnan(exact[:, column]), column]
+        if len(known) < FEWEST or not known.std() > 0:
+            continue
+        mean, sd = np.full(len(rows), known.mean()), np.full(len(rows), known.std(ddof=1))
+        if column in decides and laws:
+            mean, sd = _forecast(laws, decides[column], truths[decides[column]], rows)
+        value[rows, column], error[rows, column] = truncated_moments(
+            mean, sd, scores[rows, column], bounds[rows, column]
+        )
+    return value, error
+
+
+def _forecast(laws: Sequence[Law], question: int, truth: TruthTransform, rows: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Mean and standard deviation of the laws' mixture in the unit of the rung, (n,) each."""
+    mean, square = np.zeros(len(rows)), np.zeros(len(rows))
+    for law in laws:
+        for places, one in law.chains[question].forecast(rows):
+            mean[places] += law.weight * one.mean
+            square[places] += law.weight * (one.variance + one.mean**2)
+    sd = np.sqrt(np.maximum(square - mean**2, 1e-12))
+    middle = truth.inverse(mean)
+    return middle, np.abs(truth.inverse(mean + sd) - middle)
