@@ -33,10 +33,12 @@ def busy(ledger: Ledger, n: int = 24, names: Sequence[str] = ("redox-anolytes", 
         workers.drain(connection, "node08:5120:77aa01")
         for name in names:
             _campaign(connection, name, n)
+    last = 0  # the campaign whose job was taken last: campaigns take turns
     for i in range(n // 2):
         with ledger.begin() as connection:
-            (one,) = offers.claim_next(connection, ["simulation"], f"node07:41877:9f01ac/{i % 4}")
-            _end(connection, one, i)
+            (claim,) = offers.claim_next(connection, ["simulation"], f"node07:41877:9f01ac/{i % 4}", after=last)
+            _end(connection, claim, i)
+            [last] = offers.rungs_of(connection, [claim.job_id]).values()
     for slot in range(3):
         with ledger.begin() as connection:
             offers.claim_next(connection, ["simulation"], f"node07:41877:9f01ac/{slot}")

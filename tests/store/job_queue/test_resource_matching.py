@@ -237,10 +237,12 @@ def test_memory_goes_with_the_cores(ledger: Ledger, offer: Any) -> None:
     assert claim(ledger, mine, 1, memory_mb=2000) == []
 
 
-def test_short_jobs_share_a_gpu_one_after_the_other(ledger: Ledger, offer: Any) -> None:
+def test_jobs_that_are_run_together_share_a_gpu(ledger: Ledger, row: CampaignRow, offer: Any) -> None:
     mine = new(slots=2, gpu=1)
     works(ledger, mine)
     made = offer(5, "gpu=1", seconds=0.001)
+    with ledger.begin() as connection:
+        campaigns.write_requests(connection, {campaigns.rungs(connection, row.id)[1].id: {"together": 5}})
     group = claim(ledger, mine)
     assert [one.job_id for one in group] == made[::-1]
     assert list(holdings(ledger)) == [made[-1]] and group[0].gpus == (0,)
