@@ -89,7 +89,7 @@ def test_a_table_gives_tables(table: Path) -> None:
         (("--table", "x.csv", "--goal", "min"), "--table needs --rungs"),
         (("--table", "x.csv", "--rungs", "a:1"), "--table needs --rungs COLUMN:COST,... and --goal"),
         (("--table", "x.csv", "--rungs", "a:1", "--goal", "min", "--size", "9"), "--size goes with --family"),
-        (("--table", "x.csv", "--rungs", "a:1", "--goal", "min"), "x.csv: No such file"),
+        (("--table", "x.csv", "--rungs", "a:1", "--goal", "min"), "x.csv:1:1: cannot be read: No such file"),
     ],
 )
 def test_a_call_that_cannot_be_is_refused_before_anything_runs(arguments: tuple[str, ...], message: str) -> None:

@@ -122,10 +122,8 @@ class Watch:
                 raise Cancelled
             if self._results in ready:
                 self._listen()
-            elif self._pidfd in ready and napping:
-                self._awake = 0.0  # its last words first
             elif self._pidfd in ready:
-                self._ended()
+                self._end_or_wake(napping)
             elif left <= 0:
                 self.fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
             # not in a nap: what the child has said meanwhile is unread, and another candidate would be blamed
@@ -155,6 +153,13 @@ class Watch:
             if self._output.stat().st_size > MAX_OUTPUT:
                 os.truncate(self._output, 0)
         self._looked = time.monotonic()
+
+    def _end_or_wake(self, napping: bool) -> None:
+        """The child has ended. In a nap its last messages are unread, and they are read first."""
+        if napping:
+            self._awake = 0.0
+        else:
+            self._ended()
 
     def _ended(self) -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])

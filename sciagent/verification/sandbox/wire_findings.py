@@ -119,27 +119,32 @@ def check_finding(data: object, key: str) -> None:
 
 def _check_measured(measured: list[Any], levels: list[Any]) -> None:
     _check_levels(levels)
-    registry = properties()
     for row in measured:
-        if not isinstance(row, list) or len(row) != 8:
-            raise WireError("a measured property is not a list of eight")
-        name, level, value, unit, uncertainty, censoring, n, as_typed = row
-        if not isinstance(name, str) or name not in registry:
-            raise WireError(f"{clean(repr(name), 80)} is not a registered property")
-        if unit != registry[name].unit:
-            raise WireError(f"{name} in {clean(repr(unit), 80)}; its canonical unit is {registry[name].unit}")
-        if type(level) is not int or not 0 <= level < len(levels):
-            raise WireError(f"{name}: {clean(repr(level), 80)} is no place among {len(levels)} levels")
-        _number(value, name)
-        if uncertainty is not None and _number(uncertainty, name) < 0:
-            raise WireError(f"{name}: uncertainty {uncertainty!r} is not a non-negative number")
-        _known(_CENSORINGS, censoring, "kinds of censoring")
-        if type(n) is not int or not 1 <= n < 1 << 31:
-            raise WireError(f"{name}: n = {clean(repr(n), 80)} is not an integer of at least 1")
-        if as_typed is not None:
-            _text(as_typed, "as_typed", 64)
+        _check_row(row, len(levels))
     if len({(row[0], row[1]) for row in measured}) < len(measured):
         raise WireError("a property measured twice at one level")
+
+
+def _check_row(row: object, levels: int) -> None:
+    """One measured property. levels: how many the finding lists."""
+    if not isinstance(row, list) or len(row) != 8:
+        raise WireError("a measured property is not a list of eight")
+    registry = properties()
+    name, level, value, unit, uncertainty, censoring, n, as_typed = row
+    if not isinstance(name, str) or name not in registry:
+        raise WireError(f"{clean(repr(name), 80)} is not a registered property")
+    if unit != registry[name].unit:
+        raise WireError(f"{name} in {clean(repr(unit), 80)}; its canonical unit is {registry[name].unit}")
+    if type(level) is not int or not 0 <= level < levels:
+        raise WireError(f"{name}: {clean(repr(level), 80)} is no place among {levels} levels")
+    _number(value, name)
+    if uncertainty is not None and _number(uncertainty, name) < 0:
+        raise WireError(f"{name}: uncertainty {uncertainty!r} is not a non-negative number")
+    _known(_CENSORINGS, censoring, "kinds of censoring")
+    if type(n) is not int or not 1 <= n < 1 << 31:
+        raise WireError(f"{name}: n = {clean(repr(n), 80)} is not an integer of at least 1")
+    if as_typed is not None:
+        _text(as_typed, "as_typed", 64)
 
 
 def _check_levels(levels: list[Any]) -> None:

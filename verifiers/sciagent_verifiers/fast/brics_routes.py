@@ -101,16 +101,17 @@ class BricsRoutes:
             elif len(missing) == 1 and steps > 1:
                 if rest := self._solve(missing[0], steps - 1, search):
                     yield (reaction, *rest)
-            elif len(missing) == 2 and steps > 2:
-                for share in range(1, steps - 1):
-                    first_route = self._solve(missing[0], share, search)
-                    second_route = self._solve(missing[1], steps - 1 - share, search) if first_route else None
-                    if (
-                        first_route
-                        and second_route
-                        and not {r.product for r in first_route} & {r.product for r in second_route}
-                    ):
-                        yield (reaction, *first_route, *second_route)
+            elif len(missing) == 2:
+                for both in self._pairs(missing[0], missing[1], steps - 1, search):
+                    yield (reaction, *both)
+
+    def _pairs(self, first: str, second: str, steps: int, search: _Search) -> Iterator[tuple[Reaction, ...]]:
+        """Reactions that make both molecules, at most `steps` together, with no product made twice."""
+        for share in range(1, steps):
+            route = self._solve(first, share, search)
+            other = self._solve(second, steps - share, search) if route else None
+            if route and other and not {r.product for r in route} & {r.product for r in other}:
+                yield (*route, *other)
 
 
 def disconnections(smiles: str) -> Iterator[Reaction]:
