@@ -54,10 +54,10 @@ class ReferenceFile(BaseModel):
         if wanted and base is None:  # it was hashed before; whoever opens it hashes it again
             return named
         path = (Path(base) if base is not None else Path.cwd()) / given["path"]
-        found = content_of(path, given["path"])
-        if wanted and wanted != found:
-            raise ValueError(f'"{given["path"]}" has the SHA-256 {found}, not {wanted}')
-        return {**named, "path": str(path.resolve()), "sha256": found}
+        digest = content_of(path, given["path"])
+        if wanted and wanted != digest:
+            raise ValueError(f'"{given["path"]}" has the SHA-256 {digest}, not {wanted}')
+        return {**named, "path": str(path.resolve()), "sha256": digest}
 
     @model_serializer(mode="wrap")
     def _without_path(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Mapping[str, Any]:
@@ -73,10 +73,10 @@ class ReferenceFile(BaseModel):
         """The path, after the content was hashed again. Raises SimulatorError if it is another one."""
         path = Path(self.path)
         try:
-            found = content_of(path, self.path)
+            digest = content_of(path, self.path)
         except ValueError as error:
             raise self.changed() from error
-        if found != self.sha256:
+        if digest != self.sha256:
             raise self.changed()
         return path
 

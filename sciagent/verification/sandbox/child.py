@@ -94,7 +94,7 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
     say = _Speaker(around)
     try:
         verifier = kind(job.settings)
-        declared = {(one.property.name, one.level) for one in verifier.measures}
+        declared = {(measure.property.name, measure.level) for measure in verifier.measures}
         stands = [_prepare(verifier, sent) for sent in job.candidates]
     except BaseException as error:  # noqa: BLE001  whatever a verifier raises is recorded
         return say.last(_fault(job.candidates[0].key, error))
@@ -102,9 +102,9 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
         say.message({"ready": True})
     findings: Iterator[Finding] | None = None
     begun = time.monotonic()
-    for sent, one in zip(job.candidates, stands, strict=True):
-        if isinstance(one, Finding):
-            say.finding(one)
+    for sent, candidate in zip(job.candidates, stands, strict=True):
+        if isinstance(candidate, Finding):
+            say.finding(candidate)
             continue
         try:
             if findings is None:
@@ -224,11 +224,11 @@ def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None
 def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
     """`file.py:40 in accepts`: the innermost place in the verifier's own package; empty where there is none."""
     package = kind.__module__.partition(".")[0]
-    found = ""
+    place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:
-            found = f"{Path(frame.f_code.co_filename).name}:{line} in {frame.f_code.co_name}"
-    return found
+            place = f"{Path(frame.f_code.co_filename).name}:{line} in {frame.f_code.co_name}"
+    return place
 
 
 class _Speaker:

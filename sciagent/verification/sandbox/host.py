@@ -165,7 +165,7 @@ class Worker:
     def _attempt(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
         """One child process: results of the first candidates, at least one."""
         if self._cancelled.is_set():
-            return [self._lost(one, 0.0, "cancelled") for one in candidates]
+            return [self._lost(unrun, 0.0, "cancelled") for unrun in candidates]
         heard: list[HostResult] = []
         begun = time.monotonic()
         try:
@@ -223,8 +223,8 @@ class Worker:
         self._versions = {}
         folders = request.checkpoints[-len(candidates) :] or (None,) * len(candidates)
         sent = tuple(
-            Sent(one.key, one.kind, record_of(one), str(folder.absolute()) if folder else None)
-            for one, folder in zip(candidates, folders, strict=True)
+            Sent(candidate.key, candidate.kind, record_of(candidate), str(folder.absolute()) if folder else None)
+            for candidate, folder in zip(candidates, folders, strict=True)
         )
         limits, more = request.limits, (request.replicate, request.together and len(sent) > 1, request.cuda)
         job = Job(self._number, request.verifier, request.settings, sent, limits, *more)
@@ -239,8 +239,8 @@ class Worker:
                 self._versions = event["versions"]
             else:
                 finding = finding_from_wire(event["said"]["finding"])
-                files = tuple(StoredFile(**{**one, "path": Path(one["path"])}) for one in event["files"])
-                kept = tuple(ArtifactFile(one.name, str(one.path), one.media_type) for one in files)
+                files = tuple(StoredFile(**{**file, "path": Path(file["path"])}) for file in event["files"])
+                kept = tuple(ArtifactFile(stored.name, str(stored.path), stored.media_type) for stored in files)
                 cost = Cost(core_seconds=event["cpu"])
                 finding = replace(finding, artifacts=kept)
                 heard.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
@@ -268,11 +268,13 @@ def _share_by_weight(cpu: float, heard: list[HostResult]) -> list[HostResult]:
 def _share(cpu: float, heard: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:
     """Costs that sum to `cpu`, what the whole tree used: each finding as the child measured it, the failed candidate
     what is left. Without one, or where the child claimed more than there was, the claims are scaled."""
-    claims = [one.cost.get("core_seconds", 0.0) for one in heard]
+    claims = [finding.cost.get("core_seconds", 0.0) for finding in heard]
     if failed is None and heard and not sum(claims):
         claims = [1.0] * len(heard)
     scale = cpu / sum(claims) if sum(claims) and (failed is None or sum(claims) > cpu) else 1.0
-    shared = [replace(one, cost=Cost(core_seconds=claim * scale)) for one, claim in zip(heard, claims, strict=True)]
+    shared = [
+        replace(finding, cost=Cost(core_seconds=claim * scale)) for finding, claim in zip(heard, claims, strict=True)
+    ]
     if failed is None:
         return shared
     return [*shared, replace(failed, cost=Cost(core_seconds=max(0.0, cpu - sum(claims) * scale)))]

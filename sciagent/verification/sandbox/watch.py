@@ -218,10 +218,10 @@ class Watch:
         if not self._taken:
             return
         now = time.monotonic()
-        wall, claimed = now - self._turn, sum(one["took"] for _, one in self._taken)
-        for _, one in self._taken:
-            one["wall"] = wall * one["took"] / claimed if claimed else wall / len(self._taken)
-            one["took"] = min(one["took"] or one["wall"], one["wall"])
+        wall, claimed = now - self._turn, sum(finding["took"] for _, finding in self._taken)
+        for _, finding in self._taken:
+            finding["wall"] = wall * finding["took"] / claimed if claimed else wall / len(self._taken)
+            finding["took"] = min(finding["took"] or finding["wall"], finding["wall"])
         self._driver.pass_on(self._taken)
         self._awake = 0.0 if len(self._job.candidates) == 1 else now + NAP_SECONDS
         self._taken, self._turn, self.wall = [], now, 0.0
@@ -255,12 +255,12 @@ def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[
     """Copy artifacts, as a checked finding names them, to the spool folder. Raises WireError for one that is no regular
     file inside `work`."""
     stored: list[dict[str, Any]] = []
-    for one in artifacts:
+    for artifact in artifacts:
         try:
-            digest, size = _copy(one["path"], work.resolve(), spool / one["name"])
+            digest, size = _copy(artifact["path"], work.resolve(), spool / artifact["name"])
         except (OSError, ValueError, RuntimeError) as error:
-            raise WireError(f"artifact {one['name']}: {error}") from error
-        stored.append({**one, "path": str(spool / one["name"]), "sha256": digest, "size": size})
+            raise WireError(f"artifact {artifact['name']}: {error}") from error
+        stored.append({**artifact, "path": str(spool / artifact["name"]), "sha256": digest, "size": size})
     return stored
 
 
