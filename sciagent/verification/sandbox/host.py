@@ -37,19 +37,20 @@ CANCEL_SECONDS = 1.5  # then the zygote itself is killed
 
 @dataclass(frozen=True)
 class Request:
-    """settings: of the verifier, as its model takes them. checkpoints: for each candidate a folder that outlives the
-    attempt; none by default. together: the verifier computes them in one call whose cost and time they share; otherwise
-    it gets them as one batch of which each is measured. cuda: the GPUs that they may see, as CUDA_VISIBLE_DEVICES names
-    them; None: as this process."""
+    """A verification of candidates by a verifier."""
 
     verifier: str
     settings: Mapping[str, Any]
+    """As the verifier's settings model takes them."""
     candidates: tuple[Candidate, ...]
     limits: Limits = field(default_factory=Limits)
     replicate: int = 0
     checkpoints: tuple[Path, ...] = ()
+    """For each candidate a folder that outlives the attempt; none by default."""
     together: bool = False
+    """Verify all in a single call, whose cost and time they share; otherwise each candidate is measured."""
     cuda: str | None = None
+    """The visible GPUs, as in CUDA_VISIBLE_DEVICES; None: those of this process."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,10 @@ class Worker:
     def run(self, request: Request) -> list[HostResult]:
         """One result for each candidate, in order, whatever the verifier does.
 
-        A candidate whose process ends badly takes the blame alone, and only if it came first in that process: otherwise
-        it is tried again in a fresh one, at the head of what is left, for others may have left the process as it was.
-        When the zygote itself dies, all that have no finding yet are lost. Candidates that are verified together and
-        fail before their first finding are halved and run again, until a single one is to blame.
+        If the process dies, only the current candidate fails, and only if it was the first in that process; otherwise
+        it is retried first in a fresh one, since an earlier candidate may have corrupted the process. If the zygote
+        dies, all candidates without a finding are lost. Candidates that are verified together and fail before their
+        first finding are halved and run again, until the candidate that causes the failure is identified.
         """
         self._cancelled.clear()
         self._running = True
