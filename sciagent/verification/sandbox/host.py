@@ -55,18 +55,17 @@ class Request:
 
 @dataclass(frozen=True)
 class HostResult:
-    """cost: CPU time of the whole process tree; empty where the zygote died, for nobody measured it.
-
-    own_seconds: of the wall time, what the verification took without the start of its process, as that process says.
-    files: the artifacts, in the worker's spool folder until `Worker.close`; take them before.
-    """
+    """The finding on a candidate, and what it cost."""
 
     finding: Finding
     cost: Cost
+    """CPU time of the whole process tree; empty if the zygote died, since it could not be measured."""
     wall_seconds: float
     versions: dict[str, str] = field(default_factory=dict)
     files: tuple[StoredFile, ...] = ()
+    """The artifacts, in the worker's spool folder until `Worker.close`; take them before."""
     own_seconds: float | None = None
+    """Wall time of the verification without the start of its process, as that process measured it."""
 
 
 _DOUBTFUL = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT)
@@ -79,7 +78,7 @@ def _prefix() -> str:
 def sweep(scratch_root: Path) -> int:
     """Remove the folders of workers of this host whose driver is gone; returns how many there were.
 
-    A worker removes its own; only when driver and zygote are killed in the same instant is one left.
+    A worker removes its own folder; one is left only if driver and zygote are killed at the same instant.
     """
     removed = 0
     for folder in scratch_root.glob(f"{_prefix()}*") if scratch_root.is_dir() else ():
