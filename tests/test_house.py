@@ -24,10 +24,10 @@ LIMITS = {  # rule: (offenders allowed today, goal)
     "modules over 400 lines": (1, 0),
     "public class names used twice": (3, 0),
     "docstrings that begin with Of": (29, 0),
-    "functions with a complexity over 15": (37, 10),
+    "functions with a complexity over 15": (23, 10),
     "signatures with dict[str, Any]": (40, 40),
     "lines with fmt: skip": (60, 60),
-    "modules over 100 lines without a test file": (78, 0),
+    "modules over 100 lines without a test file": (50, 0),
 }
 
 

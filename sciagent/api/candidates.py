@@ -39,7 +39,7 @@ def _pages(store: Ledger, name: str) -> Iterator[list[CandidateRow]]:
         if not page:
             return
         yield [_row(entry) for entry in page]
-        last = page[-1].one.seq
+        last = page[-1].candidate.seq
 
 
 def _count(store: Ledger, name: str) -> int:

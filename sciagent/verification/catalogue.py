@@ -20,8 +20,8 @@ from sciagent.verification.registry import provider, verifier_class, verifier_na
 def catalogue(samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
     """Every verifier by tier, then by name. samples: candidates by name, to tell what one costs."""
     order = {"fast": 0, "simulation": 1, "high_fidelity": 2, "world": 3, "": 4}
-    found = [entry(name, samples) for name in verifier_names()]
-    return sorted(found, key=lambda one: (order[one["tier"]], one["name"]))
+    entries = [entry(name, samples) for name in verifier_names()]
+    return sorted(entries, key=lambda item: (order[item["tier"]], item["name"]))
 
 
 def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
@@ -32,11 +32,11 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
     made: Verifier[Any] | None = None
     needs: list[str] = []
     try:
-        found = verifier_class(name)
+        verifier_type = verifier_class(name)
         try:
-            made = found()
+            made = verifier_type()
         except ValidationError:
-            needs = [key for key, field in found.Settings.model_fields.items() if field.is_required()]
+            needs = [key for key, field in verifier_type.Settings.model_fields.items() if field.is_required()]
             if not needs:
                 raise
         if made is not None:
@@ -49,12 +49,12 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         return {"name": name, "tier": "", "package": provider(name), "error": " ".join(reason.split())[:500]}
     return {
         "name": name,
-        "tier": str(found.tier),
+        "tier": str(verifier_type.tier),
         "package": provider(name),
         "error": None,
-        "version": found.version,
-        "kind": found.kind,
-        "about": inspect.cleandoc(found.__doc__ or ""),
+        "version": verifier_type.version,
+        "kind": verifier_type.kind,
+        "about": inspect.cleandoc(verifier_type.__doc__ or ""),
         "measures": [
             {
                 "property": m.property.name,
@@ -64,23 +64,23 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
             }
             for m in measures
         ],
-        "settings": list(_settings(found.Settings)),
-        "settings_about": _about(found.Settings),
+        "settings": list(_settings(verifier_type.Settings)),
+        "settings_about": _about(verifier_type.Settings),
         "needs": needs,
         "cost": costs,
-        "priors": [asdict(p) for p in found.priors],
-        "engines": list(found.engines),
-        "reusable": found.reusable,
+        "priors": [asdict(p) for p in verifier_type.priors],
+        "engines": list(verifier_type.engines),
+        "reusable": verifier_type.reusable,
     }
 
 
 def _costs(made: Verifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
     """What it declares to cost, for the samples of its kind that it accepts."""
-    found = []
+    costs = []
     for name, candidate in samples.items():
         if candidate.kind == made.kind and made.accepts(candidate) is None:
-            found.append({"candidate": name, "atoms": candidate.n_atoms, **dict(made.cost(candidate))})
-    return found
+            costs.append({"candidate": name, "atoms": candidate.n_atoms, **dict(made.cost(candidate))})
+    return costs
 
 
 def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Mapping[str, Any]]:

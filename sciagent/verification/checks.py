@@ -16,45 +16,47 @@ from sciagent.verification.contract import PropertyAtLevel, Settings, Verifier
 KINDS = ("molecule", "crystal")
 
 
-def check_class(found: object, name: str, package: str) -> type[Verifier[Any]]:
+def check_class(verifier_type: object, name: str, package: str) -> type[Verifier[Any]]:
     """The class, if it keeps to the contract. Raises UsageError naming the package, the verifier and the fault."""
     where = f'verifier "{name}" of {package}'
-    if not (isinstance(found, type) and issubclass(found, Verifier)):
-        raise UsageError(f"{where}: {found!r} is no subclass of Verifier")
-    if missing := sorted(found.__abstractmethods__):
-        raise UsageError(f"{where}: {found.__name__} lacks {', '.join(missing)}")
-    _check_names(found, name, where)
-    tier: object = getattr(found, "tier", None)
+    if not (isinstance(verifier_type, type) and issubclass(verifier_type, Verifier)):
+        raise UsageError(f"{where}: {verifier_type!r} is no subclass of Verifier")
+    if missing := sorted(verifier_type.__abstractmethods__):
+        raise UsageError(f"{where}: {verifier_type.__name__} lacks {', '.join(missing)}")
+    _check_names(verifier_type, name, where)
+    tier: object = getattr(verifier_type, "tier", None)
     if not isinstance(tier, Tier):
         raise UsageError(f"{where}: tier must be a Tier, such as Tier.FAST, not {tier!r}")
-    if found.kind not in KINDS:
-        raise UsageError(f"{where}: kind must be one of {', '.join(KINDS)}, not {found.kind!r}")
-    if found.opinion and (found.tier.order > Tier.SIMULATION.order or found.reusable):
+    if verifier_type.kind not in KINDS:
+        raise UsageError(f"{where}: kind must be one of {', '.join(KINDS)}, not {verifier_type.kind!r}")
+    if verifier_type.opinion and (verifier_type.tier.order > Tier.SIMULATION.order or verifier_type.reusable):
         raise UsageError(f"{where}: an opinion is of the tier simulation at best, and not reusable")
-    model: object = found.Settings
+    model: object = verifier_type.Settings
     if not (isinstance(model, type) and issubclass(model, Settings)):
         raise UsageError(f"{where}: Settings must be a subclass of sciagent.verification.contract.Settings")
-    if not isinstance(inspect.getattr_static(found, "measures"), property | cached_property):
+    if not isinstance(inspect.getattr_static(verifier_type, "measures"), property | cached_property):
         raise UsageError(f"{where}: measures must be a property; write @property above it")
-    return found
+    return verifier_type
 
 
-def _check_names(found: type[Verifier[Any]], name: str, where: str) -> None:
+def _check_names(verifier_type: type[Verifier[Any]], name: str, where: str) -> None:
     for attribute in ("name", "version"):
-        value = getattr(found, attribute, None)
+        value = getattr(verifier_type, attribute, None)
         if not isinstance(value, str) or not value:
             raise UsageError(f'{where}: {attribute} must be a text such as "1", not {value!r}')
-    if found.name != name:
-        raise UsageError(f'{where}: its name is "{found.name}", but its entry point is "{name}"; they must be the same')
+    if verifier_type.name != name:
+        raise UsageError(
+            f'{where}: its name is "{verifier_type.name}", but its entry point is "{name}"; they must be the same'
+        )
 
 
-def check_defaults(found: type[Verifier[Any]], package: str) -> None:
+def check_defaults(verifier_type: type[Verifier[Any]], package: str) -> None:
     """Checks what the verifier measures with its default settings. Constructs it; a class without defaults passes.
 
     Raises UsageError as `check_measures` does.
     """
     try:
-        verifier = found()
+        verifier = verifier_type()
     except (ValidationError, OSError):
         return  # it needs settings; a campaign that gives them calls `check_measures`
     check_measures(verifier, package)
@@ -67,10 +69,10 @@ def check_measures(verifier: Verifier[Any], package: str) -> None:
         measures = tuple(verifier.measures)
     except Exception as error:  # a plug-in may raise anything
         raise UsageError(f"{where}: measures fails: {type(error).__name__}: {error}") from error
-    for one in measures:
-        if not isinstance(one, PropertyAtLevel):
-            raise UsageError(f"{where}: measures holds a {type(one).__name__}; use at(LEVEL, PROPERTY, ...)")
-        prop = one.property
+    for measure in measures:
+        if not isinstance(measure, PropertyAtLevel):
+            raise UsageError(f"{where}: measures holds a {type(measure).__name__}; use at(LEVEL, PROPERTY, ...)")
+        prop = measure.property
         if prop.name not in registry:
             raise UsageError(
                 f'{where}: it measures "{prop.name}", which no package registers; add it to the entry points '

@@ -24,13 +24,13 @@ NOTHING = Cost()
 def declared_cost(verifier: Verifier[Any], candidate: Candidate) -> Cost:
     """What the verifier expects to spend. Raises TypeError or ValueError for what is no cost, and whatever else a
     plug-in's `cost` raises."""
-    found: object = verifier.cost(candidate)
-    if not isinstance(found, Cost):
-        raise TypeError(f"a {type(found).__name__}, not a Cost")
-    for resource, amount in found.items():
+    declared: object = verifier.cost(candidate)
+    if not isinstance(declared, Cost):
+        raise TypeError(f"a {type(declared).__name__}, not a Cost")
+    for resource, amount in declared.items():
         if amount > MAX_AMOUNT:
             raise ValueError(f"{resource} = {amount:g}; at most {MAX_AMOUNT:g}")
-    return found
+    return declared
 
 
 def cost_or_none(verifier: Verifier[Any], candidate: Candidate) -> Cost | None:

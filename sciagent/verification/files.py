@@ -49,17 +49,15 @@ class ReferenceFile(BaseModel):
         given = {"path": data} if isinstance(data, str) else data
         if not isinstance(given, Mapping) or not isinstance(given.get("path"), str) or not given["path"]:
             return given
-        base, wanted = (info.context or {}).get("base"), given.get("sha256") or ""
-        if wanted and not (isinstance(wanted, str) and _SHA256.fullmatch(wanted)):
-            raise ValueError("sha256 is 64 hexadecimal digits, in small letters")
-        if wanted and base is None:  # it was looked at before; whoever opens it looks again
-            return {**given, "name": given.get("name") or Path(given["path"]).name}
+        base, wanted = (info.context or {}).get("base"), _wanted_hash(given)
+        named = {**given, "name": given.get("name") or Path(given["path"]).name}
+        if wanted and base is None:  # it was hashed before; whoever opens it hashes it again
+            return named
         path = (Path(base) if base is not None else Path.cwd()) / given["path"]
-        found = content_of(path, given["path"])
-        if wanted and wanted != found:
-            raise ValueError(f'"{given["path"]}" has the SHA-256 {found}, not {wanted}')
-        name = given.get("name") or Path(given["path"]).name
-        return {**given, "path": str(path.resolve()), "name": name, "sha256": found}
+        digest = content_of(path, given["path"])
+        if wanted and wanted != digest:
+            raise ValueError(f'"{given["path"]}" has the SHA-256 {digest}, not {wanted}')
+        return {**named, "path": str(path.resolve()), "sha256": digest}
 
     @model_serializer(mode="wrap")
     def _without_path(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Mapping[str, Any]:
@@ -75,10 +73,10 @@ class ReferenceFile(BaseModel):
         """The path, after the content was hashed again. Raises SimulatorError if it is another one."""
         path = Path(self.path)
         try:
-            found = content_of(path, self.path)
+            digest = content_of(path, self.path)
         except ValueError as error:
             raise self.changed() from error
-        if found != self.sha256:
+        if digest != self.sha256:
             raise self.changed()
         return path
 
@@ -94,6 +92,14 @@ class StructureFile(ReferenceFile):
         if not ending.endswith((".csv", ".smi", ".smiles", ".txt", ".sdf")):
             raise ValueError(f'"{self.name}" is no table of molecules; use .csv, .smi or .sdf, each also with .gz')
         return self
+
+
+def _wanted_hash(given: Mapping[str, Any]) -> str:
+    """The SHA-256 that the file must have; empty for any."""
+    wanted = given.get("sha256") or ""
+    if wanted and not (isinstance(wanted, str) and _SHA256.fullmatch(wanted)):
+        raise ValueError("sha256 is 64 hexadecimal digits, in small letters")
+    return str(wanted)
 
 
 def content_of(path: Path, shown: str) -> str:

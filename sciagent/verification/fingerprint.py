@@ -80,7 +80,7 @@ def _source(function: FunctionType) -> str:
 
 
 def _bytecode(code: CodeType) -> str:
-    inner = [_bytecode(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    inner = [_bytecode(constant) if isinstance(constant, CodeType) else repr(constant) for constant in code.co_consts]
     return f"{code.co_code.hex()} {inner} {code.co_names}"
 
 
@@ -91,7 +91,7 @@ def _described(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"{type(value).__name__}({', '.join(map(_described, value))})"
     if isinstance(value, dict):
-        return f"dict({sorted((_described(key), _described(one)) for key, one in value.items())})"
+        return f"dict({sorted((_described(key), _described(item)) for key, item in value.items())})"
     if isinstance(value, set | frozenset):
         return f"set({sorted(map(_described, value))})"
     if isinstance(value, ModuleType):

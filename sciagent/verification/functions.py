@@ -210,7 +210,7 @@ def verifier(
             version,
             tier,
             units,
-            tuple(_property(one, units, description, low, high, where) for one in _asked(measures)),
+            tuple(_property(measure, units, description, low, high, where) for measure in _asked(measures)),
             method or called,
             cost,
             code_of(given, where),
@@ -301,11 +301,11 @@ def _units(measures: Measures, unit: str | None, where: str) -> dict[str, str]:
     asked = _asked(measures)
     if not asked:
         raise UsageError(f"{where}: measures is empty; name a property")
-    found = {}
-    for one in asked:
-        known = one if isinstance(one, Property) else _known(one)
-        found[one.name if isinstance(one, Property) else one] = unit or (known.unit if known else "1")
-    return found
+    units = {}
+    for measure in asked:
+        known = measure if isinstance(measure, Property) else _known(measure)
+        units[measure.name if isinstance(measure, Property) else measure] = unit or (known.unit if known else "1")
+    return units
 
 
 def _known(name: str) -> Property | None:
@@ -336,7 +336,7 @@ def _numbers(answer: Any, made: Definition) -> dict[str, tuple[float, float | No
     if isinstance(answer, Mapping):
         if unknown := [name for name in answer if name not in made.units]:
             raise ValueError(f"it returned {unknown[0]!r}, and measures {', '.join(made.units)}")
-        return {name: _pair(one) for name, one in answer.items()}
+        return {name: _pair(pair) for name, pair in answer.items()}
     if len(made.units) > 1:
         raise TypeError(f"it measures {', '.join(made.units)}: return a dictionary, not a {type(answer).__name__}")
     return {next(iter(made.units)): _pair(answer)}

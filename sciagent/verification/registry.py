@@ -20,12 +20,12 @@ OURS = "sciagent"  # the distribution whose verifiers are trusted to declare wha
 
 @cache
 def _points() -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
-        if point.name in found and found[point.name].value != point.value:
+        if point.name in points and points[point.name].value != point.value:
             raise UsageError(f'two installed packages offer a verifier named "{point.name}"; uninstall one')
-        found[point.name] = point
-    return found
+        points[point.name] = point
+    return points
 
 
 @dataclass(frozen=True)

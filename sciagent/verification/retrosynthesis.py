@@ -63,12 +63,12 @@ class RouteFinder(Protocol):
 
 @cache
 def _points() -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
-        if point.name in found and found[point.name].value != point.value:
+        if point.name in points and points[point.name].value != point.value:
             raise UsageError(f'two installed packages offer a route finder named "{point.name}"; uninstall one')
-        found[point.name] = point
-    return found
+        points[point.name] = point
+    return points
 
 
 @cache
@@ -82,7 +82,7 @@ def route_finder(name: str) -> type[RouteFinder]:
         loaded = points[name].load()
     except (ImportError, AttributeError) as error:
         raise UsageError(f'route finder "{name}" ({points[name].value}) does not load: {error}') from error
-    missing = [one for one in ("name", "version", "defaults", "find") if not hasattr(loaded, one)]
+    missing = [attribute for attribute in ("name", "version", "defaults", "find") if not hasattr(loaded, attribute)]
     if not isinstance(loaded, type) or missing or getattr(loaded, "name", None) != name:
         raise UsageError(f'route finder "{name}": {points[name].value} is no RouteFinder of that name')
     chosen: type[RouteFinder] = loaded
@@ -96,15 +96,17 @@ def checked(route: object, target: str, stock: Stock) -> Route | None:
     """
     if route is None:
         return None
-    if not isinstance(route, Route) or not all(isinstance(one, Reaction) for one in route.reactions):
+    if not isinstance(route, Route) or not all(isinstance(reaction, Reaction) for reaction in route.reactions):
         raise ValueError(f"a route finder says a Route or None, not {type(route).__name__}")
     if len(route.reactions) > MAX_REACTIONS:
         raise ValueError(f"a route of {len(route.reactions)} reactions; at most {MAX_REACTIONS}")
-    made = {_canonical(one.product) for one in route.reactions}
-    wanted = {_canonical(target)} | {_canonical(smiles) for one in route.reactions for smiles in one.reactants}
+    made = {_canonical(reaction.product) for reaction in route.reactions}
+    wanted = {_canonical(target)} | {
+        _canonical(smiles) for reaction in route.reactions for smiles in reaction.reactants
+    }
     if unused := made - wanted:
         raise ValueError(f"the route makes {min(unused)}, which nothing needs")
-    if any(not one.reactants for one in route.reactions):
+    if any(not reaction.reactants for reaction in route.reactions):
         raise ValueError("a reaction of nothing")
     _check_order(route)
     for smiles in sorted(wanted - made):
@@ -115,7 +117,9 @@ def checked(route: object, target: str, stock: Stock) -> Route | None:
 
 def _check_order(route: Route) -> None:
     """Raises ValueError where a molecule would be needed to make itself, or is made twice."""
-    by_product = {_canonical(one.product): tuple(map(_canonical, one.reactants)) for one in route.reactions}
+    by_product = {
+        _canonical(reaction.product): tuple(map(_canonical, reaction.reactants)) for reaction in route.reactions
+    }
     if len(by_product) < len(route.reactions):
         raise ValueError("the route makes a molecule twice")
     ready: set[str] = set()

@@ -46,9 +46,7 @@ def plain(text: str, line: int, column: int, problem: str, opened: tuple[int, in
         if words in problem:
             return Plain(line, column, message, hint)
     if any(words in problem for words in _BAD_BEGINNING):
-        begin = column if content[column - 1 : column] in set("@`%*&") else column - 1
-        sign = content[begin - 1 : begin] or "this sign"
-        return Plain(line, begin, f"a text cannot begin with {sign} unless it is in quotes", 'write "…" around it')
+        return _bad_beginning(content, line, column)
     if "mapping values are not allowed" in problem:
         return _second_colon(lines, line, column)
     if "expected <block end>" in problem:
@@ -57,8 +55,7 @@ def plain(text: str, line: int, column: int, problem: str, opened: tuple[int, in
         before = _before(lines, line)
         return Plain(before, 1 + _indent(lines[before - 1]), "this line has no colon", "write it as key: value")
     if opened and "expected ',' or" in problem:
-        sign = lines[opened[0] - 1][opened[1] - 1]
-        return Plain(*opened, f"the {sign} that opens here is not closed with {_PAIRS.get(sign, sign)}")
+        return _unclosed(lines, *opened)
     if "end of stream" in problem or "document separator" in problem:
         return Plain(*(opened or (line, column)), "the quotation mark that opens here is not closed")
     return Plain(line, column, f"not YAML: {problem}")
@@ -75,6 +72,17 @@ def _before(lines: list[str], line: int) -> int:
         if content and not content.startswith("#"):
             return number
     return 1
+
+
+def _bad_beginning(content: str, line: int, column: int) -> Plain:
+    begin = column if content[column - 1 : column] in set("@`%*&") else column - 1
+    sign = content[begin - 1 : begin] or "this sign"
+    return Plain(line, begin, f"a text cannot begin with {sign} unless it is in quotes", 'write "…" around it')
+
+
+def _unclosed(lines: list[str], line: int, column: int) -> Plain:
+    sign = lines[line - 1][column - 1]
+    return Plain(line, column, f"the {sign} that opens here is not closed with {_PAIRS.get(sign, sign)}")
 
 
 def _second_colon(lines: list[str], line: int, column: int) -> Plain:

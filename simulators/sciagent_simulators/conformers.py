@@ -43,20 +43,23 @@ FMAX = 0.03  # eV/angstrom
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """geometries: n, lowest first. energies: (n,), eV. dipoles: (n,), debye. copies: (n,), wells of each.
-    mirror: (n,), which were not found but are mirror images of what was."""
+    """The n conformers of a molecule, lowest first."""
 
     geometries: list[Geometry]
     energies: Array
+    """(n,), eV."""
     dipoles: Array
+    """(n,), debye."""
     copies: Array
+    """(n,), equivalent wells of each conformer."""
     mirror: NDArray[np.bool_]
+    """(n,), which conformers are mirror images that were added and not sampled."""
 
     def weights(self, temperature: float) -> Array:
-        """(n,), Boltzmann, summing to 1. temperature: K."""
+        """Boltzmann weights, (n,), summing to 1. temperature: K."""
         factors = self._factors(temperature)
-        found: Array = factors / factors.sum()
-        return found
+        weights: Array = factors / factors.sum()
+        return weights
 
     def free_energy(self, temperature: float) -> float:
         """-kT ln of the sum of Boltzmann factors over the lowest one's, eV; 0 for a single conformer."""
@@ -64,12 +67,12 @@ class Ensemble:
         return 0.0 - float(BOLTZMANN * temperature * np.log(factors.sum() / factors[0]))
 
     def dipole(self, temperature: float) -> float:
-        """Root of the mean square, debye: what a dielectric constant measures."""
+        """Root mean square dipole, debye, which is what a dielectric constant measures."""
         return float(np.sqrt(self.weights(temperature) @ self.dipoles**2))
 
     def _factors(self, temperature: float) -> Array:
-        found: Array = self.copies * np.exp(-(self.energies - self.energies[0]) / (BOLTZMANN * temperature))
-        return found
+        factors: Array = self.copies * np.exp(-(self.energies - self.energies[0]) / (BOLTZMANN * temperature))
+        return factors
 
     def to_xyz(self, temperature: float) -> str:
         """All structures as extended XYZ: energy in eV, Boltzmann weight, and kcal/mol above the lowest."""
@@ -109,9 +112,9 @@ def resolved(mol: Any) -> Any | None:
     enumeration: Any = EnumerateStereoisomers
     options = enumeration.StereoEnumerationOptions(unique=True, onlyUnassigned=True, maxIsomers=8)
     isomers = enumeration.EnumerateStereoisomers(Chem.Mol(mol), options=options)
-    found = {str(Chem.MolToSmiles(one)): one for one in isomers}
-    first = min(found)
-    return found[first] if set(found) <= {first, mirror_smiles(found[first])} else None
+    by_smiles = {str(Chem.MolToSmiles(isomer)): isomer for isomer in isomers}
+    first = min(by_smiles)
+    return by_smiles[first] if set(by_smiles) <= {first, mirror_smiles(by_smiles[first])} else None
 
 
 def mirror_smiles(mol: Any) -> str:
@@ -143,21 +146,21 @@ def search(
     from rdkit import Chem
 
     wanted = embedded or how_many(mol)
-    starts, force_field, told = embed_with_energies(mol, charge, multiplicity, wanted, seed)
+    starts, force_field, diagnostics = embed_with_energies(mol, charge, multiplicity, wanted, seed)
     alike = symmetry(mol)
     near = [k for k in range(len(starts)) if force_field[k] - force_field[0] <= FORCE_FIELD_WINDOW]
     kept, occurs = distinct([starts[k] for k in near], force_field[near] * KCAL, alike)
     single = energies([starts[near[k]] for k in kept], solvation=solvation)
     order = [int(k) for k in np.argsort(single, kind="stable") if single[k] - single.min() <= window + MARGIN]
-    found, failed = _relaxed([starts[near[kept[k]]] for k in order[:most_relaxed]], bonds_of(mol), solvation)
-    total = np.array([result.energy for _, result in found])
-    places, _ = distinct([geometry for geometry, _ in found], total, alike)
+    relaxed, failed = _relaxed([starts[near[kept[k]]] for k in order[:most_relaxed]], bonds_of(mol), solvation)
+    total = np.array([result.energy for _, result in relaxed])
+    places, _ = distinct([geometry for geometry, _ in relaxed], total, alike)
     places = [k for k in places if total[k] - total.min() <= window]
     mirrored = mirror_smiles(mol) == Chem.MolToSmiles(mol)
-    ensemble = _assembled([found[k] for k in places], alike, mirrored)
-    return ensemble, told | {
+    ensemble = _assembled([relaxed[k] for k in places], alike, mirrored)
+    return ensemble, diagnostics | {
         "after_force_field": len(kept),
-        "relaxed": len(found),
+        "relaxed": len(relaxed),
         "not_relaxed": max(0, len(order) - most_relaxed),
         "failed": failed,
         "distinct": len(places),
@@ -175,7 +178,7 @@ def distinct(geometries: list[Geometry], values: Array, alike: Symmetry) -> tupl
     from ase.data import atomic_masses
 
     masses = np.array(atomic_masses)[list(geometries[0].numbers)]
-    moments = np.array([principal_moments(masses, one.positions) for one in geometries])
+    moments = np.array([principal_moments(masses, geometry.positions) for geometry in geometries])
     scale = np.maximum(moments.max(axis=1), 1e-6)
     kept: list[int] = []
     counts: dict[int, int] = {}
@@ -201,31 +204,31 @@ def _relaxed(
     starts: list[Geometry], bonds: list[tuple[int, int]], solvation: Solvation | None
 ) -> tuple[list[tuple[Geometry, XtbResult]], dict[str, int]]:
     """Relaxed conformers that are still the molecule, and how many failed for which reason."""
-    found: list[tuple[Geometry, XtbResult]] = []
+    relaxed: list[tuple[Geometry, XtbResult]] = []
     failed: dict[str, int] = {}
     problem: SimulatorError | None = None
     for start in starts:
         try:
             geometry, result = relax(start, fmax=FMAX, solvation=solvation)
             check_bonds(geometry, bonds)
-            found.append((geometry, result))
+            relaxed.append((geometry, result))
         except SimulatorError as error:
             problem = problem or error
             failed[error.reason] = failed.get(error.reason, 0) + 1
-    if not found:
+    if not relaxed:
         raise problem or failure(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, "no conformer to relax")
-    return found, failed
+    return relaxed, failed
 
 
-def _assembled(found: list[tuple[Geometry, XtbResult]], alike: Symmetry, mirrored: bool) -> Ensemble:
-    """With the mirror images that are conformers of their own and were not found."""
-    geometries = [geometry for geometry, _ in found]
-    values = [result.energy for _, result in found]
-    dipoles = [result.dipole for _, result in found]
-    mirror = [False] * len(found)
-    for k in range(len(found) if mirrored else 0):
+def _assembled(relaxed: list[tuple[Geometry, XtbResult]], alike: Symmetry, mirrored: bool) -> Ensemble:
+    """The ensemble, with the mirror images that are further conformers and were not sampled."""
+    geometries = [geometry for geometry, _ in relaxed]
+    values = [result.energy for _, result in relaxed]
+    dipoles = [result.dipole for _, result in relaxed]
+    mirror = [False] * len(relaxed)
+    for k in range(len(relaxed) if mirrored else 0):
         image = geometries[k].moved(geometries[k].positions * [1.0, 1.0, -1.0])
-        rivals = [j for j in range(len(found)) if abs(values[j] - values[k]) <= SAME_ENERGY]
+        rivals = [j for j in range(len(relaxed)) if abs(values[j] - values[k]) <= SAME_ENERGY]
         if all(alike.distance(image.positions, geometries[j].positions) >= SAME_DISTANCE for j in rivals):
             geometries.append(image)
             values.append(values[k])

@@ -69,12 +69,15 @@ class GeometryProtocol(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """numbers: n atomic numbers. positions: n x 3, angstrom. multiplicity: 2S + 1."""
+    """A three-dimensional geometry of n atoms."""
 
     numbers: tuple[int, ...]
+    """n atomic numbers."""
     positions: Positions
+    """n x 3, angstrom."""
     charge: int = 0
     multiplicity: int = 1
+    """2S + 1."""
 
     @property
     def electrons(self) -> int:
@@ -195,18 +198,20 @@ def embed_with_energies(
     parameters: Any = rdDistGeom.ETKDGv3()
     parameters.randomSeed = seed
     parameters.numThreads = 1
-    found = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
-    random_coordinates = not found
+    conformer_ids = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
+    random_coordinates = not conformer_ids
     if random_coordinates:
         parameters.useRandomCoords = True
-        found = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
-    if not found:
+        conformer_ids = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
+    if not conformer_ids:
         raise failure(Outcome.IMPLAUSIBLE, Reason.EMBEDDING_FAILED, "no conformer satisfies the distance bounds")
     force_field, energies = _relax_in_force_field(molecule)
     order = np.argsort(energies, kind="stable")
     numbers = tuple(atom.GetAtomicNum() for atom in molecule.GetAtoms())
     geometries = [
-        Geometry(numbers, np.array(molecule.GetConformer(found[k]).GetPositions(), dtype=float), charge, multiplicity)
+        Geometry(
+            numbers, np.array(molecule.GetConformer(conformer_ids[k]).GetPositions(), dtype=float), charge, multiplicity
+        )
         for k in order
     ]
     check(geometries[0])
@@ -215,7 +220,7 @@ def embed_with_energies(
         np.array(energies, dtype=float)[order],
         {
             "force_field": force_field,
-            "conformers": len(found),
+            "conformers": len(conformer_ids),
             "random_coordinates": random_coordinates,
             "force_field_energy": float(energies[order[0]]),
             "seed": seed,

@@ -1,4 +1,4 @@
-"""Does one determinant describe a closed shell at all? Two determinants for each pair of frontier orbitals.
+"""Whether a single determinant describes a closed shell, by two determinants for each pair of frontier orbitals.
 
 Ozone's restricted solution is its lowest one in PBE0, its triplet lies 1.2 eV higher, so no instability shows that 0.3
 electrons sit in an orbital that should be empty. For an occupied orbital i and an empty one a the two determinants that

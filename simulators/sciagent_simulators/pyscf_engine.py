@@ -30,38 +30,42 @@ SPIN_TOLERANCE = 0.1  # of <S^2> above S(S+1)
 
 @dataclass(frozen=True)
 class DftSettings:
-    """functional: as PySCF spells it. conv_tol: hartree. dispersion: `d3bj`, `d4` or none (needs pyscf-dispersion).
-
-    solvent: a name of `pyscf_solvent`, or None for the gas phase; solvent_model: which of its models. recover: whether
-    the ladder of recovery steps is climbed. spin_check: section `spin_check`; max_memory: MB.
-    """
+    """Settings of a Kohn-Sham calculation."""
 
     functional: str = "pbe0"
+    """As PySCF spells it."""
     basis: str = "def2-svp"
     grid_level: int = 3
     conv_tol: float = 1e-8
+    """Convergence of the energy, hartree."""
     max_cycles: int = 100
     dispersion: str | None = None
+    """`d3bj`, `d4` or none (needs pyscf-dispersion)."""
     solvent: str | None = None
+    """A name of `pyscf_solvent`, or None for the gas phase."""
     solvent_model: str = "SMD"
     spin_check: Literal["auto", "always", "off"] = "auto"
+    """See module `spin_check`."""
     recover: bool = True
+    """Whether to climb the ladder of recovery steps."""
     max_memory: int = 4000
+    """MB."""
 
 
 @dataclass(frozen=True)
 class DftResult:
-    """energy, homo, lumo, gap: eV (over both spins). dipole: debye, norm; of an ion, about its centre of mass.
-
-    The energy of a solute is a free energy as far as the solvent goes. diagnostics: recovery step that converged, basis
-    functions, electrons, <S^2>, spin check.
-    """
+    """The result of a single point. Orbital energies are taken over both spins."""
 
     energy: float
+    """eV; in a solvent it holds the solvent's contribution to the free energy."""
     homo: float
+    """eV."""
     lumo: float | None
+    """eV."""
     dipole: float
+    """Norm in debye; for an ion, about its centre of mass."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
+    """Recovery step that converged, basis functions, electrons, <S^2>, spin check."""
 
     @property
     def gap(self) -> float | None:
@@ -71,8 +75,10 @@ class DftResult:
 def single_point(
     geometry: Geometry, settings: DftSettings, checkpoint: Path | None = None, threads: int = 1
 ) -> DftResult:
-    """One self-consistent field, trusted only after every check; arguments and errors as of `ground_state`, and
-    unstable (anion_unbound)."""
+    """The result of a self-consistent field that has passed every check.
+
+    Arguments and errors are those of `ground_state`, and unstable (anion_unbound).
+    """
     _, result = ground_state(geometry, settings, checkpoint, threads)
     if geometry.charge < 0 and result.homo > 0:
         hint = "" if settings.basis.endswith("d") else f"; {settings.basis} has no diffuse functions, which anions need"
@@ -88,7 +94,7 @@ def single_point(
 def ground_state(
     geometry: Geometry, settings: DftSettings, checkpoint: Path | None = None, threads: int = 1
 ) -> tuple[Any, DftResult]:
-    """The converged mean field, in whose sign of the HOMO nothing is read yet, and what it says.
+    """The converged mean field with its result; whether the HOMO is bound is not checked.
 
     checkpoint: a file that PySCF writes at each cycle and from which a broken-off calculation goes on.
     Raises SimulatorError: refused (multiplicity, missing_basis, missing_ecp), implausible (overlapping_atoms,
@@ -184,20 +190,20 @@ def atomic_energies(mol: Any) -> dict[str, float]:
     """
     from pyscf.scf.atom_hf import get_atm_nrhf
 
-    return {element: float(found[0]) for element, found in get_atm_nrhf(mol).items()}
+    return {element: float(result[0]) for element, result in get_atm_nrhf(mol).items()}
 
 
 def _check_contamination(mf: Any, geometry: Geometry) -> float:
-    found = float(mf.spin_square()[0])
+    s_squared = float(mf.spin_square()[0])
     spin = geometry.unpaired / 2
-    if found - spin * (spin + 1) > SPIN_TOLERANCE:
+    if s_squared - spin * (spin + 1) > SPIN_TOLERANCE:
         raise failure(
             Outcome.UNSTABLE,
             Reason.SPIN_CONTAMINATED,
-            f"<S^2> is {found:.3f}; a pure multiplicity {geometry.multiplicity} has {spin * (spin + 1):.3f}",
-            s_squared=found,
+            f"<S^2> is {s_squared:.3f}; a pure multiplicity {geometry.multiplicity} has {spin * (spin + 1):.3f}",
+            s_squared=s_squared,
         )
-    return found
+    return s_squared
 
 
 def _read(mf: Any, geometry: Geometry, diagnostics: dict[str, Any]) -> DftResult:

@@ -95,11 +95,11 @@ def excite(
     strengths = np.asarray(solver.oscillator_strength(gauge="length")) if singlet else np.zeros(len(energies))
     sums = [np.asarray(x) + (np.asarray(y) if full else 0.0) for x, y in solver.xy]
     overlaps = overlap(mf, sums)
-    found = [
+    excitations = [
         Excitation(float(e), float(f), float(o), _main(k, occupied))
         for e, f, o, k in zip(energies, strengths, overlaps, sums, strict=True)
     ]
-    return sorted(found, key=lambda one: one.energy)
+    return sorted(excitations, key=lambda state: state.energy)
 
 
 def overlap(mf: Any, amplitudes: list[Any]) -> list[float]:

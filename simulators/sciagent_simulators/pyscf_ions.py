@@ -26,20 +26,25 @@ from sciagent_simulators.pyscf_relax import relax
 
 @dataclass(frozen=True)
 class Relaxation:
-    """How far an ion is relaxed: fmax in eV/angstrom. bonds: pairs of atoms that must stay bonded."""
+    """How far an ion is relaxed."""
 
     fmax: float
+    """Largest force on an atom, eV/angstrom."""
     max_steps: int
     bonds: tuple[tuple[int, int], ...]
+    """Pairs of atoms that must stay bonded."""
 
 
 @dataclass(frozen=True)
 class Ion:
-    """energy: E(ion) - E(molecule), eV. unbound: the added electron is not held. geometry: the ion's own."""
+    """An ion of a molecule."""
 
     energy: float
+    """E(ion) - E(molecule), eV."""
     geometry: Geometry
+    """The ion's own geometry."""
     unbound: bool
+    """The added electron is not bound."""
     diagnostics: dict[str, Any]
 
 
@@ -62,25 +67,25 @@ def ion(
         raise failure(
             Outcome.REFUSED, Reason.MULTIPLICITY, f"no electron is left at charge {geometry.charge + change:+d}"
         )
-    found: Ion | None = None
+    lowest: Ion | None = None
     problem: SimulatorError | None = None
     for state in states:
         stem = checkpoint.with_name(f"{checkpoint.name}.{state.charge:+d}.{state.multiplicity}") if checkpoint else None
         try:
-            one = _state(state, molecule, change, settings, relaxation, stem, threads)
+            candidate = _state(state, molecule, change, settings, relaxation, stem, threads)
         except SimulatorError as error:
             problem = problem or error
             continue
-        if found is None or one.energy < found.energy:
-            found = one
-    if found is None:
+        if lowest is None or candidate.energy < lowest.energy:
+            lowest = candidate
+    if lowest is None:
         assert problem is not None
         raise problem
-    return found
+    return lowest
 
 
 def _spins(geometry: Geometry, change: int) -> list[Geometry]:
-    """With one unpaired electron less, where there is one, and with one more."""
+    """The ion's geometry with an unpaired electron less, where there is any, and with an unpaired electron more."""
     candidates = [m for m in (geometry.multiplicity - 1, geometry.multiplicity + 1) if m > 0]
     return [replace(geometry, charge=geometry.charge + change, multiplicity=m) for m in candidates]
 

@@ -98,14 +98,14 @@ def newton_step(hessian: Matrix, forces: Matrix) -> Matrix:
 def updated(hessian: Matrix, step: Matrix, change: Matrix) -> Matrix:
     """The Hessian with what a step has taught: BFGS, damped so that it stays positive. change: of the gradient."""
     along = hessian @ step
-    expected, found = float(step @ along), float(step @ change)
+    expected, curvature = float(step @ along), float(step @ change)
     if expected < 1e-12:
         return hessian
-    if found < 0.2 * expected:
-        share = 0.8 * expected / (expected - found)
+    if curvature < 0.2 * expected:
+        share = 0.8 * expected / (expected - curvature)
         change = share * change + (1 - share) * along
-        found = float(step @ change)
-    new: Matrix = hessian + np.outer(change, change) / found - np.outer(along, along) / expected
+        curvature = float(step @ change)
+    new: Matrix = hessian + np.outer(change, change) / curvature - np.outer(along, along) / expected
     return new
 
 
@@ -138,8 +138,8 @@ def internal(forces: Matrix, positions: Matrix) -> Matrix:
     left, sizes, _ = np.linalg.svd(np.array(rigid).T, full_matrices=False)
     left = left[:, sizes > 1e-6]  # a linear molecule has two rotations
     flat = forces.ravel()
-    found: Matrix = (flat - left @ (left.T @ flat)).reshape(-1, 3)
-    return found
+    projected: Matrix = (flat - left @ (left.T @ flat)).reshape(-1, 3)
+    return projected
 
 
 def xtb_hessian(geometry: Geometry, step: float = 0.005) -> Matrix | None:
@@ -191,7 +191,7 @@ def _restore(file: Path | None, n: int) -> dict[str, Matrix] | None:
     shapes = {"positions": (n, 3), "forces": (n, 3), "hessian": (3 * n, 3 * n), "taken": ()}
     with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile), file.open("rb") as stream:
         kept = np.load(stream, allow_pickle=False)
-        found = {name: np.asarray(kept[name], dtype=float) for name in shapes}
-        if all(found[name].shape == shape and np.isfinite(found[name]).all() for name, shape in shapes.items()):
-            return found
+        arrays = {name: np.asarray(kept[name], dtype=float) for name in shapes}
+        if all(arrays[name].shape == shape and np.isfinite(arrays[name]).all() for name, shape in shapes.items()):
+            return arrays
     return None

@@ -92,14 +92,14 @@ class _OccupiedExchange:
         if omega not in self._pairs:
             small = [self._occupied.T @ block @ self._occupied for block in _blocks(fitted, nao, occupied)]
             self._pairs[omega] = np.vstack(small)
-        found, done = np.zeros((nao, width)), 0
+        product, done = np.zeros((nao, width)), 0
         for block in _blocks(fitted, nao, width):
             rows = len(block)
             right = half.reshape(-1, occupied) @ self._pairs[omega][done : done + rows]
             right = right.reshape(rows, len(half), nao, occupied).transpose(0, 2, 1, 3)
-            found += block.reshape(rows * nao, nao).T @ right.reshape(rows * nao, width)
+            product += block.reshape(rows * nao, nao).T @ right.reshape(rows * nao, width)
             done += rows
-        on_occupied = found.reshape(nao, len(half), occupied).transpose(1, 0, 2)
+        on_occupied = product.reshape(nao, len(half), occupied).transpose(1, 0, 2)
         return np.asarray(on_occupied @ self._dual.T).reshape(dm.shape)
 
 

@@ -80,7 +80,7 @@ def below_aufbau(mf: Any) -> float | None:
 
 
 def _climb(mf: Any, step: str, density: Any, max_cycles: int) -> Any:
-    """One step of the ladder; the mean field it returns is never damped, shifted or smeared any more."""
+    """Run a step of the ladder; the mean field that it returns is no longer damped, shifted or smeared."""
     mf.level_shift, mf.damp, mf.max_cycle = 0.0, 0.0, max_cycles
     if step == "damped":
         mf.level_shift, mf.damp = LEVEL_SHIFT, DAMPING
@@ -104,7 +104,7 @@ def _second_order(mf: Any, density: Any) -> Any:
 
 
 def _cooled(mf: Any, density: Any) -> Any:
-    """The density at the lowest electronic temperature, spin kept; converged or not, it is only a place to start."""
+    """The density at the lowest electronic temperature with the same spin; it is a starting point, converged or not."""
     from pyscf.scf.addons import smearing
 
     warm = smearing(mf.copy(), sigma=SMEARING[0], method="fermi", fix_spin=bool(mf.mol.spin))
@@ -118,7 +118,7 @@ def _cooled(mf: Any, density: Any) -> Any:
 
 
 def _note(checkpoint: Path | None, step: str) -> None:
-    """Which step is under way, for whoever goes on."""
+    """Write down the current step, for a later attempt."""
     if checkpoint is not None:
         checkpoint.with_suffix(".step").write_text(step, encoding="ascii")
 

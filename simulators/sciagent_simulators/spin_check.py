@@ -40,44 +40,44 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     occupied = int(np.count_nonzero(mf.mo_occ))
     if occupied == len(mf.mo_occ):
         return {"skipped": "no empty orbital"}
-    found: dict[str, Any] = pair_occupation(mf)
-    found["triplet_tda"] = screen = lowest_triplet(mf)
+    diagnostics: dict[str, Any] = pair_occupation(mf)
+    diagnostics["triplet_tda"] = screen = lowest_triplet(mf)
     if settings.spin_check == "auto" and screen > SAFE:
-        return _one_determinant(found)
+        return _one_determinant(diagnostics)
     reference = _run(mf.mol, mf, settings, mf.make_rdm1(), None)
     triplet = _lower(mf, settings, _triplet_density(mf, occupied), 2, reference)
     broken = _lower(mf, settings, _mixed_density(mf, occupied), 0, reference)
-    found["triplet_minus_singlet"] = (triplet - reference) * HARTREE
-    found["broken_minus_restricted"] = (broken - reference) * HARTREE
+    diagnostics["triplet_minus_singlet"] = (triplet - reference) * HARTREE
+    diagnostics["broken_minus_restricted"] = (broken - reference) * HARTREE
     # a singlet diradical (p-benzyne) lies below its triplet, and that one below the restricted solution
     if triplet < min(reference, broken):
         raise failure(
             Outcome.UNSTABLE,
             Reason.TRIPLET_GROUND_STATE,
             f"the triplet lies {(reference - triplet) * HARTREE:.3f} eV below the singlet",
-            spin_check=found,
+            spin_check=diagnostics,
         )
     if broken < reference - LOWER:
         raise failure(
             Outcome.UNSTABLE,
             Reason.SCF_UNSTABLE,
             f"a broken-symmetry solution lies {(reference - broken) * HARTREE:.3f} eV below the restricted one",
-            spin_check=found,
+            spin_check=diagnostics,
         )
-    return _one_determinant(found)
+    return _one_determinant(diagnostics)
 
 
-def _one_determinant(found: dict[str, Any]) -> dict[str, Any]:
-    """The restricted solution may be the lowest there is and yet not describe the state (ozone)."""
-    if found["pair_occupation"] > NEAR_DEGENERATE:
+def _one_determinant(diagnostics: dict[str, Any]) -> dict[str, Any]:
+    """Check that a single determinant describes the state; even the lowest restricted solution may not (ozone)."""
+    if diagnostics["pair_occupation"] > NEAR_DEGENERATE:
         raise failure(
             Outcome.UNSTABLE,
             Reason.NEAR_DEGENERATE,
-            f"{found['pair_occupation']:.2f} electrons would leave {found['pair']}: one determinant does not describe "
-            "the state",
-            spin_check=found,
+            f"{diagnostics['pair_occupation']:.2f} electrons would leave {diagnostics['pair']}: "
+            "one determinant does not describe the state",
+            spin_check=diagnostics,
         )
-    return found
+    return diagnostics
 
 
 def lowest_triplet(mf: Any) -> float:

@@ -42,8 +42,8 @@ class Symmetry:
         singular = np.linalg.svd(covariance, compute_uv=False)
         singular[:, 2] *= np.where(np.linalg.det(covariance) < 0, -1.0, 1.0)
         residual = (a**2).sum() + (b**2).sum() - 2 * singular.sum(axis=1)
-        found: Array = np.sqrt(np.maximum(residual, 0.0) / len(a))
-        return found
+        distances: Array = np.sqrt(np.maximum(residual, 0.0) / len(a))
+        return distances
 
     def copies(self, positions: Array, tolerance: float) -> float:
         """How many wells of labelled atoms this conformer has, up to a factor that all conformers share.
@@ -78,8 +78,10 @@ def symmetry(mol: Any) -> Symmetry:
         begin, end = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
         if begin in place and end in place:
             graph.AddBond(place[begin], place[end], Chem.BondType.SINGLE)
-    found = graph.GetSubstructMatches(graph, uniquify=False, maxMatches=MOST_SYMMETRIES)
-    return Symmetry(np.array(list(place), dtype=np.intp), np.array(found, dtype=np.intp), len(found) < MOST_SYMMETRIES)
+    matches = graph.GetSubstructMatches(graph, uniquify=False, maxMatches=MOST_SYMMETRIES)
+    return Symmetry(
+        np.array(list(place), dtype=np.intp), np.array(matches, dtype=np.intp), len(matches) < MOST_SYMMETRIES
+    )
 
 
 def _only_on_carbon(hydrogen: Any) -> bool:

@@ -39,21 +39,23 @@ RECOVERY: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class XtbResult:
-    """energy, homo, lumo, gap: eV; homo or lumo is None where no orbital is occupied or none is left empty.
-
-    In a solvent the energy holds the free energy of solvation.
-    dipole: debye, its norm; of an ion, about its centre of mass. fmax: eV/angstrom, the largest force on an atom.
-    steps: of the relaxation, 0 for a single point. recovery: the key of RECOVERY that converged.
-    """
+    """The result of a single point or a relaxation."""
 
     energy: float
+    """eV; in a solvent it holds the free energy of solvation."""
     homo: float | None
+    """eV; None where no orbital is occupied."""
     lumo: float | None
+    """eV; None where no orbital is empty."""
     dipole: float
+    """Norm in debye; for an ion, about its centre of mass."""
     fmax: float
+    """The largest force on an atom, eV/angstrom."""
     steps: int = 0
+    """Steps of the relaxation, 0 for a single point."""
     converged: bool = True
     recovery: str = "default"
+    """The key of RECOVERY that converged."""
 
     @property
     def gap(self) -> float | None:
@@ -87,16 +89,16 @@ def energies(
 
     Raises the first one's SimulatorError when none converges.
     """
-    found = np.full(len(geometries), np.inf)
+    values = np.full(len(geometries), np.inf)
     problem: SimulatorError | None = None
     for i, geometry in enumerate(geometries):
         try:
-            found[i] = single_point(geometry, method, solvation=solvation).energy
+            values[i] = single_point(geometry, method, solvation=solvation).energy
         except SimulatorError as error:
             problem = problem or error
-    if problem is not None and not np.isfinite(found).any():
+    if problem is not None and not np.isfinite(values).any():
         raise problem
-    return found
+    return values
 
 
 def relax(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,53 +16,20 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context
-from sciagent.verification.sandbox.host import HostResult, Request, Worker
+from sciagent.verification.sandbox.host import Request, Worker
 from sciagent_verifiers.simulation import judge_asking
 from sciagent_verifiers.simulation.lm_judge import LmJudge
-from tests.support.chat_server import ChatServer, Respond, answer
+from tests.support.chat_server import ChatServer
 from tests.support.tiny_model import write_tiny_model
+from tests.verifiers.judging import RUBRIC, grades, judge, make_worker, says, settings
 
-RUBRIC: dict[str, Any] = {
-    "name": "dye",
-    "criteria": [
-        {"name": "bright", "question": "Does it absorb strongly?", "weight": 3, "scale": {0: "no", 1: "so", 2: "yes"}},
-        {"name": "stable", "question": "Is it stable?", "scale": {0: "no", 1: "yes"}, "gate": 1},
-        {"name": "simple", "question": "Is it simple?", "scale": {0: "no", 1: "yes"}},
-    ],
-}
-
-
-@pytest.fixture(scope="module", name="worker")
-def make_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JUDGE_KEY", "sk-secret-7")
-        with Worker(tmp_path_factory.mktemp("scratch")) as worker:
-            yield worker
+__all__ = ["make_worker"]
 
 
 def shown(body: dict[str, Any]) -> list[str]:
     """The criteria in the order in which a question names them."""
     text = body["messages"][1]["content"].split("The criteria:")[1].split("The form of the answer")[0]
     return re.findall(r"^(\w+): \w", text, re.MULTILINE)
-
-
-def grades(**by_name: int) -> str:
-    return json.dumps({name: {"reason": f"{name} it is", "grade": grade} for name, grade in by_name.items()})
-
-
-def says(text: str | Callable[[int], str]) -> Respond:
-    return lambda body, n: (200, answer(text if isinstance(text, str) else text(n)))
-
-
-def settings(server: ChatServer, **more: Any) -> dict[str, Any]:
-    return {"rubric": RUBRIC, "model": "m-1", "endpoint": server.url, **more}
-
-
-def judge(worker: Worker, server: ChatServer, smiles: str = "CCO", **more: Any) -> HostResult:
-    [result] = worker.run(
-        Request("lm.judge", LmJudge(settings(server, **more)).request_settings, (parse_molecule(smiles),))
-    )
-    return result
 
 
 def test_votes_become_a_score_a_margin_and_their_uncertainty(worker: Worker, server: ChatServer) -> None:
@@ -133,37 +100,6 @@ def test_too_few_votes_are_inconclusive_and_no_score(worker: Worker, server: Cha
     assert finding.spent == {"llm_tokens": 50}
 
 
-def test_an_answer_that_was_cut_off_is_no_vote(worker: Worker, server: ChatServer) -> None:
-    server.respond = lambda body, n: (200, answer(grades(bright=2, stable=1, simple=1), finish="length"))
-    assert "cut off after 3 tokens" in judge(worker, server).finding.detail
-
-
-def test_another_model_than_was_named_is_refused(worker: Worker, server: ChatServer) -> None:
-    server.respond = says(grades(bright=2, stable=1, simple=1))
-    finding = judge(worker, server, model="m").finding  # the server calls itself m-1
-    assert (finding.outcome, finding.reason) == (Outcome.BAD_ENVIRONMENT, Reason.MODEL_CHANGED)
-    assert "set version to it" in finding.detail
-    named = judge(worker, server, model="m", version="m-1").finding
-    assert named.outcome is Outcome.OK
-    assert named.measured[0].level.method.startswith("m-1 by ")
-
-
-def test_a_server_that_stumbles_is_asked_again(worker: Worker, server: ChatServer) -> None:
-    server.respond = lambda body, n: (
-        (429, {"error": {"message": "later"}}) if n == 1 else (200, answer(grades(bright=2, stable=1, simple=1)))
-    )
-    finding = judge(worker, server, votes=2).finding
-    assert (finding.outcome, finding.measured[0].quantity.n) == (Outcome.OK, 2)
-
-
-def test_a_server_that_refuses_says_nothing_of_the_molecule(worker: Worker, server: ChatServer) -> None:
-    server.respond = lambda body, n: (401, {"error": {"message": "bad key sk-secret-7"}})
-    finding = judge(worker, server, api_key_env="JUDGE_KEY").finding
-    assert (finding.outcome, finding.reason) == (Outcome.BAD_ENVIRONMENT, Reason.MODEL_UNREACHABLE)
-    assert "401" in finding.detail
-    assert "sk-secret" not in finding.detail + json.dumps(finding.diagnostics)
-
-
 def test_nothing_that_is_written_of_the_molecule_reaches_the_judge(worker: Worker, server: ChatServer) -> None:
     server.respond = says(grades(bright=1, stable=1, simple=1))
     judge(worker, server, "Cc1ccccc1")
@@ -221,16 +157,6 @@ def test_it_belongs_to_the_campaign_that_asked(server: ChatServer) -> None:
 def test_settings_that_make_no_sense(server: ChatServer, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         LmJudge(settings(server, **wrong))
-
-
-def test_a_key_that_is_not_there_is_said_before_the_first_candidate(
-    server: ChatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
-    with pytest.raises(SimulatorError, match="NO_SUCH_KEY"):
-        LmJudge(settings(server, api_key_env="NO_SUCH_KEY")).prepare()
-    monkeypatch.setenv("NO_SUCH_KEY", "k")
-    LmJudge(settings(server, api_key_env="NO_SUCH_KEY")).prepare()
 
 
 def test_too_large_a_molecule_is_refused(server: ChatServer) -> None:

@@ -6,25 +6,12 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context, Outcome, Reason
+from sciagent.verification.contract import Context, Outcome
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
 from sciagent_verifiers.simulation.xtb_singlepoint import XtbSinglepoint
+from tests.verifiers.ground_states import QUICK, context, finding, values
 
-QUICK = {"grid": 1}
-
-
-@pytest.fixture
-def context(tmp_path) -> Context:
-    return Context(scratch=tmp_path, checkpoint=tmp_path)
-
-
-def finding(smiles, context, settings=None, multiplicity=None):
-    verifier = PyscfScf(settings)
-    return next(iter(verifier.verify([parse_molecule(smiles, multiplicity=multiplicity)], context)))
-
-
-def values(found):
-    return {one.property: one.quantity.value for one in found.measured}
+__all__ = ["context"]
 
 
 def test_the_gap_of_thiophene_is_the_one_the_prior_was_measured_with(context):
@@ -65,39 +52,6 @@ def test_force_field_geometry_is_another_level(context):
 
 
 @pytest.mark.parametrize(
-    ("smiles", "multiplicity", "reason"),
-    [
-        ("O=O", 1, Reason.TRIPLET_GROUND_STATE),
-        ("N=O", None, Reason.SCF_UNSTABLE),
-        ("[OH-]", None, Reason.ANION_UNBOUND),
-    ],
-)
-def test_what_is_no_ground_state_is_unstable_with_its_reason(context, smiles, multiplicity, reason):
-    found = finding(smiles, context, QUICK, multiplicity)
-    assert (found.outcome, found.reason) == (Outcome.UNSTABLE, reason)
-    assert found.detail and found.diagnostics and found.measured == ()
-
-
-@pytest.mark.parametrize(
-    ("smiles", "multiplicity", "settings", "reason"),
-    [
-        ("CCCC", 1, {"max_atoms": 13}, Reason.TOO_LARGE),
-        ("Cl[Ce](Cl)Cl", 2, {}, Reason.ELEMENT),
-        ("F[U](F)(F)F", 3, {}, Reason.ELEMENT),
-    ],
-)
-def test_refusals(smiles, multiplicity, settings, reason):
-    refused = PyscfScf(settings).accepts(parse_molecule(smiles, multiplicity=multiplicity))
-    assert refused is not None and refused.reason is reason
-
-
-def test_a_spin_that_does_not_fit_never_becomes_a_calculation(context):
-    molecule = parse_molecule("[H+]", multiplicity=1)
-    refused = PyscfScf().accepts(molecule)
-    assert refused is not None and refused.reason is Reason.MULTIPLICITY
-
-
-@pytest.mark.parametrize(
     ("smiles", "low", "high"), [("CCO", 2, 9), ("c1ccccc1", 10, 20), ("O=C1C=CC(=O)c2ccccc12", 40, 80)]
 )
 def test_cost_is_near_what_was_measured(smiles, low, high):
@@ -112,12 +66,3 @@ def test_cost_is_near_what_was_measured(smiles, low, high):
 def test_wrong_settings_are_refused(settings):
     with pytest.raises(ValidationError):
         PyscfScf(settings)
-
-
-@pytest.mark.parametrize(
-    "functional", ["B3LYP", "CAM-B3LYP", "M06-2X", "TPSSh", "r2SCAN0", "PBE", "BLYP", "BP86", "HF"]
-)
-def test_every_functional_on_the_list_runs(context, functional):
-    found = finding("[HH]", context, QUICK | {"functional": functional, "spin_check": "off"})
-    assert found.outcome is Outcome.OK
-    assert values(found)["total_energy"] == pytest.approx(-31.96, abs=1.5)  # H2: -1.1745 hartree, exactly

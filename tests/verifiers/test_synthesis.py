@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,26 +9,14 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.verification.contract import Context, Finding
+from sciagent.verification.contract import Context
 from sciagent.verification.sandbox.host import Limits, Request, Worker
 from sciagent_verifiers.fast.sa_score import sa_score
 from sciagent_verifiers.fast.synthesis import MoleculeSynthesis
 from tests.verifiers.references import plugin, shelf
+from tests.verifiers.synthesised import PARACETAMOL, values, verify
 
 __all__ = ["plugin", "shelf"]
-PARACETAMOL = "CC(=O)Nc1ccc(O)cc1"
-
-
-def verify(folder: Path, smiles: str, **settings: Any) -> Finding:
-    verifier = MoleculeSynthesis({"building_blocks": ["blocks.csv"], **settings}, folder)
-    [finding] = verifier.verify([parse_molecule(smiles)], Context(folder, folder))
-    declared = {(one.property.name, one.level) for one in verifier.measures}
-    assert {(m.property, m.level) for m in finding.measured} <= declared
-    return finding
-
-
-def values(finding: Finding) -> dict[str, float]:
-    return {one.property: one.quantity.value for one in finding.measured}
 
 
 def test_without_files_it_is_the_sa_score_alone(tmp_path):
@@ -59,36 +46,12 @@ def test_by_connectivity_the_other_enantiomer_will_do(shelf):
     assert values(verify(shelf, "N[C@H](C)C(=O)O", match="connectivity"))["purchasable"] == 1
 
 
-@pytest.mark.parametrize(
-    ("smiles", "steps", "last"),
-    [
-        (PARACETAMOL, 1, "acylation"),  # the textbook synthesis
-        ("c1ccc(-c2ccncc2)cc1", 1, "Suzuki coupling"),
-        ("O=S(=O)(c1ccccc1)N1CCOCC1", 1, "sulfonylation"),
-        ("CC(=O)Nc1ccc(OC(C)=O)cc1", 2, "acylation"),
-        ("CC(=O)O", 0, None),
-    ],
-)
-def test_brics_finds_the_couplings_a_chemist_would_run(shelf, smiles, steps, last):
-    finding = verify(shelf, smiles, routes="brics")
-    assert finding.outcome is Outcome.OK
-    assert values(finding)["synthesis_steps"] == steps
-    route = finding.diagnostics["route"]
-    assert [r["name"] for r in route][:1] == ([last] if last else [])
-    assert len(route) == steps
-
-
 def test_no_route_is_refused_or_left_out_as_the_campaign_wishes(shelf):
     refused = verify(shelf, "C1CCCCC1", routes="brics")
     assert (refused.outcome, refused.reason) == (Outcome.REFUSED, Reason.NO_ROUTE)
     assert refused.detail == "brics finds no way to it from 9 building blocks"
     allowed = verify(shelf, "C1CCCCC1", routes="brics", no_route="allow")
     assert set(values(allowed)) == {"sa_score", "purchasable"}
-
-
-def test_fewer_steps_than_a_route_needs_find_none(shelf):
-    one = {"finder": "brics", "settings": {"max_steps": 1}}
-    assert verify(shelf, "CC(=O)Nc1ccc(OC(C)=O)cc1", routes=one).reason is Reason.NO_ROUTE
 
 
 def test_what_identifies_a_result_holds_the_finder_its_version_and_all_its_settings(shelf):

@@ -1,4 +1,4 @@
-"""What calculations on single molecules share: the loop, what any of them refuses, values with their spread."""
+"""What calculations on single molecules share: the loop, common refusals, and values with their spread."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from sciagent_simulators.geometry import Geometry, failure, spin_fault
 
 
 class MoleculeCalculation(Verifier[Molecule]):
-    """Verifies molecules one by one; what an engine could not do becomes a finding with its outcome and reason."""
+    """A verifier that calculates each molecule by itself; an engine's failure becomes a finding with its reason."""
 
     @abstractmethod
-    def one(self, molecule: Molecule, context: Context) -> Finding:
+    def calculate(self, molecule: Molecule, context: Context) -> Finding:
         """Raises SimulatorError."""
 
     def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
         for molecule in batch:
             try:
-                yield self.one(molecule, context)
+                yield self.calculate(molecule, context)
             except SimulatorError as error:
                 yield self.failed(molecule, error)
 
@@ -69,7 +69,7 @@ def measured(
     from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
 
     spread = flexible if CalcNumRotatableBonds(molecule.mol) else rigid
-    found = []
+    measured_values = []
     for prop, value in values.items():
         if value is None:
             continue
@@ -81,8 +81,8 @@ def measured(
                 f"{prop.name} = {value:.4g} {prop.unit}; plausible is {low} to {high}",
             )
         uncertainty = math.hypot(spread[prop], (further or {}).get(prop, 0.0))
-        found.append(Measured(prop.name, level, Quantity(value, prop.unit, uncertainty)))
-    return tuple(found)
+        measured_values.append(Measured(prop.name, level, Quantity(value, prop.unit, uncertainty)))
+    return tuple(measured_values)
 
 
 def geometry_artifact(geometry: Geometry, molecule: Molecule, context: Context, what: str = "") -> ArtifactFile:

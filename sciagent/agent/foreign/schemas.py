@@ -66,13 +66,7 @@ class _Reader:
                 return {}
             rest = {name: value for name, value in given.items() if name != "$ref"}
             return self.node({**target, **rest}, depth + 1, inside | {reference})
-        found: dict[str, Any] = {}
-        if kinds := _kinds(given.get("type")):
-            found["type"] = kinds[0] if len(kinds) == 1 else kinds
-        if choices := _choices(given):
-            found["enum"] = choices
-        found |= {name: given[name] for name in _COUNTS if _is_count(given.get(name))}
-        found |= {name: given[name] for name in _LIMITS if _is_number(given.get(name))}
+        found = _flat_keywords(given)
         self._cases(given, found, depth, inside)
         if isinstance(given.get("items"), dict):
             found["items"] = self.node(given["items"], depth + 1, inside)
@@ -141,14 +135,9 @@ def closed(schema: Mapping[str, Any]) -> JsonSchemaValue | None:
         case "string":
             return _within(schema, kind, "Length", WRITTEN_STRING)
         case "array":
-            items = closed(schema.get("items", {}))
-            made = _within(schema, kind, "Items", WRITTEN_ITEMS)
-            return None if items is None or made is None else {**made, "items": items}
+            return _closed_array(schema)
         case "number" | "integer":
-            limits = {name: schema[name] for name in _LIMITS if name in schema}
-            low = {} if "exclusiveMinimum" in limits else {"minimum": -WRITTEN_NUMBER}
-            high = {} if "exclusiveMaximum" in limits else {"maximum": WRITTEN_NUMBER}
-            return {"type": kind} | low | high | limits
+            return _closed_number(schema, kind)
         case "boolean" | "null":
             return {"type": kind}
         case "object":
@@ -159,6 +148,19 @@ def closed(schema: Mapping[str, Any]) -> JsonSchemaValue | None:
 def _within(schema: Mapping[str, Any], kind: str, of: str, limit: int) -> JsonSchemaValue | None:
     low, high = schema.get(f"min{of}", 0), min(schema.get(f"max{of}", limit), limit)
     return None if low > high else {"type": kind, f"min{of}": low, f"max{of}": high}
+
+
+def _closed_array(schema: Mapping[str, Any]) -> JsonSchemaValue | None:
+    items = closed(schema.get("items", {}))
+    array = _within(schema, "array", "Items", WRITTEN_ITEMS)
+    return None if items is None or array is None else {**array, "items": items}
+
+
+def _closed_number(schema: Mapping[str, Any], kind: str) -> JsonSchemaValue:
+    limits = {name: schema[name] for name in _LIMITS if name in schema}
+    low = {} if "exclusiveMinimum" in limits else {"minimum": -WRITTEN_NUMBER}
+    high = {} if "exclusiveMaximum" in limits else {"maximum": WRITTEN_NUMBER}
+    return {"type": kind} | low | high | limits
 
 
 def _closed_object(schema: Mapping[str, Any]) -> JsonSchemaValue | None:
@@ -176,6 +178,17 @@ def _closed_object(schema: Mapping[str, Any]) -> JsonSchemaValue | None:
 def one_line(text: str, limit: int) -> str:
     """A stranger's text on one line, control characters escaped, cut."""
     return short(" ".join(text[: 4 * limit].split()), limit)
+
+
+def _flat_keywords(given: Mapping[str, Any]) -> JsonSchemaValue:
+    """The keywords that hold no further schema: type, choices, and limits of sizes and numbers."""
+    found: dict[str, Any] = {}
+    if kinds := _kinds(given.get("type")):
+        found["type"] = kinds[0] if len(kinds) == 1 else kinds
+    if choices := _choices(given):
+        found["enum"] = choices
+    found |= {name: given[name] for name in _COUNTS if _is_count(given.get(name))}
+    return found | {name: given[name] for name in _LIMITS if _is_number(given.get(name))}
 
 
 def _kinds(given: Any) -> list[str]:

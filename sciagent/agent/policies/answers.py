@@ -46,23 +46,28 @@ def sampled_of(
         raise ValueError(f"no message in it: {json.dumps(answer)[:300]}")
     message = _message(choice["message"])
     content = _text(choice["message"].get("content"))
-    finish = "length" if choice.get("finish_reason") == "length" else "calls" if message.calls else "stop"
+    cut_off = choice.get("finish_reason") == "length"
+    finish = "length" if cut_off else "calls" if message.calls else "stop"
     # strict tools: the grammar begins with a call; one that was cut off stays in the content
     begun = bool(message.calls) or sampling.call or "tool_call" in content or "<function" in content
     grammar = sampling.schema is not None or (with_tools and begun)
     tokens = _tokens(answer, choice, grammar, _mode(sampling, grammar, source))
-    usage = answer.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
     return Sampled(
         message,
         finish,
         tokens,
         (_text(answer.get("model")) or name)[:200],
-        _count(usage.get("prompt_tokens")) or (len(tokens.prompt_ids) if tokens else 0),
-        _count(usage.get("completion_tokens")) or (len(tokens.output_ids) if tokens else 0),
+        *_usage(answer.get("usage"), tokens),
         seconds,
         grammar=grammar,
     )
+
+
+def _usage(given: object, tokens: Tokens | None) -> tuple[int, int]:
+    """Tokens of the prompt and of the output: as the server counts them, else as many as it sent."""
+    usage = given if isinstance(given, dict) else {}
+    sent = (len(tokens.prompt_ids), len(tokens.output_ids)) if tokens else (0, 0)
+    return _count(usage.get("prompt_tokens")) or sent[0], _count(usage.get("completion_tokens")) or sent[1]
 
 
 def _message(given: Mapping[str, Any]) -> Message:

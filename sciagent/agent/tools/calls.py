@@ -14,13 +14,13 @@ from sciagent.agent.policies.grammar import schema_fault
 from sciagent.agent.tools.bench import AgentBench
 from sciagent.agent.tools.catalogue import registry
 from sciagent.agent.tools.reading import CallError, read_arguments
-from sciagent.agent.tools.registry import Observation, Registry
+from sciagent.agent.tools.registry import Observation, Registry, Tool
 from sciagent.agent.tools.schemas import call_case, call_schema
 from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing.edits import ANY, EditLimits
 
 if TYPE_CHECKING:
-    from sciagent.agent.foreign.servers import Servers
+    from sciagent.agent.foreign.servers import ForeignTool, Servers
 
 MAX_CALLS = 8  # of one answer
 RANKS = 8  # of the best that an answer held to a schema may name
@@ -50,12 +50,17 @@ class ToolResults:
 _NOT_FETCHED = Observation(False, "error: not called, for it came after finish; call it again if the episode goes on")
 
 
-def _case(name: str, arguments: Mapping[str, Any] | None) -> JsonSchemaValue | None:
-    """The schema of an answer that calls an MCP tool; None if no grammar can enforce it."""
-    if arguments is None:
-        return None
-    case = call_case(name, arguments)
-    return None if schema_fault(case) else case
+def _answer_cases(tools: Mapping[str, ForeignTool]) -> dict[str, JsonSchemaValue]:
+    """By name, the schema of an answer that calls a tool; without the tools that no grammar can enforce."""
+    written = {name: tool.written for name, tool in tools.items()}
+    cases = {name: call_case(name, schema) for name, schema in written.items() if schema is not None}
+    return {name: case for name, case in cases.items() if not schema_fault(case)}
+
+
+def _one_line_each(tools: Sequence[Tool], others: Mapping[str, ForeignTool]) -> list[tuple[str, str]]:
+    """Name and short description of each tool."""
+    own = [(tool.name, tool.description.partition(". ")[0]) for tool in tools]
+    return own + [(name, short(tool.description, 120)) for name, tool in others.items()]
 
 
 def _by_rank(schema: JsonSchemaValue) -> JsonSchemaValue:
@@ -98,15 +103,13 @@ class Toolbox:
         chosen = [tool for tool in registry() if tool.name in names]
         others = dict(foreign.tools) if foreign else {}
         self._limits, self._structured, self._foreign = limits, structured, foreign
-        written = others.items() if structured else ()
-        cases = {name: case for name, tool in written if (case := _case(name, tool.written)) is not None}
-        self.left_out = [name for name in others if structured and name not in cases]
+        cases = _answer_cases(others) if structured else {}
+        self.left_out = [name for name in others if name not in cases] if structured else []
         self._others = {name: tool for name, tool in others.items() if name not in self.left_out}
         self._registry = Registry(chosen, self._others)
         self._names = ", ".join([*(tool.name for tool in chosen), *self._others])
-        self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
+        self.listed = _one_line_each(chosen, self._others)
         held = _by_rank if (structured if ranks is None else ranks) else dict[str, Any]
-        self.listed += [(name, short(tool.description, 120)) for name, tool in self._others.items()]
         theirs = [tool.schema for tool in self._others.values()]
         self.schemas: list[dict[str, Any]] = [] if structured else [*map(held, self._registry.schemas()), *theirs]
         self.answer_schema = {"anyOf": [*held(call_schema(chosen))["anyOf"], *cases.values()]}

@@ -6,7 +6,7 @@ Every edit takes (mol, rng, elements) and gives a changed copy, or None where no
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from sciagent.chemistry.editing.atoms import Edit, kekule
 from sciagent.chemistry.editing.tables import LINKERS, RINGS
 
 MAX_ARMS = 4  # of a ring that is replaced
+LinkerPath = tuple[int, tuple[int, ...], int]  # indices of one end, of the inner atoms, of the other end
 CLOSED = (3, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7)  # sizes of new rings, by how often they are tried
 
 
@@ -41,15 +42,7 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     if not systems:
         return None
     system = rng.choice(systems)
-    arms = [
-        (b.GetOtherAtomIdx(atom), b.GetBondType())
-        for atom in sorted(system)
-        for b in mol.GetAtomWithIdx(atom).GetBonds()
-        if b.GetOtherAtomIdx(atom) not in system
-    ]
-    # what hangs on it by a double bond goes with it: `=O` belongs to the ring
-    lost = [outer for outer, order in arms if order != Chem.BondType.SINGLE]
-    arms = [arm for arm in arms if arm[1] == Chem.BondType.SINGLE]
+    arms, lost = _neighbours(mol, system)
     if len(arms) > MAX_ARMS or any(mol.GetAtomWithIdx(outer).GetDegree() > 1 for outer in lost):
         return None
     ring = _fragment(rng.choice(RINGS))
@@ -59,11 +52,23 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
         return None
     child = Chem.RWMol(Chem.CombineMols(kekule(mol), kekule(ring)))
     offset = mol.GetNumAtoms()
-    for (outer, order), place in zip(arms, free, strict=False):
-        child.AddBond(outer, offset + place, order)
+    for outer, place in zip(arms, free, strict=False):
+        child.AddBond(outer, offset + place, Chem.BondType.SINGLE)
     for index in sorted([*system, *lost], reverse=True):
         child.RemoveAtom(index)
     return child
+
+
+def _neighbours(mol: Any, system: set[int]) -> tuple[list[int], list[int]]:
+    """The atoms that hang on a ring system by a single bond; and those that do by another one, as in `=O`, which
+    belong to the ring and go with it."""
+    bonds = [
+        (bond.GetOtherAtomIdx(atom), bond.GetBondType() == Chem.BondType.SINGLE)
+        for atom in sorted(system)
+        for bond in mol.GetAtomWithIdx(atom).GetBonds()
+        if bond.GetOtherAtomIdx(atom) not in system
+    ]
+    return [outer for outer, single in bonds if single], [outer for outer, single in bonds if not single]
 
 
 def open_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
@@ -128,31 +133,36 @@ def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any
     return child
 
 
-def linker_paths(mol: Any) -> list[tuple[int, tuple[int, ...], int]]:
+def linker_paths(mol: Any) -> list[LinkerPath]:
     """(end, inner atoms, end): single bonds outside rings, and chains of one to three atoms between two larger parts.
 
     An inner atom is in no ring and bears, beside the chain, only ends of one atom, which go with it.
     """
-    found: list[tuple[int, tuple[int, ...], int]] = []
+    return [*_linking_bonds(mol), *(chain for atom in mol.GetAtoms() for chain in _chains(mol, atom.GetIdx()))]
+
+
+def _linking_bonds(mol: Any) -> Iterator[LinkerPath]:
     for bond in mol.GetBonds():
         if bond.GetBondType() == Chem.BondType.SINGLE and not bond.IsInRing():
             left, right = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
             if min(mol.GetAtomWithIdx(i).GetDegree() for i in (left, right)) > 1:
-                found.append((left, (), right))
-    for start in mol.GetAtoms():
-        stack: list[tuple[int, ...]] = [(start.GetIdx(),)]
-        while stack:
-            path = stack.pop()
-            for bond in mol.GetAtomWithIdx(path[-1]).GetBonds():
-                step = bond.GetOtherAtom(mol.GetAtomWithIdx(path[-1]))
-                index = step.GetIdx()
-                if index in path or bond.IsInRing() or step.GetDegree() < 2:
-                    continue
-                if len(path) > 1 and path[0] < index and _inner(mol, path[1:], {*path, index}):
-                    found.append((path[0], path[1:], index))
-                if len(path) <= 3 and not step.IsInRing():
-                    stack.append((*path, index))
-    return found
+                yield left, (), right
+
+
+def _chains(mol: Any, start: int) -> Iterator[LinkerPath]:
+    """Chains that begin at an atom and end at one of a higher index."""
+    stack: list[tuple[int, ...]] = [(start,)]
+    while stack:
+        path = stack.pop()
+        for bond in mol.GetAtomWithIdx(path[-1]).GetBonds():
+            step = bond.GetOtherAtom(mol.GetAtomWithIdx(path[-1]))
+            index = step.GetIdx()
+            if index in path or bond.IsInRing() or step.GetDegree() < 2:
+                continue
+            if len(path) > 1 and start < index and _inner(mol, path[1:], {*path, index}):
+                yield start, path[1:], index
+            if len(path) <= 3 and not step.IsInRing():
+                stack.append((*path, index))
 
 
 def _inner(mol: Any, inner: Sequence[int], chain: set[int]) -> bool:

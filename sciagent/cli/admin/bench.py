@@ -85,12 +85,12 @@ def scheduling(
     outcomes = {name: TrialOutcome() for name in names}
     for trial, values in _shown(run_all(source, wanted, workers), len(wanted)):
         outcomes[trial.scheduler].add(trial, values)
-    found = {"schedulers": {name: outcome.summary() for name, outcome in outcomes.items()}}
+    result = {"schedulers": {name: outcome.summary() for name, outcome in outcomes.items()}}
     if plot is not None:
         from sciagent.cli.admin.bench_chart import draw
 
-        draw(found["schedulers"], plot)
-    put_json(found) if json else _print(found["schedulers"])
+        draw(result["schedulers"], plot)
+    put_json(result) if json else _print(result["schedulers"])
 
 
 def _source(
@@ -147,15 +147,15 @@ def _listed(text: str) -> list[str]:
 def _shares(text: str) -> list[float]:
     from sciagent.errors import UsageError
 
-    found = []
+    budgets = []
     for part in _listed(text):
         try:
-            found.append(float(part))
+            budgets.append(float(part))
         except ValueError:
-            found.append(0.0)
-        if not 0 < found[-1] < float("inf"):
+            budgets.append(0.0)
+        if not 0 < budgets[-1] < float("inf"):
             raise UsageError(f'--budgets: "{part}" is no share of the exhaustive cost, such as 0.05')
-    return found
+    return budgets
 
 
 def _check_plot(path: Path) -> None:
@@ -175,21 +175,21 @@ def _shown(done: Any, total: int) -> Any:
     return track(done, "runs", total, console=Console(stderr=True), transient=True)
 
 
-def _print(found: Mapping[str, Any]) -> None:
+def _print(schedulers: Mapping[str, Any]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
     for key, title in (("recall", "recall at a cost"), ("cost_to", "cost of a recall, %")):
-        if not next(iter(found.values()))[key]:
+        if not next(iter(schedulers.values()))[key]:
             continue
         made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         made.add_column("scheduler", overflow="fold")
-        for at in next(iter(found.values()))[key]:
+        for at in next(iter(schedulers.values()))[key]:
             made.add_column(f"{100 * float(at):g} %", justify="right")
-        for name, outcome in found.items():
-            made.add_row(name, *(_cell(one, 100 if key == "cost_to" else 1) for one in outcome[key].values()))
+        for name, outcome in schedulers.items():
+            made.add_row(name, *(_cell(value, 100 if key == "cost_to" else 1) for value in outcome[key].values()))
         console.print(made)
 
 

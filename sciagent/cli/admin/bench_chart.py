@@ -14,8 +14,8 @@ SERIES = ("passed", "failed", "hit", "refused", "inconclusive", "batch", "errors
 LINES = ("-", "--", "-.", ":")
 
 
-def draw(found: Mapping[str, Any], path: Path) -> None:
-    """found: scheduler -> recall and cost_to. Filled: recall at a budget; hollow: the cost of a recall."""
+def draw(schedulers: Mapping[str, Any], path: Path) -> None:
+    """Draw recall at a budget (filled) and the cost of a recall (hollow). schedulers: {name: recall and cost_to}."""
     import matplotlib
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -24,10 +24,10 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
     settings |= {"figure.facecolor": light[COLOURS["surface"]], "savefig.facecolor": light[COLOURS["surface"]]}
     with matplotlib.rc_context(settings):
         made, axes = figure(6.4, 4.2)
-        for place, (name, outcome) in enumerate(found.items()):
+        for place, (name, outcome) in enumerate(schedulers.items()):
             colour = light[COLOURS[SERIES[place % len(SERIES)]]]
-            recall = [(float(at), *one) for at, one in outcome["recall"].items() if one is not None]
-            cost = [(one[0], float(at), *one[1:]) for at, one in outcome["cost_to"].items() if one is not None]
+            recall = [(float(at), *value) for at, value in outcome["recall"].items() if value is not None]
+            cost = [(value[0], float(at), *value[1:]) for at, value in outcome["cost_to"].items() if value is not None]
             if recall:
                 x, y, *_ = zip(*recall, strict=True)
                 line = LINES[place // len(SERIES) % len(LINES)]
@@ -61,7 +61,7 @@ def draw(found: Mapping[str, Any], path: Path) -> None:
 
 def _bars(points: Any, of: int) -> list[list[float]]:
     """Lengths below and above; of: which coordinate of the points the interval, their last two, is for."""
-    return [[0.0 if one[2] is None else abs(one[of] - one[side]) for one in points] for side in (2, 3)]
+    return [[0.0 if point[2] is None else abs(point[of] - point[side]) for point in points] for side in (2, 3)]
 
 
 def _light() -> dict[str, str]:

@@ -65,13 +65,13 @@ def check(ledger: LedgerOption = None, json: JsonOption = False) -> None:
     from sciagent.store.database import migrate
 
     engine = _engine(ledger)
-    found = (
+    differences = (
         [] if migrate.current(engine) == migrate.head() else [f"at {migrate.current(engine)}, needs {migrate.head()}"]
     )
-    found += migrate.differences(engine) if not found else []
+    differences += migrate.differences(engine) if not differences else []
     if json:
-        put_json({"ok": not found, "differences": found})
+        put_json({"ok": not differences, "differences": differences})
     else:
-        put("\n".join(found) or "the ledger is as it should be")
-    if found:
+        put("\n".join(differences) or "the ledger is as it should be")
+    if differences:
         raise typer.Exit(Exit.FAILED)

@@ -31,14 +31,14 @@ def register(app: typer.Typer) -> None:
 
 def doctor(ledger: LedgerOption = None, json: JsonOption = False) -> None:
     """Check the installation: packages, verifiers, extras, the ledger. Exit code 1 if something needed is missing."""
-    found = [*_packages(), *_properties(), *_verifiers(), *_extras(), _ledger(load(ledger).ledger), _machine()]
+    checks = [*_packages(), *_properties(), *_verifiers(), *_extras(), _ledger(load(ledger).ledger), _machine()]
     if json:
-        put_json(found)
+        put_json(checks)
     else:
-        for one in found:
-            mark = {"ok": "ok     ", "absent": "absent ", "broken": "BROKEN "}[one["state"]]
-            put(f"{mark} {one['what']:<28} {one['detail']}")
-    if any(one["state"] == "broken" for one in found):
+        for check in checks:
+            mark = {"ok": "ok     ", "absent": "absent ", "broken": "BROKEN "}[check["state"]]
+            put(f"{mark} {check['what']:<28} {check['detail']}")
+    if any(check["state"] == "broken" for check in checks):
         raise typer.Exit(Exit.FAILED)
 
 
@@ -47,13 +47,13 @@ def _entry(what: str, state: str, detail: str) -> Mapping[str, Any]:
 
 
 def _packages() -> Sequence[Mapping[str, Any]]:
-    found = []
+    entries = []
     for name in ENGINES:
         try:
-            found.append(_entry(name, "ok", version(name)))
+            entries.append(_entry(name, "ok", version(name)))
         except PackageNotFoundError:
-            found.append(_entry(name, "broken", f"missing; pip install {name}"))
-    return found
+            entries.append(_entry(name, "broken", f"missing; pip install {name}"))
+    return entries
 
 
 def _properties() -> Sequence[Mapping[str, Any]]:
@@ -69,19 +69,19 @@ def _verifiers() -> Sequence[Mapping[str, Any]]:
     from sciagent.verification.checks import check_defaults
     from sciagent.verification.registry import provider, verifier_class, verifier_names
 
-    found = []
+    entries = []
     for name in verifier_names():
         try:
             verifier = verifier_class(name)
             check_defaults(verifier, provider(name))
-            found.append(_entry(name, "ok", f"{verifier.tier}, from {provider(name)}"))
+            entries.append(_entry(name, "ok", f"{verifier.tier}, from {provider(name)}"))
         except UsageError as error:
-            found.append(_entry(name, "broken", str(error)))
-    return found
+            entries.append(_entry(name, "broken", str(error)))
+    return entries
 
 
 def _extras() -> Sequence[Mapping[str, Any]]:
-    found = []
+    entries = []
     for extra, packages in EXTRAS.items():
         missing = []
         for package in packages:
@@ -90,8 +90,8 @@ def _extras() -> Sequence[Mapping[str, Any]]:
         detail = f"lacks {', '.join(missing)}; pip install 'sciagent[{extra}]'" if missing else "installed"
         if missing and extra in INSTEAD:
             detail += f", without a GPU {INSTEAD[extra]}; or in an environment of its own (docs/agent.md)"
-        found.append(_entry(f"extra {extra}", "absent" if missing else "ok", detail))
-    return found
+        entries.append(_entry(f"extra {extra}", "absent" if missing else "ok", detail))
+    return entries
 
 
 def _is_there(package: str) -> bool:

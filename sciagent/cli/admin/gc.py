@@ -51,8 +51,8 @@ def gc(
     from sciagent.store.campaign_state import directives
 
     opened = open_ledger(ledger)
-    found, count = housekeeping.find_waste(opened, keep_days)
-    unnamed = sum(one.kind == "unnamed" for one in found)
+    waste_items, count = housekeeping.find_waste(opened, keep_days)
+    unnamed = sum(waste.kind == "unnamed" for waste in waste_items)
     if delete and not mine and unnamed > max(10, count.named):
         raise UsageError(
             f"{unnamed} of {count.named + count.unnamed} files in {opened.artifacts.root} are named by no row of this "
@@ -61,50 +61,55 @@ def gc(
     n = size = 0
     if delete:
         why = directives.reason(reason) if reason else _why(keep_days)
-        n, size = housekeeping.remove_waste(opened, found, as_who or who(), why)
+        n, size = housekeeping.remove_waste(opened, waste_items, as_who or who(), why)
     if json:
         put_json(
             {
                 "deleted": delete,
                 "removed": n,
                 "removed_bytes": size,
-                "bytes": sum(waste.size for waste in found),
-                "kinds": _by_kind(found),
+                "bytes": sum(waste.size for waste in waste_items),
+                "kinds": _by_kind(waste_items),
                 "artifacts": {"named": count.named, "unnamed": count.unnamed},
                 "items": [
                     {"kind": waste.kind, "path": str(waste.path), "bytes": waste.size, "why": waste.why}
-                    for waste in found[:MAX_SHOWN]
+                    for waste in waste_items[:MAX_SHOWN]
                 ],
             }
         )
         return
-    _print(found, show)
+    _print(waste_items, show)
     if delete:
-        say(f"removed {n} of {len(found)}, {_bytes(size)}")
-    elif found:
-        say(f"{_bytes(sum(waste.size for waste in found))} would go; nothing was removed. Remove it with --delete")
+        say(f"removed {n} of {len(waste_items)}, {_bytes(size)}")
+    elif waste_items:
+        say(
+            f"{_bytes(sum(waste.size for waste in waste_items))} would go; nothing was removed. Remove it with --delete"
+        )
     else:
         say("there is nothing to clear up")
 
 
-def _print(found: Sequence[Waste], show: bool) -> None:
-    """A line a kind; with `show` also one a file or folder."""
-    for kind, total in _by_kind(found).items():
+def _print(waste_items: Sequence[Waste], show: bool) -> None:
+    """Print a line per kind; with `show` also a line per file or folder."""
+    for kind, total in _by_kind(waste_items).items():
         if total["n"]:
             put(f"{total['n']:>7}  {_bytes(total['bytes']):>9}  {KINDS[kind]}")
-    for waste in found[:MAX_SHOWN] if show else ():
+    for waste in waste_items[:MAX_SHOWN] if show else ():
         put(f"  {waste.path}  {_bytes(waste.size)}  {waste.why}")
-    if show and len(found) > MAX_SHOWN:
-        put(f"  and {len(found) - MAX_SHOWN} more")
+    if show and len(waste_items) > MAX_SHOWN:
+        put(f"  and {len(waste_items) - MAX_SHOWN} more")
 
 
 def _why(keep_days: float | None) -> str:
     return "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
 
 
-def _by_kind(found: Sequence[Waste]) -> dict[str, dict[str, int]]:
+def _by_kind(waste_items: Sequence[Waste]) -> dict[str, dict[str, int]]:
     return {
-        kind: {"n": sum(one.kind == kind for one in found), "bytes": sum(one.size for one in found if one.kind == kind)}
+        kind: {
+            "n": sum(waste.kind == kind for waste in waste_items),
+            "bytes": sum(waste.size for waste in waste_items if waste.kind == kind),
+        }
         for kind in KINDS
     }
 

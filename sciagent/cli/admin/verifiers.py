@@ -29,39 +29,39 @@ def verifiers(
     from sciagent.verification.catalogue import catalogue, entry
 
     samples = {label: parse_molecule(text) for label, text in SAMPLES.items()}
-    found = catalogue(samples) if name is None else [entry(name, samples)]
+    entries = catalogue(samples) if name is None else [entry(name, samples)]
     if json:
-        put_json(found if name is None else found[0])
+        put_json(entries if name is None else entries[0])
     else:
         from rich.console import Console
 
         console = Console()
-        for text, depth in _overview(found) if name is None else _lines(found[0]):
+        for text, depth in _overview(entries) if name is None else _lines(entries[0]):
             _print(console, text, depth)
         if name is None:
             console.print(f"core s: declared for {list(SAMPLES)[-1]}. All of one: sciagent verifiers NAME", style="dim")
-    broken = [one for one in found if one["error"]]
+    broken = [broken_entry for broken_entry in entries if broken_entry["error"]]
     if broken and not json:
-        for one in broken:
-            say(f"{one['name']} does not load ({one['package']}): {one['error']}")
+        for broken_entry in broken:
+            say(f"{broken_entry['name']} does not load ({broken_entry['package']}): {broken_entry['error']}")
     if name is not None and broken:
         raise typer.Exit(Exit.FAILED)
 
 
-def _overview(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
+def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
     """By tier; of each what it measures, at which level, for what."""
     tier = None
-    for one in found:
-        if one["error"]:
+    for item in entries:
+        if item["error"]:
             continue
-        if one["tier"] != tier:
-            tier = one["tier"]
+        if item["tier"] != tier:
+            tier = item["tier"]
             yield tier.replace("_", " "), 0
-        levels = ", ".join(dict.fromkeys(m["level"].split("//")[0] for m in one["measures"]))
-        cost = next((f", {_amount(c['core_seconds'])} core s" for c in one["cost"][-1:] if "core_seconds" in c), "")
-        yield f"{one['name']}" + (f" at {levels}" if levels else "") + cost, HEAD
-        names = ", ".join(m["property"] for m in one["measures"])
-        yield names or f"what it measures depends on its settings; needed: {', '.join(one['needs'])}", 2
+        levels = ", ".join(dict.fromkeys(m["level"].split("//")[0] for m in item["measures"]))
+        cost = next((f", {_amount(c['core_seconds'])} core s" for c in item["cost"][-1:] if "core_seconds" in c), "")
+        yield f"{item['name']}" + (f" at {levels}" if levels else "") + cost, HEAD
+        names = ", ".join(m["property"] for m in item["measures"])
+        yield names or f"what it measures depends on its settings; needed: {', '.join(item['needs'])}", 2
 
 
 def _lines(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

@@ -44,19 +44,19 @@ def submit(
     person, path = as_who or who(), Path(campaign)
     opened = open_ledger(ledger, create=True)
     if path.suffix in (".yaml", ".yml") or path.exists():
-        found = Campaign.from_yaml(path, opened, enter=False)
+        opened_campaign = Campaign.from_yaml(path, opened, enter=False)
     else:
-        found = Campaign.open(campaign, opened)
-    found.enter(person)
-    for line in found.amended:
+        opened_campaign = Campaign.open(campaign, opened)
+    opened_campaign.enter(person)
+    for line in opened_campaign.amended:
         say(f"amended: {line}")
     with opened.begin() as connection:
-        row = campaigns.get(connection, found.name)
+        row = campaigns.get(connection, opened_campaign.name)
         campaigns.host(connection, row.id, True)
         campaigns.log_event(connection, row.id, "submitted", {"who": person})
         driver = campaigns.driver_of(connection, row.id)
-        served = [one for one in workers.alive(connection) if one.executor == "dispatcher"]
-    name = found.name
+        served = [worker for worker in workers.alive(connection) if worker.executor == "dispatcher"]
+    name = opened_campaign.name
     if json and not wait:
         put_json({"campaign": name, "dispatchers": len(served), "driven": bool(driver and driver.alive)})
         return
@@ -69,7 +69,7 @@ def submit(
     if wait:
         from sciagent.cli.cluster.following import follow
 
-        follow(found, json)
+        follow(opened_campaign, json)
 
 
 def dispatcher(
@@ -97,8 +97,8 @@ def dispatcher(
 
     set_up(log_format)
     opened, host = open_ledger(ledger, create=True), socket.gethostname()
-    told = executor_of(executor, opened, site)
-    if told is None:
+    chosen = executor_of(executor, opened, site)
+    if chosen is None:
         raise UsageError("--executor local: a dispatcher runs no jobs itself; start sciagent worker beside it")
     reports.mkdir(parents=True, exist_ok=True)
     name = f"dispatcher:{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
@@ -108,7 +108,7 @@ def dispatcher(
         drives = DRIVEN_BY.get(executor, executor)
         return [sys.executable, "-m", "sciagent", "resume", campaign, "--executor", drives, "--quiet"]
 
-    hosting = Host(opened, new, told, command, reports.resolve())
+    hosting = Host(opened, new, chosen, command, reports.resolve())
 
     def finish() -> None:
         hosting.request_stop()

@@ -66,16 +66,16 @@ def jobs(
         mine = _rung_ids(connection, ids, rung)
         if after is not None and not job_lists.standing(connection, [after]):
             raise UsageError(f"--after {after}: there is no such job in this ledger")
-        found = job_lists.page(connection, ids, limit, states=states, rung_ids=mine, after=after)
+        listed = job_lists.page(connection, ids, limit, states=states, rung_ids=mine, after=after)
         counted = job_lists.counts(connection, ids, mine)
-        more = len(found) == limit and bool(
-            job_lists.page(connection, ids, 1, states=states, rung_ids=mine, after=found[-1].id)
+        more = len(listed) == limit and bool(
+            job_lists.page(connection, ids, 1, states=states, rung_ids=mine, after=listed[-1].id)
         )
-    following = found[-1].id if more else None
+    following = listed[-1].id if more else None
     if json:
-        put_json({"jobs": [asdict(job) for job in found], "counts": counted, "next": following})
+        put_json({"jobs": [asdict(job) for job in listed], "counts": counted, "next": following})
         return
-    _print(found, with_campaign=campaign is None and len(names) > 1)
+    _print(listed, with_campaign=campaign is None and len(names) > 1)
     put(", ".join(f"{n} {name}" for name, n in counted.items()) or "no jobs")
     if following is not None:
         say(f"more: --after {following}")
@@ -126,13 +126,14 @@ def cancel(
     for built, ids in _built(opened, chosen):
         done += cancelling.cancel(built, ids, as_who or who(), why)
     if json:
-        put_json([asdict(one) for one in done])
+        put_json([asdict(change) for change in done])
         _nothing_done(done)
         return
-    for one in done:
+    for change in done:
         what = {"cancelled": "cancelled; nobody had begun it", "told": "its worker is told, and ends it"}
-        put(f"job {one.job_id} ({one.rung}, {one.smiles}): {what.get(one.done, 'left as it is: ' + one.why)}")
-    if keys := list(dict.fromkeys(one.key[:12] for one in done if one.held)):
+        text = what.get(change.done, f"left as it is: {change.why}")
+        put(f"job {change.job_id} ({change.rung}, {change.smiles}): {text}")
+    if keys := list(dict.fromkeys(change.key[:12] for change in done if change.held)):
         put(f"held: {', '.join(keys)}; to let it go on: sciagent release {keys[0]} --reason ...")
     _nothing_done(done)
 
@@ -193,11 +194,11 @@ def _gave_up(ledger: Ledger, campaign: str, state: list[str] | None) -> dict[str
     states = _states(state, cancelling.GAVE_UP) if state else [s for s in cancelling.GAVE_UP if s in GAVE_UP]
     with ledger.read() as connection:
         row = pick_campaign(connection, campaign)
-        found = job_lists.in_states(connection, row.id, states, MAX_BULK)
-    return {row.name: [job.id for job in found]} if found else {}
+        stuck = job_lists.in_states(connection, row.id, states, MAX_BULK)
+    return {row.name: [job.id for job in stuck]} if stuck else {}
 
 
-def _print(found: Sequence[Any], with_campaign: bool) -> None:
+def _print(listed: Sequence[Any], with_campaign: bool) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
@@ -208,8 +209,8 @@ def _print(found: Sequence[Any], with_campaign: bool) -> None:
         console = Console(width=max(console.width, UNBOUND))
     wide = console.width >= WIDE
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    states = [_state(one) if wide else _state(one).partition(" ")[0] for one in found]
-    numbers = [str(one.id) for one in found]  # what cancel and retry go by is never cut
+    states = [_state(job) if wide else _state(job).partition(" ")[0] for job in listed]
+    numbers = [str(job.id) for job in listed]  # what cancel and retry go by is never cut
     table.add_column("job", justify="right", no_wrap=True, min_width=max(map(len, ["job", *numbers])))
     if with_campaign:
         table.add_column("campaign", overflow="fold")
@@ -223,18 +224,18 @@ def _print(found: Sequence[Any], with_campaign: bool) -> None:
     if wide:
         table.add_column("since", no_wrap=True)
     table.add_column("last", overflow="fold", ratio=3, min_width=10)
-    for one, number, state in zip(found, numbers, states, strict=True):
-        words = [number, *([one.campaign] if with_campaign else []), one.rung, one.candidate, state]
-        words += [*([_priority(one.priority)] if wide else []), _tries(one), short_owner(one.worker)]
-        words += [*([one.since.strftime("%m-%d %H:%M")] if wide else []), _last(one)]
+    for job, number, state in zip(listed, numbers, states, strict=True):
+        words = [number, *([job.campaign] if with_campaign else []), job.rung, job.candidate, state]
+        words += [*([_priority(job.priority)] if wide else []), _tries(job), short_owner(job.worker)]
+        words += [*([job.since.strftime("%m-%d %H:%M")] if wide else []), _last(job)]
         table.add_row(*map(escape, words))
-    if found:
+    if listed:
         console.print(table)
 
 
-def _state(one: Any) -> str:
-    where = f" at {one.queue}" if one.queue and one.state == "queued" else ""
-    return "cancelling" if one.cancel_requested and one.state == "running" else one.state + where
+def _state(job: Any) -> str:
+    where = f" at {job.queue}" if job.queue and job.state == "queued" else ""
+    return "cancelling" if job.cancel_requested and job.state == "running" else job.state + where
 
 
 def _priority(value: float) -> str:
@@ -243,16 +244,16 @@ def _priority(value: float) -> str:
     return "first" if value >= PREFERRED else f"{value:.3g}"
 
 
-def _tries(one: Any) -> str:
+def _tries(job: Any) -> str:
     """Attempts, and of these how many killed their process, or vanished with their worker."""
-    more = [f"{n} {word}" for n, word in ((one.kills, "killed"), (one.losses, "lost")) if n]
-    return f"{one.attempts}" + (f" ({', '.join(more)})" if more else "")
+    more = [f"{n} {word}" for n, word in ((job.kills, "killed"), (job.losses, "lost")) if n]
+    return f"{job.attempts}" + (f" ({', '.join(more)})" if more else "")
 
 
-def _last(one: Any) -> str:
-    if one.outcome is None:
+def _last(job: Any) -> str:
+    if job.outcome is None:
         return ""
-    return str(one.outcome) + (f": {one.reason}" if one.reason else "")
+    return str(job.outcome) + (f": {job.reason}" if job.reason else "")
 
 
 def short_owner(owner: str | None) -> str:
@@ -265,10 +266,10 @@ def short_owner(owner: str | None) -> str:
 def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:
     from sciagent.domain.states import JobState
 
-    for one in given:
-        if one not in allowed:
-            raise _unknown("state", one, map(str, allowed))
-    return [JobState(one) for one in given]
+    for state in given:
+        if state not in allowed:
+            raise _unknown("state", state, map(str, allowed))
+    return [JobState(state) for state in given]
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> Exception:
@@ -283,15 +284,15 @@ def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict
     from sciagent.store.job_queue import job_lists
 
     with opened.read() as connection:
-        found = {one.id: one.campaign for one in job_lists.rows(connection, list(dict.fromkeys(numbers)))}
+        campaign_of = {job.id: job.campaign for job in job_lists.rows(connection, list(dict.fromkeys(numbers)))}
         row = pick_campaign(connection, campaign) if campaign else None
-    missing = [str(one) for one in numbers if one not in found]
+    missing = [str(number) for number in numbers if number not in campaign_of]
     if missing:
         raise UsageError(f"there is no job {', '.join(missing)} in this ledger; nothing was done; see: sciagent jobs")
-    if row is not None and (others := [str(k) for k, name in found.items() if name != row.name]):
+    if row is not None and (others := [str(k) for k, name in campaign_of.items() if name != row.name]):
         raise UsageError(f"job {', '.join(others)} is not of campaign {row.name}; nothing was done")
     by_name = dict[str, list[int]]()
-    for id_, name in found.items():
+    for id_, name in campaign_of.items():
         by_name.setdefault(name, []).append(id_)
     return by_name
 
@@ -303,10 +304,10 @@ def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, 
     with opened.read() as connection:
         row = pick_campaign(connection, campaign)
         named = resolve(connection, row, text)
-        found = _live_jobs(connection, row.id, named.id)
-    if not found:
+        job_ids = _live_jobs(connection, row.id, named.id)
+    if not job_ids:
         raise UsageError(f'{named} has no job in campaign "{row.name}" that waits or runs')
-    return {row.name: found}
+    return {row.name: job_ids}
 
 
 def _live_jobs(connection: Connection, campaign_id: int, candidate_id: int) -> list[int]:
@@ -314,9 +315,9 @@ def _live_jobs(connection: Connection, campaign_id: int, candidate_id: int) -> l
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import jobs as store
 
-    rung_ids = [one.id for one in campaigns.rungs(connection, campaign_id)]
-    found = store.of_candidate(connection, campaign_id, candidate_id, rung_ids)
-    return [int(id_) for id_, _, state, _ in found if state in CANCELLABLE]
+    rung_ids = [rung.id for rung in campaigns.rungs(connection, campaign_id)]
+    rows = store.of_candidate(connection, campaign_id, candidate_id, rung_ids)
+    return [int(id_) for id_, _, state, _ in rows if state in CANCELLABLE]
 
 
 def _built(opened: Ledger, chosen: dict[str, list[int]]) -> Iterable[tuple[Any, list[int]]]:
@@ -328,5 +329,5 @@ def _built(opened: Ledger, chosen: dict[str, list[int]]) -> Iterable[tuple[Any, 
 
 def _nothing_done(done: Sequence[JobChange]) -> None:
     """Exit code 1 where jobs were named and not one of them could be helped."""
-    if done and not any(one.done for one in done):
+    if done and not any(change.done for change in done):
         raise typer.Exit(1)

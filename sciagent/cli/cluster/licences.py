@@ -25,13 +25,13 @@ def list_(ledger: LedgerOption = None, json: JsonOption = False) -> None:
     from sciagent.store.job_queue import licences
 
     with open_ledger(ledger).read() as connection:
-        found = licences.every(connection)
+        counted = licences.every(connection)
     if json:
-        put_json({"licences": [asdict(one) for one in found]})
+        put_json({"licences": [asdict(licence) for licence in counted]})
         return
-    for one in found:
-        put(f"{one.name}: {one.used} of {one.total} in use; set by {one.who} on {one.at:%Y-%m-%d}")
-    if not found:
+    for licence in counted:
+        put(f"{licence.name}: {licence.used} of {licence.total} in use; set by {licence.who} on {licence.at:%Y-%m-%d}")
+    if not counted:
         put("this ledger counts no licences; to begin: sciagent licences set gaussian 4")
 
 
@@ -51,11 +51,11 @@ def set_(
             licences.put(connection, name, total, as_who or who())
         except ValueError as error:
             raise UsageError(str(error)) from None
-        (one,) = (each for each in licences.every(connection) if each.name == name)
+        (licence,) = (each for each in licences.every(connection) if each.name == name)
     if json:
-        put_json(asdict(one))
+        put_json(asdict(licence))
         return
-    put(f"{name}: {one.used} of {total} in use")
+    put(f"{name}: {licence.used} of {total} in use")
 
 
 def remove(name: NameArgument, ledger: LedgerOption = None, json: JsonOption = False) -> None:

@@ -35,8 +35,8 @@ def set_up(form: LogFormat = LogFormat.AUTO, level: int = logging.INFO) -> None:
 
 def about(record: logging.LogRecord) -> dict[str, object]:
     """What the line is about, as it was said with `extra={"about": {...}}`: event, campaign, job, fence, worker, ..."""
-    found = getattr(record, "about", None)
-    return dict(found) if isinstance(found, Mapping) else {}
+    fields = getattr(record, "about", None)
+    return dict(fields) if isinstance(fields, Mapping) else {}
 
 
 class JsonLines(logging.Formatter):

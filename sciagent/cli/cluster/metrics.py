@@ -36,8 +36,8 @@ def metrics(
     collector_of = _collector()
     opened = open_ledger(ledger)
     stop = threading.Event()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda *_: stop.set())
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, lambda *_: stop.set())
     server, at = serve(collector_of(opened), host, port)
     say(f"metrics of {opened.url.render_as_string()} at http://{at}/metrics")
     stop.wait()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sciagent.store.views.overview import Failure, Queue
 
 T = TypeVar("T")
-MAX_TROUBLES = 2  # that are told in full
+MAX_TROUBLES = 2  # shown in full
 WIDE = 110  # columns from which there is room for all
 STATES = {"running": "green", "paused": "yellow", "draining": "yellow", "nobody serves it": "bold red"}
 
@@ -25,17 +25,18 @@ def message(text: str) -> Text:
     return Text(text, style="bold red")
 
 
-def frame(found: Frame, width: int, height: int | None) -> Group:
+def frame(snapshot: Frame, width: int, height: int | None) -> Group:
     """height: lines there are, or None for as many as it takes; the failures then have what is left."""
     wide = width >= WIDE
-    told = 3 * min(MAX_TROUBLES, sum(one.trouble is not None for one in found.campaigns))  # lines that these take
-    rows = _Rows(None if height is None else height - told)
+    troubled = sum(campaign.trouble is not None for campaign in snapshot.campaigns)
+    trouble_lines = 3 * min(MAX_TROUBLES, troubled)
+    rows = _Rows(None if height is None else height - trouble_lines)
     parts: list[RenderableType] = [
-        _head(found),
-        _campaigns(found.campaigns, wide, rows.take(len(found.campaigns), 0.3)),
-        _queues(found.queues, found.at, rows.take(len(found.queues), 0.4)),
-        _workers(found, wide, rows.take(max(len(found.running), 1) + len(found.workers), 0.6)),
-        _failures(found.failures, found.at, wide, rows.take(len(found.failures), 1.0)),
+        _head(snapshot),
+        _campaigns(snapshot.campaigns, wide, rows.take(len(snapshot.campaigns), 0.3)),
+        _queues(snapshot.queues, snapshot.at, rows.take(len(snapshot.queues), 0.4)),
+        _workers(snapshot, wide, rows.take(max(len(snapshot.running), 1) + len(snapshot.workers), 0.6)),
+        _failures(snapshot.failures, snapshot.at, wide, rows.take(len(snapshot.failures), 1.0)),
     ]
     return Group(*parts)
 
@@ -55,19 +56,19 @@ class _Rows:
         return given
 
 
-def _head(found: Frame) -> Text:
-    taking = {one.name for one in found.workers if not one.draining}
-    slots = sum(one.slots for one in found.workers if one.name in taking)
-    busy = sum(n for name, n in found.busy.items() if name in taking)
-    parts = [f"{_many(len(found.campaigns), 'campaign')} running", _many(len(found.workers), "worker")]
+def _head(snapshot: Frame) -> Text:
+    taking = {worker.name for worker in snapshot.workers if not worker.draining}
+    slots = sum(worker.slots for worker in snapshot.workers if worker.name in taking)
+    busy = sum(n for name, n in snapshot.busy.items() if name in taking)
+    parts = [f"{_many(len(snapshot.campaigns), 'campaign')} running", _many(len(snapshot.workers), "worker")]
     if slots or busy:
         parts.append(f"{busy} of {_many(slots, 'slot')} busy")
-    parts += [f"{one.name} {one.used} of {one.total}" for one in found.resources]
-    names = {one.name for one in found.workers}
-    here = sum(n for name, n in found.busy.items() if name not in names)
+    parts += [f"{resource.name} {resource.used} of {resource.total}" for resource in snapshot.resources]
+    names = {worker.name for worker in snapshot.workers}
+    here = sum(n for name, n in snapshot.busy.items() if name not in names)
     if here:
         parts.append(f"{_many(here, 'job')} in drivers")
-    words = Text.assemble(("sciagent top", "bold"), f"  {found.at:%H:%M:%S} UTC  ", ", ".join(parts))
+    words = Text.assemble(("sciagent top", "bold"), f"  {snapshot.at:%H:%M:%S} UTC  ", ", ".join(parts))
     words.no_wrap, words.overflow = True, "ellipsis"
     return words
 
@@ -102,24 +103,26 @@ def _campaigns(watched: Sequence[Watched], wide: bool, limit: int) -> Group:
     columns += [("done", "right"), ("gave up" if wide else "bad", "right"), ("jobs/min" if wide else "/min", "right")]
     columns += [("budget used" if wide else "used", "left")] + ([("driver", "left")] if wide else [])
     table = _table("campaigns", *columns, flexible=["campaign"])
-    for one in _shown(watched, limit):
-        gave_up = one.jobs.get("failed", 0) + one.jobs.get("quarantined", 0)
-        state = one.state if one.driver not in ("dead", "nobody") else f"{one.state}, {_DRIVERLESS[one.driver]}"
-        used = "" if one.used is None else f"{one.used[1]:.0%}" + (f" {one.used[0]}" if wide else "")
+    for campaign in _shown(watched, limit):
+        gave_up = campaign.jobs.get("failed", 0) + campaign.jobs.get("quarantined", 0)
+        state = campaign.state
+        if campaign.driver in ("dead", "nobody"):
+            state = f"{state}, {_DRIVERLESS[campaign.driver]}"
+        used = "" if campaign.used is None else f"{campaign.used[1]:.0%}" + (f" {campaign.used[0]}" if wide else "")
         cells = [
-            Text(one.name),
+            Text(campaign.name),
             Text(state, style=STATES.get(state, "bold red")),
-            Text(str(one.hits)),
-            Text(str(one.jobs.get("queued", 0))),
-            Text(str(one.jobs.get("running", 0))),
-            Text(str(one.jobs.get("done", 0))),
+            Text(str(campaign.hits)),
+            Text(str(campaign.jobs.get("queued", 0))),
+            Text(str(campaign.jobs.get("running", 0))),
+            Text(str(campaign.jobs.get("done", 0))),
             Text(str(gave_up), style="red" if gave_up else ""),
-            Text(f"{one.per_minute:.3g}"),
+            Text(f"{campaign.per_minute:.3g}"),
             Text(used),
         ]
-        table.add_row(*cells, *([Text(one.driver)] if wide else []))
-    held_up = [one for one in watched if one.trouble]
-    troubles = [Text(f"{one.name}: {one.trouble}", style="bold red") for one in held_up[:MAX_TROUBLES]]
+        table.add_row(*cells, *([Text(campaign.driver)] if wide else []))
+    held_up = [campaign for campaign in watched if campaign.trouble]
+    troubles = [Text(f"{campaign.name}: {campaign.trouble}", style="bold red") for campaign in held_up[:MAX_TROUBLES]]
     return Group(_with_rest(table, watched, limit, "no campaign runs"), *troubles)
 
 
@@ -129,19 +132,19 @@ _DRIVERLESS = {"dead": "its driver died", "nobody": "no driver"}
 def _queues(queues: Sequence[Queue], now: datetime, limit: int) -> Group:
     from sciagent.cli.cluster.workers import ago
 
-    queues = sorted(queues, key=lambda one: one.slots > 0 or not one.depth)  # what goes wrong comes first
+    queues = sorted(queues, key=lambda queue: queue.slots > 0 or not queue.depth)  # what goes wrong comes first
     table = _table(
         "queues", ("queue", "left"), ("waiting", "right"), ("oldest", "right"), ("slots", "right"), ("", "left")
     )
-    for one in _shown(queues, limit):
-        alone = one.depth > 0 and not one.slots
-        oldest = ago(now, one.oldest) if one.oldest else ""
+    for queue in _shown(queues, limit):
+        alone = queue.depth > 0 and not queue.slots
+        oldest = ago(now, queue.oldest) if queue.oldest else ""
         note = Text("nobody serves it" if alone else "", style=STATES["nobody serves it"])
-        table.add_row(Text(one.queue), str(one.depth), oldest, str(one.slots), note)
+        table.add_row(Text(queue.queue), str(queue.depth), oldest, str(queue.slots), note)
     return _with_rest(table, queues, limit, "")
 
 
-def _workers(found: Frame, wide: bool, limit: int) -> Group:
+def _workers(snapshot: Frame, wide: bool, limit: int) -> Group:
     """A line for each job that runs, and one for each worker that runs nothing."""
     from sciagent.cli.cluster.workers import ago
 
@@ -149,16 +152,16 @@ def _workers(found: Frame, wide: bool, limit: int) -> Group:
     columns += [("for", "right")] + ([("seen", "right"), ("slots", "right")] if wide else []) + [("", "left")]
     table = _table("workers", *columns, flexible=["worker", "candidate", "campaign"])
     by_worker: dict[str, list[Running]] = {}
-    for job in found.running:
+    for job in snapshot.running:
         by_worker.setdefault(job.worker, []).append(job)
-    known: dict[str, WorkerRow | None] = dict.fromkeys(by_worker) | {one.name: one for one in found.workers}
+    known: dict[str, WorkerRow | None] = dict.fromkeys(by_worker) | {worker.name: worker for worker in snapshot.workers}
     lines = list[list[Text]]()
-    for name, one in known.items():
-        seen = ago(found.at, one.seen_at) if one is not None else ""
-        more = [*([Text(seen), Text(str(one.slots) if one else "")] if wide else []), _note(one)]
+    for name, worker in known.items():
+        seen = ago(snapshot.at, worker.seen_at) if worker is not None else ""
+        more = [*([Text(seen), Text(str(worker.slots) if worker else "")] if wide else []), _note(worker)]
         blank = [Text() for _ in more]
         for i, job in enumerate(by_worker.get(name, [])):
-            cells = [str(job.job_id), job.campaign, job.rung, job.candidate, ago(found.at, job.since)]
+            cells = [str(job.job_id), job.campaign, job.rung, job.candidate, ago(snapshot.at, job.since)]
             lines.append([Text("" if i else _name(name)), *map(Text, cells), *(blank if i else more)])
         if not by_worker.get(name):
             lines.append([Text(_name(name)), Text(), Text("idle", style="dim"), Text(), Text(), Text(), *more])
@@ -167,10 +170,10 @@ def _workers(found: Frame, wide: bool, limit: int) -> Group:
     return _with_rest(table, lines, limit, "no worker is alive")
 
 
-def _note(one: WorkerRow | None) -> Text:
-    if one is None or not one.slots:
-        return Text("driver" if one is None else one.executor, style="dim")
-    return Text("draining" if one.draining else "", style=STATES["draining"])
+def _note(worker: WorkerRow | None) -> Text:
+    if worker is None or not worker.slots:
+        return Text("driver" if worker is None else worker.executor, style="dim")
+    return Text("draining" if worker.draining else "", style=STATES["draining"])
 
 
 def _name(owner: str) -> str:
@@ -185,11 +188,11 @@ def _failures(failures: Sequence[Failure], now: datetime, wide: bool, limit: int
     columns = [("ago", "right"), ("job", "right"), ("rung", "left"), ("candidate", "left"), ("why", "left")]
     columns = [*columns, ("worker", "left")] if wide else columns
     table = _table("failed last", *columns, flexible=["candidate", "why", "worker"])
-    for one in _shown(failures, limit):
-        why = f"{one.outcome or one.state}" + (f": {one.reason}" if one.reason else "")
-        why = f"refused, came too late ({why})" if one.state == "stale" else why
-        cells = [ago(now, one.at), str(one.job_id), one.rung, one.candidate, why]
-        table.add_row(*map(Text, cells), *([Text(_name(one.worker))] if wide else []))
+    for failure in _shown(failures, limit):
+        why = f"{failure.outcome or failure.state}" + (f": {failure.reason}" if failure.reason else "")
+        why = f"refused, came too late ({why})" if failure.state == "stale" else why
+        cells = [ago(now, failure.at), str(failure.job_id), failure.rung, failure.candidate, why]
+        table.add_row(*map(Text, cells), *([Text(_name(failure.worker))] if wide else []))
     return _with_rest(table, failures, limit, "nothing failed lately")
 
 

@@ -34,27 +34,31 @@ def check(
     from sciagent.execution.slurm.partition_choice import Need
 
     site = load_site(profile)
-    found = checking.check(site, Need(seconds, memory, cores, gpus))
-    asked = found.request
+    result = checking.check(site, Need(seconds, memory, cores, gpus))
+    asked = result.request
     if json:
         request = asked and {**asdict(asked), "partition": asked.partition.name}
         put_json(
-            {"site": site.site, "ok": not found.faults, "faults": found.faults}
-            | {"partitions": [asdict(one) for one in found.partitions], "request": request, "slurm": found.rehearsal}
+            {"site": site.site, "ok": not result.faults, "faults": result.faults}
+            | {
+                "partitions": [asdict(partition) for partition in result.partitions],
+                "request": request,
+                "slurm": result.rehearsal,
+            }
         )
     else:
-        for one in found.partitions:
-            limit = "no limit of time" if one.minutes is None else f"{one.minutes} minutes"
-            holds = f"{one.memory_mb} MB, {one.cores} cores{_gpus(one.gpus)}"
-            put(f"{one.name}: {'up' if one.up else 'not up'}, {limit}, {holds}")
+        for partition in result.partitions:
+            limit = "no limit of time" if partition.minutes is None else f"{partition.minutes} minutes"
+            holds = f"{partition.memory_mb} MB, {partition.cores} cores{_gpus(partition.gpus)}"
+            put(f"{partition.name}: {'up' if partition.up else 'not up'}, {limit}, {holds}")
         if asked is not None:
             wanted = f"{asked.minutes} minutes, {asked.memory_mb} MB, {asked.cores} cores{_gpus(asked.gpus)}"
             put(f"a job of {seconds:g} s and {memory} MB: {asked.partition.name}, {wanted}")
-        if found.rehearsal:
-            put(f"Slurm: {found.rehearsal}")
-        for fault in found.faults:
+        if result.rehearsal:
+            put(f"Slurm: {result.rehearsal}")
+        for fault in result.faults:
             say(f"{site.site}: {fault}")
-    if found.faults:
+    if result.faults:
         raise typer.Exit(Exit.FAILED)
 
 

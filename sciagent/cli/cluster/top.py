@@ -42,11 +42,11 @@ def top(
 
     opened, sparing, console = open_ledger(ledger), Sparing(), Console()
     if once or json:
-        found = _look(opened, sparing)
+        snapshot = _look(opened, sparing)
         if json:
-            put_json(asdict(found))
+            put_json(asdict(snapshot))
         else:
-            console.print(frame(found, console.width, None))
+            console.print(frame(snapshot, console.width, None))
         return
     import sqlalchemy as sa
     from rich.live import Live

@@ -140,26 +140,26 @@ def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
     say(f"{element.name} ran {ran} of {len(element.jobs)} jobs")
 
 
-def _resources(said: list[str]) -> dict[str, int]:
+def _resources(texts: list[str]) -> dict[str, int]:
     """Of NAME=N, each."""
     from sciagent.domain import needs
     from sciagent.errors import UsageError
     from sciagent.execution.worker import devices
 
-    found = dict[str, int]()
-    for one in said:
-        name, _, n = one.partition("=")
+    resources = dict[str, int]()
+    for text in texts:
+        name, _, n = text.partition("=")
         if name == needs.CORES:
-            raise UsageError(f"--resource {one}: say --cores {n}")
-        if not (n.isdecimal() and len(n) < 9) or name in found:
-            raise UsageError(f'--resource "{one[:60]}": NAME=N, such as gpu=2, each name once')
-        found[name] = int(n)
+            raise UsageError(f"--resource {text}: say --cores {n}")
+        if not (n.isdecimal() and len(n) < 9) or name in resources:
+            raise UsageError(f'--resource "{text[:60]}": NAME=N, such as gpu=2, each name once')
+        resources[name] = int(n)
     try:
-        needs.check(found)
+        needs.check(resources)
     except ValueError as error:
         raise UsageError(f"--resource {error}") from None
-    devices.check(found.get(needs.GPU, 0))
-    return found
+    devices.check(resources.get(needs.GPU, 0))
+    return resources
 
 
 def _memory_mb() -> int:

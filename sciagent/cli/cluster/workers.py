@@ -34,23 +34,23 @@ def workers(
 
     with open_ledger(ledger).read() as connection:
         now = db_now(connection)
-        found = overview.workers_of_late(connection) if every else store.alive(connection)
+        listed = overview.workers_of_late(connection) if every else store.alive(connection)
         running = store.running(connection)
         queues = overview.queues(connection)
         lacking = [why for queue in queues if queue.slots for why in capacity.never(connection, queue.queue)]
-    alive = {worker.name for worker in found if worker.until is not None and worker.until > now}
-    jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in found}
+    alive = {worker.name for worker in listed if worker.until is not None and worker.until > now}
+    jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
     if json:
         shown = [
             asdict(worker) | {"alive": worker.name in alive, "running": [asdict(job) for job in jobs[worker.name]]}
-            for worker in found
+            for worker in listed
         ]
         put_json({"workers": shown, "queues": [asdict(queue) for queue in queues]})
         return
-    for worker in found:
+    for worker in listed:
         for line in _worker_lines(worker, worker.name in alive, jobs[worker.name], now):
             put(line)
-    if not found:
+    if not listed:
         put("no worker is alive; start one with: sciagent worker --slots 2")
     for line in [*(_queue_line(queue, now) for queue in queues), *lacking]:
         put(line)
@@ -84,13 +84,13 @@ def drain(
     from sciagent.store.job_queue import workers as store
 
     with open_ledger(ledger).begin() as connection:
-        known = {one.name: one for one in store.alive(connection)}
+        known = {row.name: row for row in store.alive(connection)}
         if worker not in known:
             raise UnknownNameError("worker", worker, known)
         store.drain(connection, worker, not undo)
-        running = [one for one in store.running(connection) if one.worker == worker]
+        running = [job for job in store.running(connection) if job.worker == worker]
     if json:
-        put_json({"worker": worker, "draining": not undo, "running": [asdict(one) for one in running]})
+        put_json({"worker": worker, "draining": not undo, "running": [asdict(job) for job in running]})
         return
     if undo:
         put(f"{worker} takes jobs again")
@@ -101,25 +101,25 @@ def drain(
     put(f"to undo it: sciagent drain {worker} --undo")
 
 
-def _headline(one: WorkerRow, alive: bool, now: datetime) -> str:
-    memory = f", {one.memory_mb / 1000:.0f} GB" if one.memory_mb else ""
-    state = ", draining" if one.draining else ""
+def _headline(worker: WorkerRow, alive: bool, now: datetime) -> str:
+    memory = f", {worker.memory_mb / 1000:.0f} GB" if worker.memory_mb else ""
+    state = ", draining" if worker.draining else ""
     if not alive:
-        seen = one.seen_at
-        state = ", stopped" if one.stopped_at else f", lost: last seen {ago(now, seen)} ago"
-    slots = f"{one.slots} slot{'' if one.slots == 1 else 's'}"
-    since = f"up {ago(now, one.started_at)}, seen {ago(now, one.seen_at)} ago"
+        seen = worker.seen_at
+        state = ", stopped" if worker.stopped_at else f", lost: last seen {ago(now, seen)} ago"
+    slots = f"{worker.slots} slot{'' if worker.slots == 1 else 's'}"
+    since = f"up {ago(now, worker.started_at)}, seen {ago(now, worker.seen_at)} ago"
     from sciagent.domain.needs import CORES, in_words
 
-    more = {} if one.cores in (None, one.slots) else {CORES: one.cores}
-    has = f", {in_words({**more, **one.resources})}" if more or one.resources else ""
-    queues = f" for {', '.join(one.queues)}" if one.queues else ""
-    return f"{one.name} on {one.host} ({one.executor}): {slots}{memory}{has}{queues}; {since}{state}"
+    more = {} if worker.cores in (None, worker.slots) else {CORES: worker.cores}
+    has = f", {in_words({**more, **worker.resources})}" if more or worker.resources else ""
+    queues = f" for {', '.join(worker.queues)}" if worker.queues else ""
+    return f"{worker.name} on {worker.host} ({worker.executor}): {slots}{memory}{has}{queues}; {since}{state}"
 
 
-def _job(one: Running) -> str:
-    holds = f", holds {_held(one.holds)}" if one.holds else ""
-    return f"{one.owner}: job {one.job_id}, {one.campaign} {one.rung}, {one.candidate}{holds}"
+def _job(job: Running) -> str:
+    holds = f", holds {_held(job.holds)}" if job.holds else ""
+    return f"{job.owner}: job {job.job_id}, {job.campaign} {job.rung}, {job.candidate}{holds}"
 
 
 def _held(holds: Mapping[str, Any]) -> str:
@@ -127,7 +127,7 @@ def _held(holds: Mapping[str, Any]) -> str:
 
     gpus = f"GPU {', '.join(map(str, holds[GPU]))}" if GPU in holds else ""
     rest = in_words({name: n for name, n in holds.items() if name != GPU})
-    return ", ".join(one for one in (rest, gpus) if one)
+    return ", ".join(part for part in (rest, gpus) if part)
 
 
 def ago(now: datetime, then: datetime | None) -> str:

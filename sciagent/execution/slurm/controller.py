@@ -180,19 +180,7 @@ class Controller:
         to them, since an element takes more jobs when it has run its own.
         """
         with self._ledger.begin() as connection:
-            waiting = external_jobs.waiting(connection, self._queues, self._site.max_array)
-            alone = [job for job in waiting if sum(map(partial(fits_element, job), alive)) < self._slots]
-            self._jobs_left_to_elements = len(alone) < len(waiting)
-            bundles, unfit = self._bundle(alone)
-            for job_id, why in unfit.items():
-                completing.give_up(connection, job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, why)
-            by_request: dict[ResourceRequest, list[Bundle]] = {}
-            for bundle in bundles:
-                by_request.setdefault(bundle.request, []).append(bundle)
-            arrays = {new_token(): mine for mine in by_request.values()}
-            for token, mine in arrays.items():
-                names = {id_: element_name(token, n) for n, bundle in enumerate(mine) for id_ in bundle.job_ids}
-                external_jobs.reserve_for(connection, names)
+            arrays = self._reserve_arrays(connection, alive)
         left = {token: tuple(id_ for bundle in mine for id_ in bundle.job_ids) for token, mine in arrays.items()}
         taken, refused = list[int](), list[RefusedArray]()
         try:
@@ -205,6 +193,23 @@ class Controller:
         finally:
             self._free([id_ for ids in left.values() for id_ in ids])
         self._failures.note(refused, taken, in_cluster=bool(alive))
+
+    def _reserve_arrays(self, connection: Connection, alive: Sequence[ElementTask]) -> dict[str, list[Bundle]]:
+        """The elements of each new array by its token, their jobs reserved; jobs that fit no partition are given up."""
+        waiting = external_jobs.waiting(connection, self._queues, self._site.max_array)
+        alone = [job for job in waiting if sum(map(partial(fits_element, job), alive)) < self._slots]
+        self._jobs_left_to_elements = len(alone) < len(waiting)
+        bundles, unfit = self._bundle(alone)
+        for job_id, why in unfit.items():
+            completing.give_up(connection, job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, why)
+        by_request: dict[ResourceRequest, list[Bundle]] = {}
+        for bundle in bundles:
+            by_request.setdefault(bundle.request, []).append(bundle)
+        arrays = {new_token(): elements for elements in by_request.values()}
+        for token, elements in arrays.items():
+            names = {id_: element_name(token, n) for n, bundle in enumerate(elements) for id_ in bundle.job_ids}
+            external_jobs.reserve_for(connection, names)
+        return arrays
 
     def _submit_one(self, token: str, mine: Sequence[Bundle]) -> str | None:
         """Submit one array. Returns Slurm's message if it refuses; raises SlurmError if it does not answer."""

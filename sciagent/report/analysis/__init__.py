@@ -1,1 +1,1 @@
-"""What a report says: which rung was worth its cost, why candidates were rejected, who proposed what."""
+"""The analyses of a report: which rung was worth its cost, why candidates were rejected, proposers compared."""

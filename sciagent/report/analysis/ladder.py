@@ -1,4 +1,4 @@
-"""The ladder in figures: what became of the candidates, where the cost went, how far one rung ranks like the next."""
+"""The ladder in figures: the fate of the candidates, the cost by rung, and how alike neighbouring rungs rank."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ class CostRow:
 
 @dataclass(frozen=True)
 class Spending:
-    """others: (rung, resource, amount) of what is not core-seconds."""
+    """What a campaign spent."""
 
     rows: list[CostRow]
     others: list[tuple[str, str, float]]
+    """(rung, resource, amount) of resources other than core-seconds."""
 
     @property
     def total(self) -> float:
@@ -68,7 +69,7 @@ def spending(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
 
 @dataclass(frozen=True)
 class Compared:
-    """Two rungs that measured one property. drawn: points of the chart; used: pairs that the figures rest on."""
+    """Two rungs that measured the same property."""
 
     property: str
     lower: str
@@ -78,7 +79,9 @@ class Compared:
     unit: str
     seen: int
     used: int
+    """Pairs that the figures rest on."""
     drawn: int
+    """Points of the chart."""
     censored: int
     figures: RankAgreement
     shared_scale: bool
@@ -86,27 +89,27 @@ class Compared:
 
 
 def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
-    """Each rung against the next that measured the same property; what objectives and gates name comes first."""
-    found: list[Compared] = []
+    """Each rung against the next that measured the same property; properties of objectives and gates come first."""
+    comparisons: list[Compared] = []
     for name in _named(row):
         lower: RungRow | None = None
         for upper in (r for r in ladder if ask.measures(connection, r, name)):
-            if lower is not None and len(found) < MAX_COMPARED:
-                found += _compare(connection, row, lower, upper, name)
+            if lower is not None and len(comparisons) < MAX_COMPARED:
+                comparisons += _compare(connection, row, lower, upper, name)
             lower = upper
-    return found[:MAX_COMPARED]
+    return comparisons[:MAX_COMPARED]
 
 
 def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
-    """What files say against every rung that measured the same property, over all candidates that both know."""
+    """Imported values against every rung that measured the same property, over the candidates that have both."""
     known = report_pairs.imported_properties(connection, row)
     wanted = [name for name in _named(row) if name in known]
-    found: list[Compared] = []
+    comparisons: list[Compared] = []
     for name in dict.fromkeys([*wanted, *known]):
         for rung in (r for r in ladder if ask.measures(connection, r, name)):
-            if len(found) < MAX_COMPARED:
-                found += _compare(connection, row, None, rung, name)
-    return found[:MAX_COMPARED]
+            if len(comparisons) < MAX_COMPARED:
+                comparisons += _compare(connection, row, None, rung, name)
+    return comparisons[:MAX_COMPARED]
 
 
 def _named(row: CampaignRow) -> list[str]:
@@ -119,7 +122,7 @@ def _named(row: CampaignRow) -> list[str]:
 def _compare(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, name: str
 ) -> list[Compared]:
-    """One comparison for each two levels. lower: None for what files say. Replicates of a candidate count once."""
+    """A comparison for each pair of levels. lower: None for imported values. Replicates of a candidate count once."""
     groups: dict[tuple[int, int], Pairs] = {}
     for x, y, hit in report_pairs.pairs(connection, row, lower, upper, name):
         pairs = groups.setdefault((x.level_id, y.level_id), Pairs())
@@ -130,7 +133,7 @@ def _compare(
     labels = report_pairs.levels(connection, [i for key in groups for i in key])
     unit, shared = properties()[name].unit, name not in SCALE_OF_ITS_METHOD
     below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
-    found = []
+    comparisons = []
     for (x_level, y_level), pairs in groups.items():
         if not pairs.rows:
             continue
@@ -143,17 +146,17 @@ def _compare(
             f"{'imported' if lower is None else lower.name}-{upper.name}-{name}-{x_level}-{y_level}",
         )
         figures = agreement(pairs.x, pairs.y, shared)
-        found.append(
+        comparisons.append(
             Compared(
                 words(name), below, upper.name, labels[x_level], labels[y_level], unit, pairs.n,
                 min(pairs.n, KEPT), min(pairs.n, charts.DRAWN), pairs.censored, figures, shared, chart,
             )
         )  # fmt: skip
-    return found
+    return comparisons
 
 
 def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:
-    """The rung's gate on the property, or at the terminal rung the objective's acceptance limits."""
+    """The rung's gate on the property; at the terminal rung, the objective's acceptance limits."""
     ladder: Sequence[Any] = row.spec.get("ladder", ())
     gate = ladder[rung.position].get("gate", {}).get(name) if rung.position < len(ladder) else None
     if gate is None and rung.name == row.spec.get("terminal"):

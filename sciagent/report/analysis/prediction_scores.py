@@ -1,8 +1,8 @@
-"""What proposers foretold of their own candidates, beside what paid rungs answered: by rung, property and proposer, and
-along its episodes, so that one sees whether it learns.
+"""Scores of the proposers' predictions against the answers of paid rungs: by rung, property and proposer.
 
-The score is the CRPS, in the unit of the property; 0 is best. Beside it stands the spread of the answers: who always
-foretold their mean with that spread would be given 0.56 of it, where answers are distributed normally.
+They are also given along a proposer's episodes, which shows whether it learns. The score is the CRPS, in the unit of
+the property; 0 is best. For scale: predicting the answers' mean and standard deviation every time scores 0.56 of that
+standard deviation.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ BINS = 10  # of a proposer's episodes
 
 @dataclass
 class PredictionRecord:
-    """Predictions of one sort that were answered. Sums are of score, of foretold less measured, of answers within one
-    error and within 1.64 of it, and of the answers with their squares, less the first answer."""
+    """Sums over predictions of a kind that were answered."""
 
     n: int = 0
     score: float = 0.0
     off: float = 0.0
+    """Sum of predicted less measured."""
     within: int = 0
+    """Answers within one predicted standard deviation."""
     within_90: int = 0
+    """Answers within 1.64 predicted standard deviations."""
     _first: float = 0.0
+    """The first answer; it is subtracted from the others for numerical stability."""
     _sum: float = 0.0
     _squares: float = 0.0
 
@@ -85,7 +88,7 @@ class Bin(NamedTuple):
 
 @dataclass
 class PredictionAccuracy:
-    """One property at one rung, foretold by one proposer. bins: of its episodes that have an answer, in order."""
+    """The predictions of a property at a rung by a proposer."""
 
     rung: str
     property: str
@@ -93,34 +96,41 @@ class PredictionAccuracy:
     proposer: str
     record: PredictionRecord = field(default_factory=PredictionRecord)
     bins: list[Bin] = field(default_factory=list)
+    """The proposer's episodes that have an answer, in order."""
 
 
 def prediction_scores(connection: Connection, row: CampaignRow) -> list[PredictionAccuracy]:
-    """The rung that decides comes first, then the highest; of a rung by property and proposer. Empty where nothing was
-    foretold and answered. Only answers of paid rungs count."""
+    """Prediction scores, the terminal rung first, then from the highest rung down, by property and proposer.
+
+    Only answers of paid rungs count. The list is empty where no prediction was answered.
+    """
     paid = sorted(
         (r for r in rungs(connection, row.id) if r.tier != Tier.FAST),
         key=lambda r: (r.name != row.spec.get("terminal"), -r.position),
     )
     stream = ask.said(connection, row)
-    found: dict[tuple[int, str, str], PredictionRecord] = {}
+    records: dict[tuple[int, str, str], PredictionRecord] = {}
     binned: dict[tuple[int, str, str], dict[int, PredictionRecord]] = {}
     spans: dict[str, tuple[int, int]] = {}
     while chunk := list(islice(stream, CHUNK)):
         spans = spans or ask.episode_numbers(connection, row)
-        foretold = {int(one.candidate_id): (one, said) for one in chunk if (said := read(one.predicted))}
+        foretold = {
+            int(proposal.candidate_id): (proposal, expected)
+            for proposal in chunk
+            if (expected := read(proposal.predicted))
+        }
         for place, rung in enumerate(paid):
             answers = pooled.values_of(
                 connection, list(foretold), rung.verifier, rung.verifier_version, rung.settings_hash
             )
             for id_, values in answers.items():
-                one, said = foretold[id_]
-                for name in said.keys() & (values or {}).keys():
-                    value, error = said[name]
-                    key = (place, name, one.proposer or PEOPLE)
-                    bin_ = _bin(one.episode, spans.get(key[2]))
+                proposal, expected = foretold[id_]
+                for name in expected.keys() & (values or {}).keys():
+                    value, error = expected[name]
+                    key = (place, name, proposal.proposer or PEOPLE)
+                    bin_ = _bin(proposal.episode, spans.get(key[2]))
                     for record in (
-                        found.setdefault(key, PredictionRecord()),
+                        records.setdefault(key, PredictionRecord()),
                         binned.setdefault(key, {}).setdefault(bin_, PredictionRecord()),
                     ):
                         record.add(value, error, (values or {})[name].value)
@@ -134,7 +144,7 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
             record,
             list(_bins(binned[place, name, who], spans.get(who))),
         )
-        for (place, name, who), record in sorted(found.items())
+        for (place, name, who), record in sorted(records.items())
     ]
 
 

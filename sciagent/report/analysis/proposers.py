@@ -1,8 +1,8 @@
-"""Who found what, at what cost: the proposers of a campaign side by side.
+"""The proposers of a campaign side by side: results and costs.
 
-A candidate belongs to who proposed it first. What it cost is all that was booked for verifying it; to that comes what
-the proposer's own turns took: tokens, and the fast rungs that run at once. So what stands here adds up to what the
-campaign spent, but for the fast rungs of what people added.
+A candidate belongs to the proposer that proposed it first. A proposer's cost is the cost of verifying its candidates
+and that of its own turns: tokens, and the fast rungs that run at once. So the figures add up to what the campaign
+spent, except for the fast rungs of candidates that people added.
 """
 
 from __future__ import annotations
@@ -27,23 +27,27 @@ LISTED = 40
 
 @dataclass
 class ProposerFigures:
-    """readable: proposals of which a structure could be made; new: those that were the first of their structure.
-    verified: candidates with an answer of a paid rung. hits_in_seeds: hits that stood in a file, which nobody
-    discovered. utility: the best that is settled. costs: by resource, of its candidates and its own turns."""
+    """Results and costs of a proposer."""
 
     proposer: str
     episodes: int = 0
     turns: int = 0
     proposals: int = 0
     readable: int = 0
+    """Proposals that gave a structure."""
     new: int = 0
+    """Proposals that were the first with their structure."""
     duplicates: int = 0
     refused: int = 0
     verified: int = 0
+    """Candidates with an answer of a paid rung."""
     hits: int = 0
     hits_in_seeds: int = 0
+    """Hits that came from a file, which no proposer discovered."""
     utility: float | None = None
+    """The best settled utility."""
     costs: dict[str, float] = field(default_factory=dict)
+    """By resource, of its candidates and its own turns."""
 
     @property
     def core_seconds(self) -> float:
@@ -51,12 +55,12 @@ class ProposerFigures:
 
     @property
     def others(self) -> dict[str, float]:
-        """What it cost beside core-seconds."""
+        """Its costs in resources other than core-seconds."""
         return {name: amount for name, amount in self.costs.items() if name != "core_seconds"}
 
     @property
     def hits_per_core_hour(self) -> float | None:
-        """None where nothing was booked."""
+        """Hits per core-hour booked; None where nothing was booked."""
         return 3600 * self.hits / self.core_seconds if self.core_seconds else None
 
     def book(self, costs: Mapping[str, float]) -> None:
@@ -65,16 +69,16 @@ class ProposerFigures:
 
 
 def figures_by_proposer(connection: Connection, row: CampaignRow) -> list[ProposerFigures]:
-    """By hits, then best utility, then candidates; the most successful first. Who did nothing yet is there, too."""
-    found: dict[str | None, ProposerFigures] = {}
+    """All proposers by hits, then best utility, then candidates; the most successful first."""
+    by_proposer: dict[str | None, ProposerFigures] = {}
 
     def of(who: str | None) -> ProposerFigures:
-        return found.setdefault(who, ProposerFigures(PEOPLE if who is None else who))
+        return by_proposer.setdefault(who, ProposerFigures(PEOPLE if who is None else who))
 
-    for one in ask.turns(connection, row):
-        mine = of(one.proposer)
-        mine.episodes, mine.turns = one.episodes, one.turns
-        mine.book(one.costs)
+    for spent in ask.turns(connection, row):
+        mine = of(spent.proposer)
+        mine.episodes, mine.turns = spent.episodes, spent.turns
+        mine.book(spent.costs)
     for group in ask.handed(connection, row):
         mine = of(group.proposer)
         mine.proposals += group.n
@@ -88,37 +92,44 @@ def figures_by_proposer(connection: Connection, row: CampaignRow) -> list[Propos
         mine.verified, mine.hits, mine.hits_in_seeds, mine.utility = got.paid, got.hits, got.hits_in_seeds, got.utility
     for who, resource, amount in ask.costs_of_jobs(connection, row):
         of(who).book({resource: amount})
-    return sorted(found.values(), key=lambda one: (-one.hits, -(one.utility or 0.0), -one.new, one.proposer))
+    return sorted(
+        by_proposer.values(),
+        key=lambda figures: (-figures.hits, -(figures.utility or 0.0), -figures.new, figures.proposer),
+    )
 
 
 def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, ...]:
-    """The same as an answer."""
+    """`figures_by_proposer` as a typed answer."""
     return tuple(
         ProposerResults(**asdict(figures), hits_per_core_hour=figures.hits_per_core_hour)
         for figures in figures_by_proposer(connection, row)
     )
 
 
-def words(one: ProposerFigures, row: CampaignRow) -> str:
-    """A campaign's only proposer, in a sentence."""
+def summary_sentence(figures: ProposerFigures, row: CampaignRow) -> str:
+    """A sentence on a campaign's only proposer."""
     parts = [
-        f"{many(one.proposals, 'proposal')}: {one.new} new, {many(one.duplicates, 'duplicate')}, "
-        f"{one.refused} turned away; {one.verified} with a paid answer"
+        f"{many(figures.proposals, 'proposal')}: {figures.new} new, {many(figures.duplicates, 'duplicate')}, "
+        f"{figures.refused} turned away; {figures.verified} with a paid answer"
     ]
     if has_limits(row):
-        parts.append(many(one.hits, "hit"))
-    if one.core_seconds:
-        parts.append(f"{cost(one.core_seconds)} booked for its candidates and turns")
+        parts.append(many(figures.hits, "hit"))
+    if figures.core_seconds:
+        parts.append(f"{cost(figures.core_seconds)} booked for its candidates and turns")
     return ", ".join(parts)
 
 
 def progress(connection: Connection, row: CampaignRow, among: list[ProposerFigures]) -> dict[str, list[ProgressStep]]:
-    """The lines of the chart, of at most `DRAWN` of them, in their order; empty where there is nothing to see."""
+    """The chart's lines for at most `DRAWN` of these proposers, in their order; empty if there is nothing to draw."""
     terminal = next((r for r in rungs(connection, row.id) if r.name == row.spec.get("terminal")), None)
     if terminal is None:
         return {}
     steps = {PEOPLE if who is None else who: mine for who, mine in ask.progress(connection, row, terminal).items()}
-    drawn = {one.proposer: steps[one.proposer] for one in among if one.proposer in steps and one.core_seconds}
+    drawn = {
+        figures.proposer: steps[figures.proposer]
+        for figures in among
+        if figures.proposer in steps and figures.core_seconds
+    }
     if not any(mine[-1].hits or mine[-1].utility is not None for mine in drawn.values()):
         return {}
     return dict(list(drawn.items())[:DRAWN])

@@ -1,4 +1,4 @@
-"""What was thrown away and why; what came for nothing; what people said."""
+"""Rejected candidates and proposals with their reasons, safety blocks, directives and driver sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLE = 160  # characters of a text that somebody handed in
 
 @dataclass(frozen=True)
 class Rejection:
-    """One way in which candidates, or proposals, were turned down, with the first of them as an example."""
+    """A reason for which candidates or proposals were rejected, with the first of them as an example."""
 
     where: str
     """The rung at which candidates ended, or `proposal`."""
@@ -33,13 +33,13 @@ class Rejection:
     example: str
     """The text of the first one."""
     detail: str
-    """What was said of that one."""
+    """The detail given for that candidate."""
 
 
 def rejections(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], names: Sequence[str]
 ) -> list[Rejection]:
-    """Candidates that ended at a rung, in ladder order and by number; a verified miss is among them."""
+    """Candidates that ended at a rung, in ladder order and by number; verified misses are among them."""
     labels = {r.position: r.name for r in ladder}
     made = [
         Rejection(
@@ -58,7 +58,7 @@ def rejections(
 
 
 def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
-    """Proposals that did not become a candidate of the campaign, or were one already."""
+    """Proposals that did not become a candidate of the campaign, or were already in it."""
     return [
         Rejection(
             "proposal",
@@ -89,11 +89,11 @@ def safety_blocks(connection: Connection, row: CampaignRow) -> tuple[int, list[N
 
 def sessions(connection: Connection, row: CampaignRow) -> list[Noted]:
     """When a process drove the campaign, and how that ended."""
-    found = []
+    noted = []
     for kind in ("driver_started", "ended"):
         _, latest = report_queries.events(connection, row, kind, limit=50)
-        found += [Noted(at, words(kind), _flat(payload)) for at, payload in latest]
-    return sorted(found, key=lambda one: one.at)
+        noted += [Noted(at, words(kind), _flat(payload)) for at, payload in latest]
+    return sorted(noted, key=lambda session: session.at)
 
 
 def _flat(payload: Any) -> str:

@@ -1,7 +1,7 @@
-"""Which rungs earn their keep: what the candidates ahead are worth with a rung, less what they would be without it.
+"""Which rungs are worth their cost: the value of the open candidates with a rung, less their value without it.
 
-As the law saw it when it was last fitted, at the price of then: payoff less what it pays for. A rung that everyone has
-seen already, and one that an objective rests on, are not asked.
+Value is payoff less cost, by the law as last fitted and at the price of that time. Rungs that every candidate has
+passed, and rungs that an objective needs, are left out.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ LITTLE = 0.01  # of the value
 
 
 def value_of_rungs(connection: Connection, row: CampaignRow) -> LadderWorth | None:
-    """What each rung adds to the value of the candidates ahead; None before there is a law."""
+    """What each rung adds to the value of the open candidates; None before a law is fitted."""
     law = laws.last(connection, row.id)
     value = {} if law is None else law.state.get("value", {})
     return ladder_worth(value, row.spec["goal"]["kind"]) if value else None
 
 
 def ladder_worth(value: Mapping[str, Any], goal: str) -> LadderWorth:
-    """value: as the law's state has it: `worth`, and by rung what that would be `without` it."""
+    """value: from the law's state: `worth`, and `without` with the worth without each rung."""
     worth = float(value["worth"])
     rungs = tuple(
         RungWorth(rung=name, brings=max(worth - float(without), 0.0)) for name, without in value["without"].items()

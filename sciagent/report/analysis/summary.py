@@ -17,11 +17,13 @@ from sciagent.store.views.report_queries import Passage
 
 @dataclass(frozen=True)
 class QuestionAnswered:
-    """One question of a chemist: the figure one would say aloud, and the sentences below it."""
+    """A question of a chemist with its answer."""
 
     question: str
     figure: str
+    """The answer in a few words."""
     lines: list[str]
+    """The sentences below it."""
 
 
 def answers(
@@ -50,7 +52,7 @@ def has_limits(row: CampaignRow) -> bool:
 
 
 def verified(row: CampaignRow, passages: Sequence[Passage]) -> int:
-    """How many the terminal rung has passed or failed."""
+    """How many candidates the terminal rung has passed or failed."""
     end = terminal(row, passages)
     return end.passed + end.failed if end else 0
 
@@ -66,7 +68,7 @@ def _found(
     lines = [f"{many(status.candidates, 'candidate')} from {many(status.proposals, 'proposal')}; {n} verified."]
     if has_limits(row):
         figure = many(status.hits, "hit") if status.hits else ("no hit" if n else "no hit yet")
-        seeds = sum(c.one.hit and c.one.in_seeds for c in best)
+        seeds = sum(c.candidate.hit and c.candidate.in_seeds for c in best)
         if seeds:
             lines.append(f"{many(seeds, 'hit')} among the best {'was' if seeds == 1 else 'were'} in the seeds.")
     else:
@@ -78,13 +80,13 @@ def _found(
 
 
 def _best(best: Sequence[Card], n_verified: int) -> list[str]:
-    """Sentences on the best candidate that is a hit or settled."""
-    top = next((c for c in best if c.one.hit or c.one.utility is not None), None)
+    """Sentences on the best candidate that is a hit or has a utility."""
+    top = next((c for c in best if c.candidate.hit or c.candidate.utility is not None), None)
     if top is None or not top.headline:
         return [] if n_verified else ["Nothing has been verified at the terminal rung yet."]
     values = "; ".join(f"{v.label} {v.text}" for v in top.headline)
-    utility = [] if top.one.utility is None else [f"Its utility is {top.one.utility:.3g} of 1."]
-    return [f"Best: {top.one.text} with {values}.", *utility]
+    utility = [] if top.candidate.utility is None else [f"Its utility is {top.candidate.utility:.3g} of 1."]
+    return [f"Best: {top.candidate.text} with {values}.", *utility]
 
 
 def _sure(
@@ -104,14 +106,15 @@ def _sure(
             "one standard uncertainty of a limit."
         )
     last = [p for p in pairs if p.upper == row.spec.get("terminal") and p.figures.spearman is not None]
-    for one in last[:2]:
-        f = one.figures
+    for comparison in last[:2]:
+        figures = comparison.figures
         lines.append(
-            f"{one.lower} ranks {one.property} as {one.upper} does with Spearman {f.spearman:.2f}"
-            f"{'' if f.low is None else f' [{f.low:.2f}, {f.high:.2f}]'}, n = {f.n}."
+            f"{comparison.lower} ranks {comparison.property} as {comparison.upper} does "
+            f"with Spearman {figures.spearman:.2f}"
+            f"{'' if figures.low is None else f' [{figures.low:.2f}, {figures.high:.2f}]'}, n = {figures.n}."
         )
         if not status.hits:
-            figure = f"Spearman {f.spearman:.2f}"
+            figure = f"Spearman {figures.spearman:.2f}"
     lines += [f"{judge.words[0].upper()}{judge.words[1:]}." for judge in judged]
     if any(c.headline for c in best):
         lines.append("± is the protocol's repeatability (k = 1), not the error of the method.")
@@ -156,11 +159,11 @@ def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> Quest
 def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -> QuestionAnswered:
     n = sum(rejection.n for rejection in rejections)
     lines = [
-        f"{one.n} at {one.where}: {f'{one.what} ' if one.what else ''}{one.reason}."
-        for one in sorted(rejections, key=lambda one: -one.n)[:3]
+        f"{rejection.n} at {rejection.where}: {f'{rejection.what} ' if rejection.what else ''}{rejection.reason}."
+        for rejection in sorted(rejections, key=lambda rejection: -rejection.n)[:3]
     ]
-    bad = sum(one.n for one in unread if one.verdict != words("duplicate"))
-    double = sum(one.n for one in unread) - bad
+    bad = sum(rejection.n for rejection in unread if rejection.verdict != words("duplicate"))
+    double = sum(rejection.n for rejection in unread) - bad
     if bad:
         lines.append(f"{many(bad, 'proposal')} could not be read or taken.")
     if double:

@@ -22,7 +22,7 @@ BATCH = 500  # rows of a transaction
 
 
 def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, path: Path) -> tuple[int, int]:
-    """Returns (rows written, candidates left out because no rung left a geometry).
+    """Returns (rows written, candidates left out because no rung stored a geometry).
 
     Keys are `rung_property` in the property's canonical unit; `data` holds the same values with unit, uncertainty and
     level, and where the geometry is from. Units and levels of the keys stand in the database's metadata.
@@ -44,7 +44,7 @@ def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
                 written += 1
     if not written:
         with made:
-            pass  # an empty database is one too
+            pass  # an empty database is valid, too
     made.metadata = {
         "title": row.name,
         "sciagent": __version__,
@@ -58,21 +58,21 @@ def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
 
 
 def _keys(wanted: Sequence[MeasuredColumn]) -> dict[tuple[str, str], str]:
-    """Names that ASE takes: letters, digits and underscores, not starting with a digit, each once."""
-    found: dict[tuple[str, str], str] = {}
+    """Unique names that ASE accepts: letters, digits and underscores, not starting with a digit."""
+    names: dict[tuple[str, str], str] = {}
     for c in wanted:
         name = re.sub(r"\W", "_", f"{c.rung}_{c.name}", flags=re.ASCII)
         name = f"r{name}" if name[0].isdigit() else name
-        while name in found.values():
+        while name in names.values():
             name += "_"
-        found[c.rung, c.name] = name
-    return found
+        names[c.rung, c.name] = name
+    return names
 
 
 def _batches(rows: Iterator[Entry]) -> Iterator[list[Entry]]:
     batch: list[Entry] = []
-    for one in rows:
-        batch.append(one)
+    for row in rows:
+        batch.append(row)
         if len(batch) == BATCH:
             yield batch
             batch = []
@@ -84,36 +84,36 @@ def _atoms(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
     """An ASE Atoms in angstrom: the engine's geometry, or a crystal's own structure."""
     from ase.io import read
 
-    found = geometry(artifacts, entry.answers)
-    if found is not None:
-        text, form, answer = found
+    geometry_file = geometry(artifacts, entry.answers)
+    if geometry_file is not None:
+        text, form, answer = geometry_file
         with suppress(ValueError, IndexError, KeyError, OSError):
             return read(io.StringIO(text), format=form), f"{answer.rung}, evidence {answer.key}"
-    if entry.one.kind == "crystal":
+    if entry.candidate.kind == "crystal":
         from pymatgen.io.ase import AseAtomsAdaptor
 
         from sciagent.chemistry.crystal import Crystal
 
         with suppress(SciagentError):
-            return AseAtomsAdaptor.get_atoms(Crystal.from_payload(entry.one.payload).structure), "as proposed"
+            return AseAtomsAdaptor.get_atoms(Crystal.from_payload(entry.candidate.payload).structure), "as proposed"
     return None, ""
 
 
 def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> Mapping[str, Any]:
-    one = entry.one
+    candidate = entry.candidate
     pairs: dict[str, Any] = {
-        "candidate": one.key,
-        "net_charge": one.charge,
-        "multiplicity": one.multiplicity,
-        "standing": one.standing,
-        "hit": one.hit,
-        "in_seeds": one.in_seeds,
+        "candidate": candidate.key,
+        "net_charge": candidate.charge,
+        "multiplicity": candidate.multiplicity,
+        "standing": candidate.standing,
+        "hit": candidate.hit,
+        "in_seeds": candidate.in_seeds,
     }
     for name, value in (
-        ("utility", one.utility),
-        ("verdict", one.verdict),
-        ("reason", one.reason),
-        ("inchikey", one.inchikey),
+        ("utility", candidate.utility),
+        ("verdict", candidate.verdict),
+        ("reason", candidate.reason),
+        ("inchikey", candidate.inchikey),
     ):
         if value is not None:
             pairs[name] = value
@@ -126,4 +126,4 @@ def _data(entry: Entry, source: str) -> Mapping[str, Any]:
         a.rung: {"key": a.key, "verifier": a.verifier, "version": a.version, "engines": dict(a.versions or {})}
         for a in entry.answers
     }
-    return {"text": entry.one.text, "geometry": source, "values": nested(entry), "evidence": evidence}
+    return {"text": entry.candidate.text, "geometry": source, "values": nested(entry), "evidence": evidence}

@@ -1,4 +1,4 @@
-"""A campaign as an RO-Crate 1.1: spec, candidates, evidence, proposals, report and geometries, with who, how and when.
+"""A campaign as an RO-Crate 1.1: spec, candidates, evidence, proposals, report, geometries, and their provenance.
 
 Source: RO-Crate Metadata Specification 1.1, https://w3id.org/ro/crate/1.1
 """
@@ -33,23 +33,24 @@ _PARQUET = "application/vnd.apache.parquet"
 
 @dataclass(frozen=True)
 class Author:
-    """orcid: `https://orcid.org/0000-…`, or None."""
+    """An author of a crate."""
 
     name: str
     orcid: str | None = None
+    """`https://orcid.org/0000-…`."""
 
 
 def author(text: str) -> Author:
-    """`Ada Lovelace` or `Ada Lovelace <https://orcid.org/0000-0002-1825-0097>`. Raises UsageError."""
-    if found := _ORCID.match(text.strip()):
-        return Author(found["name"], found["id"])
+    """Parse `Ada Lovelace` or `Ada Lovelace <https://orcid.org/0000-0002-1825-0097>`. Raises UsageError."""
+    if match := _ORCID.match(text.strip()):
+        return Author(match["name"], match["id"])
     if not text.strip() or set("<>") & set(text):
         raise UsageError(f'--author "{text}": give a name, or "NAME <https://orcid.org/0000-0000-0000-0000>"')
     return Author(text.strip())
 
 
 def licence(text: str | None) -> str:
-    """A URL; an SPDX identifier becomes one. Raises UsageError: a crate states a licence, and we do not choose it."""
+    """The licence's URL, also from an SPDX identifier. Raises UsageError: the user must choose the crate's licence."""
     if not text:
         raise UsageError("an RO-Crate states its licence: --license CC-BY-4.0 (an SPDX identifier) or a URL")
     if re.match(r"^https?://\S+$", text):
@@ -67,7 +68,7 @@ def write_crate(
     authors: Sequence[Author],
     license_url: str,
 ) -> int:
-    """A folder, or a ZIP if the name ends in .zip; returns how many files it describes."""
+    """Write a folder, or a ZIP if the name ends in .zip; returns how many files it describes."""
     if target.exists():
         raise UsageError(f"{target} exists already; name another, or remove it")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".crate-") as folder:
@@ -102,7 +103,7 @@ def _describe(
     crate.description = row.spec.get("description") or f"Candidates, evidence and report of the campaign {row.name}."
     crate.datePublished = changed
     crate.license = _licence_entity(crate, license_url)
-    people = [_person(crate, i, one) for i, one in enumerate(authors)]
+    people = [_person(crate, i, author_) for i, author_ in enumerate(authors)]
     crate.root_dataset["author"] = _plain(people)
     spec = _file(crate, inside, "campaign.yaml", row.source, "The campaign as it was given", "application/yaml")
     files = _tables(connection, row, crate, inside)
@@ -116,11 +117,11 @@ def _describe(
 
 
 def _tables(connection: Connection, row: CampaignRow, crate: Any, inside: Path) -> dict[str, Any]:
-    """Candidates, evidence and proposals as Parquet, and candidates as CSV; each written as a stream."""
+    """Write candidates, evidence and proposals as Parquet, and candidates as CSV; each as a stream."""
     csv_path = inside / "candidates.csv"
     with csv_path.open("w", encoding="utf-8", newline="") as file:
         table.write_csv(connection, row, file)
-    found = {"csv": _added(crate, csv_path, "Candidates, a row each; columns carry unit and level", "text/csv")}
+    entities = {"csv": _added(crate, csv_path, "Candidates, a row each; columns carry unit and level", "text/csv")}
     for name, write, text in (
         ("candidates", parquet.write_candidates, "Candidates, a row each; units and levels in the fields' metadata"),
         ("evidence", parquet.write_evidence, "Evidence, a row a value: unit, uncertainty, level, verifier, versions"),
@@ -128,9 +129,9 @@ def _tables(connection: Connection, row: CampaignRow, crate: Any, inside: Path) 
     ):
         path = inside / f"{name}.parquet"
         write(connection, row, path)
-        found[name] = _added(crate, path, text, _PARQUET)
-    found["evidence"]["variableMeasured"] = _plain([_variable(crate, c) for c in table.columns(connection, row)])
-    return found
+        entities[name] = _added(crate, path, text, _PARQUET)
+    entities["evidence"]["variableMeasured"] = _plain([_variable(crate, c) for c in table.columns(connection, row)])
+    return entities
 
 
 def _variable(crate: Any, column: table.MeasuredColumn) -> Any:
@@ -155,26 +156,27 @@ def _variable(crate: Any, column: table.MeasuredColumn) -> Any:
 def _geometries(
     connection: Connection, row: CampaignRow, artifacts: ArtifactStore, crate: Any, inside: Path
 ) -> list[Any]:
-    """Geometries of the best, under names of ours: those of artifacts were chosen by a verifier."""
+    """Write the geometries of the best candidates, under our own names, since verifiers chose those of artifacts."""
     best = report_candidates.best(connection, row, CARDS)
-    answers = report_candidates.answers(connection, row, [one.id for one in best])
-    folder, found = inside / "geometries", []
+    answers = report_candidates.answers(connection, row, [candidate.id for candidate in best])
+    folder, entities = inside / "geometries", []
     folder.mkdir()
-    for one in best:
-        if (held := geometry(artifacts, answers.get(one.id, []))) is None:
+    for candidate in best:
+        if (geometry_file := geometry(artifacts, answers.get(candidate.id, []))) is None:
             continue
-        path = folder / f"{one.key[:16]}.{held[1]}"
-        path.write_text(held[0], encoding="utf-8")
-        text = f"Geometry of {one.text} from the rung {held[2].rung}, evidence {held[2].key}; angstrom"
-        kind = "chemical/x-xyz" if held[1] == "xyz" else "chemical/x-cif"
-        found.append(_added(crate, path, text, kind, f"geometries/{path.name}"))
-    return found
+        path = folder / f"{candidate.key[:16]}.{geometry_file[1]}"
+        path.write_text(geometry_file[0], encoding="utf-8")
+        answer = geometry_file[2]
+        text = f"Geometry of {candidate.text} from the rung {answer.rung}, evidence {answer.key}; angstrom"
+        kind = "chemical/x-xyz" if geometry_file[1] == "xyz" else "chemical/x-cif"
+        entities.append(_added(crate, path, text, kind, f"geometries/{path.name}"))
+    return entities
 
 
 def _action(
     crate: Any, rung: RungProvenance, spec: Any, results: Sequence[Any], people: Sequence[Any], begun: Any, ended: Any
 ) -> None:
-    """One CreateAction a rung: the verifier with its version and engines as instruments, its settings in words."""
+    """A CreateAction for a rung: the verifier with its version and engines as instruments, its settings as text."""
     from rocrate.model.contextentity import ContextEntity
 
     r = rung.rung
@@ -199,7 +201,7 @@ def _action(
 
 
 def _plain(entities: Sequence[Any]) -> Any:
-    """A list of one is to be written as the one (section 4 of the specification)."""
+    """A list of length 1 is written as its only item (section 4 of the specification)."""
     return entities[0] if len(entities) == 1 else list(entities)
 
 
@@ -219,10 +221,10 @@ def _software(crate: Any, name: str, version: str, text: str) -> Any:
     )
 
 
-def _person(crate: Any, i: int, one: Author) -> Any:
+def _person(crate: Any, i: int, author_: Author) -> Any:
     from rocrate.model.person import Person
 
-    return crate.add(Person(crate, one.orcid or f"#author-{i}", properties={"name": one.name}))
+    return crate.add(Person(crate, author_.orcid or f"#author-{i}", properties={"name": author_.name}))
 
 
 def _licence_entity(crate: Any, url: str) -> Any:

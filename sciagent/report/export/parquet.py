@@ -1,6 +1,6 @@
-"""Campaigns as Parquet: candidates (a row each), evidence (a row a value), proposals; streamed in row groups.
+"""Campaigns as Parquet: candidates (a row each), evidence (a row per value) and proposals, streamed in row groups.
 
-Units and levels stand in the metadata of the fields, what is true of the whole file in that of the schema.
+Units and levels are in the metadata of the fields; facts about the whole file are in the metadata of the schema.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GROUP = 5000  # rows of a row group, and the most that is in memory
 
 @dataclass(frozen=True)
 class ArrowRows:
-    """Rows with their schema, which are read as they are written."""
+    """Rows with their schema; the rows are read while they are written."""
 
     schema: Any
     """`pyarrow.Schema`; units and levels are in the metadata of its fields."""
@@ -41,7 +41,7 @@ class ArrowRows:
             yield pa.RecordBatch.from_pylist(group, schema=self.schema)
 
     def write(self, path: Path) -> int:
-        """Write a Parquet file, a row group a batch; returns the number of rows."""
+        """Write a Parquet file with a row group per batch; returns the number of rows."""
         import pyarrow.parquet as pq
 
         n = 0
@@ -57,7 +57,7 @@ def write_candidates(connection: Connection, row: CampaignRow, path: Path) -> in
 
 
 def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
-    """A row a candidate. Each value has three columns: `rung.property`, its uncertainty (same unit), censoring."""
+    """A row per candidate. Each value has three columns: `rung.property`, its uncertainty (same unit), censoring."""
     import pyarrow as pa
 
     wanted = columns(connection, row)
@@ -105,7 +105,7 @@ EVIDENCE = (
 
 
 def write_evidence(connection: Connection, row: CampaignRow, path: Path) -> int:
-    """A row a value, under the campaign's own rungs; an answer without values has one row."""
+    """Write a row per value measured by the campaign's own rungs; an answer without values has a single row."""
     import pyarrow as pa
 
     fields = [pa.field(name, getattr(pa, kind)(), metadata={"description": text}) for name, kind, text in EVIDENCE]
@@ -116,7 +116,7 @@ def _evidence(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str,
     for entry in entries(connection, row, ()):
         for a in entry.answers:
             base = {
-                "evidence": a.key, "candidate": entry.one.key, "text": entry.one.text, "rung": a.rung,
+                "evidence": a.key, "candidate": entry.candidate.key, "text": entry.candidate.text, "rung": a.rung,
                 "verifier": a.verifier, "verifier_version": a.version, "outcome": a.outcome, "reason": a.reason,
                 "replicate": a.replicate, "revision": a.revision, "attempt": a.attempt_id, "campaign": a.campaign,
                 "source": a.source, "who": a.who, "at": a.at.isoformat(),

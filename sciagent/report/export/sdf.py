@@ -1,4 +1,4 @@
-"""A campaign as an SD file: a molecule an entry, on its geometry where a rung left one, else as a drawing."""
+"""A campaign as an SD file: an entry per molecule, with the geometry that a rung stored, else as a drawing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sciagent.store.database.artifacts import ArtifactStore
 def write_sdf(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, file: IO[str]) -> tuple[int, int]:
     """Returns (entries, those of them in three dimensions). Raises UsageError for a campaign of crystals.
 
-    Tags: the fixed columns; of each value `rung.property [unit]`, and its uncertainty, censoring and level.
+    Tags: the fixed columns; for each value `rung.property [unit]`, and its uncertainty, censoring and level.
     """
     if row.spec.get("subject") == "crystal":
         raise UsageError("an SD file holds molecules; export crystals with --format ase")
@@ -44,19 +44,27 @@ def _with_coordinates(entry: Entry, artifacts: ArtifactStore) -> tuple[Any, str]
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
-    molecule = Molecule.from_payload(entry.one.payload)
-    found = geometry(artifacts, entry.answers)
-    if found is not None and found[1] == "xyz" and (mol := placed(molecule, found[0])) is not None:
-        return mol, f"{found[2].rung}, evidence {found[2].key}"
+    molecule = Molecule.from_payload(entry.candidate.payload)
+    geometry_file = geometry(artifacts, entry.answers)
+    if (
+        geometry_file is not None
+        and geometry_file[1] == "xyz"
+        and (mol := placed(molecule, geometry_file[0])) is not None
+    ):
+        return mol, f"{geometry_file[2].rung}, evidence {geometry_file[2].key}"
     mol = Chem.Mol(molecule.mol)
     rdDepictor.Compute2DCoords(mol)
     return mol, "2D"
 
 
 def _tags(entry: Entry, source: str) -> dict[str, str]:
-    tags = {"_Name": entry.one.inchikey or entry.one.key}
+    tags = {"_Name": entry.candidate.inchikey or entry.candidate.key}
     tags |= {name: one_line(entry.fixed[name]) for name in FIXED if entry.fixed[name] not in (None, "")}
-    tags |= {"charge": str(entry.one.charge), "multiplicity": str(entry.one.multiplicity), "geometry": source}
+    tags |= {
+        "charge": str(entry.candidate.charge),
+        "multiplicity": str(entry.candidate.multiplicity),
+        "geometry": source,
+    }
     for (rung, name), m in entry.values.items():
         q = m.quantity
         label = f"{rung}.{name}"
@@ -70,6 +78,6 @@ def _tags(entry: Entry, source: str) -> dict[str, str]:
 
 
 def one_line(value: Any) -> str:
-    """An empty line, or `$$$$`, would end a tag or the entry."""
+    """The value on a single line, since an empty line, or `$$$$`, would end a tag or the entry."""
     text = " ".join(str(value).split())
     return text.replace("$$$$", "$ $ $ $")

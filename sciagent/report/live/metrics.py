@@ -1,7 +1,7 @@
-"""What Prometheus asks: the ledger's figures, read anew on each scrape; and those of one worker's process.
+"""Metrics for Prometheus: the ledger's figures, read on each scrape, and those of a worker's process.
 
-Counters are counted in the ledger from the beginning of each campaign, so they go on when this server is started anew.
-Campaigns that nothing was written about for a week are left out.
+Counters are counted in the ledger from the beginning of each campaign, so they survive a restart of this server.
+Campaigns without any change for a week are left out.
 """
 
 from __future__ import annotations
@@ -28,26 +28,28 @@ from sciagent.store.views import overview, queries
 
 
 class LedgerCollector:
-    """One scrape is one read transaction; who comes meanwhile waits. Where the ledger is away, `sciagent_ledger_up` is
-    0 and nothing else is said."""
+    """Metrics of a ledger. Each scrape is a single read transaction; concurrent scrapes wait.
+
+    If the ledger cannot be reached, `sciagent_ledger_up` is 0 and no other figure is given.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger, self._sparing = ledger, Sparing()
         self._one_at_a_time = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
-        begun, up, found = time.monotonic(), 1, list[Metric]()
+        begun, up, metrics = time.monotonic(), 1, list[Metric]()
         with self._one_at_a_time:
             try:
                 with self._ledger.read() as connection:
-                    found = [*_queues(connection), *_workers(connection), *_licences(connection)]
-                    found += self._campaigns(connection)
+                    metrics = [*_queues(connection), *_workers(connection), *_licences(connection)]
+                    metrics += self._campaigns(connection)
             except (sa.exc.SQLAlchemyError, LedgerError):
                 up = 0
         yield GaugeMetricFamily("sciagent_ledger_up", "Whether the ledger answered.", up)
         took = time.monotonic() - begun
         yield GaugeMetricFamily("sciagent_scrape_duration_seconds", "What asking the ledger took.", took)
-        yield from found
+        yield from metrics
 
     def _campaigns(self, connection: Connection) -> list[Metric]:
         state = _gauge("campaign_state", "1 for the state that the campaign is in.", "campaign", "state")
@@ -57,19 +59,19 @@ class LedgerCollector:
         attempts = _counter("attempts", "Attempts that ended; lost: with their worker.", "campaign", "rung", "outcome")
         stale = _counter("stale_results", "Results that came too late and were refused.", "campaign", "rung")
         spent = _counter("spent", "What was booked, in the unit of the resource.", "campaign", "rung", "resource")
-        for one in overview.recent(connection):
-            state.add_metric([one.name, one.state], 1)
-            wall.add_metric([one.name], one.wall_seconds)
-            n_hits, by_state, totals = self._sparing(one.id, partial(_counted, connection, one.id))
-            hits.add_metric([one.name], n_hits)
+        for campaign in overview.recent(connection):
+            state.add_metric([campaign.name, campaign.state], 1)
+            wall.add_metric([campaign.name], campaign.wall_seconds)
+            n_hits, by_state, totals = self._sparing(campaign.id, partial(_counted, connection, campaign.id))
+            hits.add_metric([campaign.name], n_hits)
             for job_state, n in by_state.items():
-                jobs.add_metric([one.name, job_state], n)
+                jobs.add_metric([campaign.name, job_state], n)
             for (rung, outcome), n in totals.attempts.items():
-                attempts.add_metric([one.name, rung, outcome], n)
+                attempts.add_metric([campaign.name, rung, outcome], n)
             for rung, n in totals.stale.items():
-                stale.add_metric([one.name, rung], n)
+                stale.add_metric([campaign.name, rung], n)
             for (rung, resource), amount in totals.spent.items():
-                spent.add_metric([one.name, rung, resource], amount)
+                spent.add_metric([campaign.name, rung, resource], amount)
         return [state, hits, wall, jobs, attempts, stale, spent]
 
 
@@ -84,10 +86,10 @@ def _queues(connection: Connection) -> list[Metric]:
     oldest = _gauge("queue_oldest_seconds", "For how long the oldest of them has waited; 0 where none does.", "queue")
     slots = _gauge("queue_slots", "Jobs of the queue that could run at once.", "queue")
     now = db_now(connection)
-    for one in overview.queues(connection):
-        depth.add_metric([one.queue], one.depth)
-        oldest.add_metric([one.queue], _seconds(now, one.oldest))
-        slots.add_metric([one.queue], one.slots)
+    for queue in overview.queues(connection):
+        depth.add_metric([queue.queue], queue.depth)
+        oldest.add_metric([queue.queue], _seconds(now, queue.oldest))
+        slots.add_metric([queue.queue], queue.slots)
     return [depth, oldest, slots]
 
 
@@ -106,16 +108,16 @@ def _workers(connection: Connection) -> list[Metric]:
         busy[job.worker] = busy.get(job.worker, 0) + 1
     all_alive = workers.alive(connection)
     in_use = usage.by_worker(all_alive, all_running)
-    for one in all_alive:
-        who = [one.name, one.host, one.executor]
-        executors[one.executor] = executors.get(one.executor, 0) + 1
-        slots.add_metric(who, one.slots)
-        running.add_metric(who, busy.get(one.name, 0))
-        draining.add_metric(who, int(one.draining))
-        seen.add_metric(who, _seconds(now, one.seen_at))
-        for each in in_use[one.name]:
-            has.add_metric([*who, each.name], each.total)
-            used.add_metric([*who, each.name], each.used)
+    for worker in all_alive:
+        who = [worker.name, worker.host, worker.executor]
+        executors[worker.executor] = executors.get(worker.executor, 0) + 1
+        slots.add_metric(who, worker.slots)
+        running.add_metric(who, busy.get(worker.name, 0))
+        draining.add_metric(who, int(worker.draining))
+        seen.add_metric(who, _seconds(now, worker.seen_at))
+        for resource in in_use[worker.name]:
+            has.add_metric([*who, resource.name], resource.total)
+            used.add_metric([*who, resource.name], resource.used)
     for executor, n in executors.items():
         alive.add_metric([executor], n)
     return [slots, running, draining, seen, has, used, alive]
@@ -124,14 +126,14 @@ def _workers(connection: Connection) -> list[Metric]:
 def _licences(connection: Connection) -> list[Metric]:
     total = _gauge("licences", "Licences that may be in use at once.", "licence")
     used = _gauge("licences_used", "Licences that jobs hold.", "licence")
-    for one in usage.shared(connection):
-        total.add_metric([one.name], one.total)
-        used.add_metric([one.name], one.used)
+    for licence in usage.shared(connection):
+        total.add_metric([licence.name], licence.total)
+        used.add_metric([licence.name], licence.used)
     return [total, used]
 
 
 class WorkerCollector:
-    """Metrics of a worker's own process. ran: how many jobs it has run so far."""
+    """Metrics of a worker's own process. ran: returns how many jobs it has run so far."""
 
     def __init__(self, name: str, ran: Callable[[], int]) -> None:
         self._name, self._ran = name, ran
@@ -146,13 +148,13 @@ class WorkerCollector:
 
 
 def _resident(root: psutil.Process) -> int:
-    found = 0
-    for one in (root, *root.children(recursive=True)):
+    resident = 0
+    for process in (root, *root.children(recursive=True)):
         try:
-            found += int(one.memory_info().rss)
+            resident += int(process.memory_info().rss)
         except psutil.Error:  # it has ended meanwhile
             continue
-    return found
+    return resident
 
 
 def _gauge(name: str, what: str, *labels: str) -> Any:

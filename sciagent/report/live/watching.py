@@ -1,4 +1,4 @@
-"""What goes on now, in one look: campaigns that run, queues, workers, failures. For `sciagent top`."""
+"""A snapshot of running campaigns, queues, workers and failures, for `sciagent top`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sciagent.store.job_queue.workers import Running, WorkerRow
 from sciagent.store.views import overview, queries
 from sciagent.store.views.overview import Failure, Going, Queue
 
-SHARE = 0.02  # of the time may go by with asking what takes longer the larger a ledger is
+SHARE = 0.02  # at most so much of the time is spent on queries that take longer the larger a ledger is
 
 
 class Sparing:
-    """Remembers answers: a question is asked again only when that takes no more than its share of the time."""
+    """A cache that repeats a query only when that takes no more than its share of the time."""
 
     def __init__(self, share: float = SHARE) -> None:
         self._share = share
@@ -42,23 +42,25 @@ class Sparing:
 
 @dataclass(frozen=True)
 class Watched:
-    """A campaign. jobs: how many in each state; used: the limit of the budget that is nearest, and its share that is
-    used, None where there is none or only rates; per_minute: jobs done lately; trouble: what keeps its jobs from where
-    they are to run."""
+    """A running campaign."""
 
     name: str
     state: str
     driver: str
     hits: int
     jobs: dict[str, int]
+    """{state: number of jobs}."""
     used: tuple[str, float] | None
+    """The budget limit that is nearest, and the share of it that is used; None without a budget of totals."""
     per_minute: float
+    """Jobs done per minute lately."""
     trouble: str | None
+    """What keeps its jobs from running."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One look. resources: beside cores, of all workers together, and licences."""
+    """A snapshot of the ledger."""
 
     at: datetime
     campaigns: list[Watched]
@@ -67,17 +69,19 @@ class Frame:
     running: list[Running]
     failures: list[Failure]
     resources: list[Used]
+    """Use of the licences and of all workers' resources other than cores."""
 
     @property
     def busy(self) -> Counter[str]:
-        """How many jobs each worker or driver runs."""
-        return Counter(one.worker for one in self.running)
+        """{worker or driver: number of jobs it runs}."""
+        return Counter(job.worker for job in self.running)
 
 
 def look(connection: Connection, sparing: Sparing) -> Frame:
     lately = overview.lately(connection)
     watched = [
-        _watched(connection, one, lately.per_minute.get(one.id, 0.0), sparing) for one in overview.going(connection)
+        _watched(connection, campaign, lately.per_minute.get(campaign.id, 0.0), sparing)
+        for campaign in overview.going(connection)
     ]
     alive, running = workers.alive(connection), workers.running(connection, 200)
     resources = usage.together(connection, usage.by_worker(alive, running))
@@ -85,30 +89,37 @@ def look(connection: Connection, sparing: Sparing) -> Frame:
     return Frame(db_now(connection), watched, queues, alive, running, lately.failures, resources)
 
 
-def _watched(connection: Connection, one: Going, per_minute: float, sparing: Sparing) -> Watched:
-    hits = sparing(("hits", one.id), lambda: queries.hits(connection, one.id))
-    counted = sparing(("jobs", one.id), lambda: job_lists.counts(connection, [one.id]))
-    used = sparing(("used", one.id), lambda: _used(connection, one))
-    driver = campaigns.driver_of(connection, one.id)
+def _watched(connection: Connection, campaign: Going, per_minute: float, sparing: Sparing) -> Watched:
+    hits = sparing(("hits", campaign.id), lambda: queries.hits(connection, campaign.id))
+    counted = sparing(("jobs", campaign.id), lambda: job_lists.counts(connection, [campaign.id]))
+    used = sparing(("used", campaign.id), lambda: _used(connection, campaign))
+    driver = campaigns.driver_of(connection, campaign.id)
     who = "nobody" if driver is None else f"{driver.host}:{driver.pid}" if driver.alive else "dead"
     jobs = {str(state): counted.get(state, 0) for state in JobState if counted.get(state)}
     return Watched(
-        one.name, one.state, who, hits, jobs, used, per_minute, campaign_warnings.trouble(connection, one.id)
+        campaign.name,
+        campaign.state,
+        who,
+        hits,
+        jobs,
+        used,
+        per_minute,
+        campaign_warnings.trouble(connection, campaign.id),
     )
 
 
-def _used(connection: Connection, one: Going) -> tuple[str, float] | None:
-    """The limit of which the largest share is used."""
-    budget, spent = one.spec.get("budget", {}), queries.spent(connection, one.id)
-    spent["wall_minutes"] = one.wall_seconds / 60
+def _used(connection: Connection, campaign: Going) -> tuple[str, float] | None:
+    """The budget limit of which the largest share is used, with that share."""
+    budget, spent = campaign.spec.get("budget", {}), queries.spent(connection, campaign.id)
+    spent["wall_minutes"] = campaign.wall_seconds / 60
     shares = {
         name: spent.get(name, 0.0) / limit
         for name, limit in budget.items()
         if isinstance(limit, int | float) and limit > 0 and name != "proposals"
     }
     if by_rung := budget.get("rungs"):
-        jobs = queries.jobs_by_rung(connection, one.id)
-        for rung in campaigns.rungs(connection, one.id):
+        jobs = queries.jobs_by_rung(connection, campaign.id)
+        for rung in campaigns.rungs(connection, campaign.id):
             if limit := by_rung.get(rung.name):
                 shares[rung.name] = jobs.get(rung.id, 0) / limit
     return max(shares.items(), key=lambda pair: pair[1]) if shares else None

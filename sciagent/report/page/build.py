@@ -1,7 +1,7 @@
-"""The report as one HTML file that needs nothing else: no network, no server, no other file.
+"""The report as a single HTML file that needs no network, no server and no other file.
 
-What models and people wrote is escaped by the template engine. A content security policy lets only our two scripts run,
-named by their hashes, and forbids every request.
+The template engine escapes everything that models and people wrote. A content security policy admits only our two
+scripts, named by their hashes, and forbids every request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VIEWER = "3Dmol-min.js"
 
 
 def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.CARDS) -> str:
-    """The whole report of a campaign as it stands in this snapshot. top: how many of the best get a card."""
+    """The whole report of a campaign at this snapshot. top: how many of the best candidates get a card."""
     return environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
 
 
@@ -57,10 +57,10 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     progress = report_queries.progress(connection, row, end.rung) if end and spent.total else []
     unit, factor = cost_unit(spent.total)
     who = proposers.figures_by_proposer(connection, row)
-    several = [one for one in who if one.proposals or one.turns]
+    several = [proposer for proposer in who if proposer.proposals or proposer.turns]
     foretold = prediction_scores.prediction_scores(connection, row)
     begun, changed = report_queries.dates(connection, row)
-    geometries = {c.one.key[:12]: {"text": c.geometry, "format": c.geometry_format} for c in cards if c.geometry}
+    geometries = {c.candidate.key[:12]: {"text": c.geometry, "format": c.geometry_format} for c in cards if c.geometry}
     return {
         "row": row, "spec": row.spec, "status": status, "version": __version__, "now": datetime.now(UTC),
         "begun": begun, "changed": changed, "limits": limits,
@@ -70,9 +70,9 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "cost_chart": charts.costs([(r.rung, r.by_fate) for r in spent.rows]) if spent.total else "",
         "progress_chart": charts.progress(progress, limits) if _moved(progress) else "",
         "finders": several[: proposers.LISTED], "finders_left_out": max(len(several) - proposers.LISTED, 0),
-        "finder_words": proposers.words(several[0], row) if len(several) == 1 else "",
+        "finder_words": proposers.summary_sentence(several[0], row) if len(several) == 1 else "",
         "finders_chart": _side_by_side(connection, row, several, limits), "foretold": foretold,
-        "foretold_charts": _learning(foretold), "told": viewer.selection(connection, row),
+        "foretold_charts": _learning(foretold), "shown_episodes": viewer.selection(connection, row),
         "cards": cards, "table": table, "columns": table.columns,
         "audit": audit.audit(connection, row),
         "value": rung_value.value_of_rungs(connection, row),
@@ -98,15 +98,15 @@ def _side_by_side(connection: Connection, row: CampaignRow, who: list[proposers.
 
 
 MAX_LEARNING = 4  # charts of predictions along the episodes
-FEWEST = 10  # answers without which there is nothing to see in one
+FEWEST = 10  # a chart needs at least so many answers
 
 
-def _learning(found: list[prediction_scores.PredictionAccuracy]) -> list[tuple[str, str, str]]:
-    """(rung, property, chart) of each of which a proposer has enough answers, in more than one bin of its episodes."""
+def _learning(scores: list[prediction_scores.PredictionAccuracy]) -> list[tuple[str, str, str]]:
+    """(rung, property, chart) wherever a proposer has enough answers, in more than one bin of its episodes."""
     groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
-    for one in (some for some in found if some.record.n >= FEWEST):
-        points = [((b.first + b.last) / 2, b.record.crps) for b in one.bins]
-        groups.setdefault((one.rung, one.property, one.unit), {})[one.proposer] = points
+    for score in (candidate_score for candidate_score in scores if candidate_score.record.n >= FEWEST):
+        points = [((b.first + b.last) / 2, b.record.crps) for b in score.bins]
+        groups.setdefault((score.rung, score.property, score.unit), {})[score.proposer] = points
     shown = [(key, lines) for key, lines in groups.items() if any(len(points) > 1 for points in lines.values())]
     return [
         (
@@ -119,7 +119,7 @@ def _learning(found: list[prediction_scores.PredictionAccuracy]) -> list[tuple[s
 
 
 def policy(scripts: tuple[str, ...] = ("report.js", VIEWER)) -> str:
-    """Nothing may be fetched or sent; of scripts, these of ours alone run; styles are inline, as SVG has them."""
+    """A content security policy: no requests, no scripts but these of ours; inline styles, as SVG has them."""
     hashes = " ".join(f"'sha256-{_sha256(asset(name))}'" for name in scripts) or "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -137,7 +137,7 @@ def asset(name: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """JSON for a `script` element: nothing in it can end the element."""
+    """JSON for a `script` element, escaped so that it cannot end the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
@@ -174,7 +174,7 @@ _SVG = re.compile(r"<(script|foreignObject|iframe|image|a)\b|\bon[a-z]+\s*=|java
 
 
 def _drawn(svg: str) -> Any:
-    """An SVG that we drew ourselves. What could act is refused even so: raises ValueError."""
+    """Mark an SVG of our own as safe. Raises ValueError if it contains active content."""
     from markupsafe import Markup
 
     if _SVG.search(re.sub(r">[^<]*<", "><", svg)):

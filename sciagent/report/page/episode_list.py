@@ -1,4 +1,4 @@
-"""The episodes of a campaign's model, read from the ledger: what it was told, thought, called and saw, turn by turn."""
+"""The episodes of a campaign's model, read from the ledger: its messages, calls and observations, turn by turn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sciagent.store.database import tables as t
 
 
 def listed(connection: Connection, row: CampaignRow) -> Sequence[Mapping[str, Any]]:
-    """The campaign's trajectories: number, who proposed, state, turns, new candidates, tokens."""
+    """The campaign's trajectories: number, proposer, state, turns, new candidates, tokens."""
     j, u, p = t.trajectory.c, t.turn.c, t.proposal.c
     made = (
         sa.select(u.trajectory_id.label("id"), sa.func.count(p.id).label("n"))
@@ -53,42 +53,42 @@ def listed(connection: Connection, row: CampaignRow) -> Sequence[Mapping[str, An
 
 
 def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[str, Any]:
-    """One of them, whole. Raises UnknownNameError for a number that the campaign does not have."""
+    """A whole episode. Raises UnknownNameError for a number that the campaign does not have."""
     j = t.trajectory.c
     query = sa.select(t.trajectory).where(j.campaign_id == row.id, j.number == number)
-    found = connection.execute(query).mappings().one_or_none()
-    if found is None:
-        there = [str(one["number"]) for one in listed(connection, row)]
+    trajectory = connection.execute(query).mappings().one_or_none()
+    if trajectory is None:
+        there = [str(trajectory["number"]) for trajectory in listed(connection, row)]
         raise UnknownNameError(f"episode of {row.name}", str(number), there)
-    made = _proposals(connection, found["id"])
+    made = _proposals(connection, trajectory["id"])
     return {
         "campaign": row.name,
         "number": number,
-        "proposer": found["proposer"],
-        "state": found["state"],
-        "why": found["settings"].get("ended"),
-        "opening": found["settings"].get("opening", []),
-        "turns": [_turn(one, made.get(one["id"], [])) for one in trajectories.turns(connection, found["id"])],
+        "proposer": trajectory["proposer"],
+        "state": trajectory["state"],
+        "why": trajectory["settings"].get("ended"),
+        "opening": trajectory["settings"].get("opening", []),
+        "turns": [_turn(turn, made.get(turn["id"], [])) for turn in trajectories.turns(connection, trajectory["id"])],
     }
 
 
-def _turn(one: Any, proposals: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _turn(turn: Any, proposals: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return {
-        "number": one["number"],
-        "message": one["message"],
-        "calls": one["calls"],
-        "observations": one["observations"],
-        "sampling": one["sampling"],
-        "policy": one["policy_version"],
-        "cost": one["cost"],
-        "at": one["at"],
-        "trainable": bool(one["output_ids"]),
+        "number": turn["number"],
+        "message": turn["message"],
+        "calls": turn["calls"],
+        "observations": turn["observations"],
+        "sampling": turn["sampling"],
+        "policy": turn["policy_version"],
+        "cost": turn["cost"],
+        "at": turn["at"],
+        "trainable": bool(turn["output_ids"]),
         "proposals": proposals,
     }
 
 
 def _proposals(connection: Connection, trajectory_id: int) -> dict[int, list[Mapping[str, Any]]]:
-    """By turn: what became of what it proposed."""
+    """{turn id: its proposals with their status}."""
     u, p, cc = t.turn.c, t.proposal.c, t.campaign_candidate.c
     query = (
         sa.select(u.id, p.text, p.status, p.reason, p.operation, cc.standing, cc.score, cc.is_hit)
@@ -100,9 +100,9 @@ def _proposals(connection: Connection, trajectory_id: int) -> dict[int, list[Map
         .where(u.trajectory_id == trajectory_id)
         .order_by(p.id)
     )
-    found: dict[int, list[Mapping[str, Any]]] = {}
+    by_turn: dict[int, list[Mapping[str, Any]]] = {}
     for id_, text, status, reason, operation, standing, score, is_hit in connection.execute(query).all():
-        found.setdefault(id_, []).append(
+        by_turn.setdefault(id_, []).append(
             {
                 "text": text,
                 "status": status,
@@ -113,4 +113,4 @@ def _proposals(connection: Connection, trajectory_id: int) -> dict[int, list[Map
                 "hit": bool(is_hit),
             }
         )
-    return found
+    return by_turn

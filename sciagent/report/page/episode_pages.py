@@ -1,4 +1,4 @@
-"""All episodes of a campaign as pages beside each other: one an episode, and lists of fifty that lead to them."""
+"""All episodes of a campaign as HTML pages: one page per episode, and lists of fifty that link to them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 from sciagent import __version__
 from sciagent.errors import UsageError
 from sciagent.report.page.build import asset, environment, policy
-from sciagent.report.page.viewer import Told, every
+from sciagent.report.page.viewer import ShownEpisode, every
 from sciagent.report.page.writer import replace_text
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import report_episodes
 
-LISTED = 50  # episodes of one list
+LISTED = 50  # episodes on each list
 
 
 class EpisodeLine(NamedTuple):
-    """What a list says of an episode."""
+    """An episode's row in a list."""
 
     file: str
     number: int
@@ -35,7 +35,7 @@ class EpisodeLine(NamedTuple):
 
 
 def checked(folder: Path) -> Path:
-    """The folder, if pages can be written there. Raises UsageError, before anything is computed."""
+    """The folder, checked before anything is computed. Raises UsageError if pages cannot be written there."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder for the pages of the episodes")
     if not folder.parent.is_dir():
@@ -44,9 +44,10 @@ def checked(folder: Path) -> Path:
 
 
 def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
-    """Write them; how many there are. Pages of an earlier time are written over. Raises UnknownNameError.
+    """Write a page per episode, over earlier ones; returns the number of episodes. Raises UnknownNameError.
 
-    One episode is held at a time, with the lines of one list."""
+    Only a single episode and the rows of a single list are in memory at a time.
+    """
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
         there = report_episodes.count(connection, row)
@@ -54,16 +55,16 @@ def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
         lists = max(1, -(-there // LISTED))
         lines: list[EpisodeLine] = []
         written, before, n = 0, "", 0
-        for one in every(connection, row):
+        for episode in every(connection, row):
             n += 1
             place = (n - 1) // LISTED
             if lines and len(lines) == LISTED:
                 _write_list(folder, row.name, lines, written, lists, there)
                 written, lines = written + 1, []
             more = {"list": _list_file(place), "before": before, "after": _file(n + 1) if n < there else ""}
-            _write(folder / _file(n), "episode_page.html.j2", row.name, {"one": one} | more)
+            _write(folder / _file(n), "episode_page.html.j2", row.name, {"one": episode} | more)
             before = _file(n)
-            lines.append(_line(one, before))
+            lines.append(_line(episode, before))
         _write_list(folder, row.name, lines, written, lists, there)
     return n
 
@@ -76,18 +77,18 @@ def _list_file(place: int) -> str:
     return "index.html" if place == 0 else f"index-{place + 1}.html"
 
 
-def _line(one: Told, file: str) -> EpisodeLine:
+def _line(episode: ShownEpisode, file: str) -> EpisodeLine:
     return EpisodeLine(
         file,
-        one.number,
-        one.begun.proposer,
-        one.begun.state,
-        one.why,
-        one.outcome.turns,
-        one.outcome.new,
-        one.outcome.hits,
-        one.tokens,
-        one.seconds,
+        episode.number,
+        episode.begun.proposer,
+        episode.begun.state,
+        episode.why,
+        episode.outcome.turns,
+        episode.outcome.new,
+        episode.outcome.hits,
+        episode.tokens,
+        episode.seconds,
     )
 
 

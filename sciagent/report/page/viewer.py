@@ -1,5 +1,7 @@
-"""Episodes as a reader sees them: what the model was told, thought, called and saw, turn by turn, and what became of
-what it proposed. Texts are cut and drawings counted, so that a page stays a page however long a model talked."""
+"""Episodes for display: the model's messages, calls and observations, turn by turn, and the fate of its proposals.
+
+Texts are cut and drawings counted, so that the size of a page is bounded.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +27,24 @@ from sciagent.store.views.report_episodes import Begun, EpisodeOutcome, Proposed
 
 LATEST = 12  # episodes that a report shows, the last of all
 BEST = 8  # and those behind the best candidates
-TURNS = 40  # of one episode
-PROPOSALS = 200  # of one episode
-MAX_TEXT = 3000  # characters of one thing that was said
+TURNS = 40  # shown of an episode
+PROPOSALS = 200  # shown of an episode
+MAX_TEXT = 3000  # characters of a message
 ROOM = 900_000  # characters of all episodes of a report
 
 
 @dataclass
-class Page:
-    """What a page still holds. text: characters; drawings: structures. turns: of one episode; longest: characters of
-    one thing that was said."""
+class PageRoom:
+    """The room that is left on a page."""
 
     text: int = ROOM
+    """Characters."""
     drawings: int = 80
+    """Structures."""
     turns: int = TURNS
+    """Turns of each episode."""
     longest: int = MAX_TEXT
+    """Characters of each message."""
 
     def cut(self, text: str, limit: int | None = None) -> str:
         limit = limit or self.longest
@@ -50,25 +55,29 @@ class Page:
 
 @dataclass(frozen=True)
 class ShownPrediction:
-    """One property: said beforehand with its error, and what a paid rung answered, with the score of it, if one has."""
+    """A predicted property of a proposal."""
 
     label: str
-    said: str
+    expected: str
+    """The predicted value with its standard deviation."""
     answered: str
+    """The value of a paid rung with the score of the prediction, once there is one."""
 
 
 @dataclass(frozen=True)
-class Made:
-    """One proposal. became, kind: as a card of the best has them; kind is `fallen` for what was not taken."""
+class ShownProposal:
+    """A proposal of a turn."""
 
     text: str
     status: str
     became: str
+    """The candidate's status, as on the cards of the best."""
     kind: str
+    """As on the cards of the best; `fallen` if the proposal was refused."""
     operation: str
     rationale: str
     drawing: str
-    foretold: list[ShownPrediction]
+    predictions: list[ShownPrediction]
 
 
 @dataclass(frozen=True)
@@ -81,8 +90,7 @@ class Call:
 
 @dataclass(frozen=True)
 class ShownTurn:
-    """told: what it saw that answers no call. written: the answer's text where it is itself the call. tokens: of
-    prompt and answer; forced: share of the sampled ones that a grammar left no choice for, None without tokens."""
+    """A turn of an episode."""
 
     number: int
     policy: str
@@ -90,25 +98,29 @@ class ShownTurn:
     thinking: str
     content: str
     written: str
+    """The text of the answer, where it is itself the call."""
     calls: list[Call]
-    told: list[str]
-    made: list[Made]
+    observations: list[str]
+    """Observations that cannot be matched to a call."""
+    made: list[ShownProposal]
     prompt_tokens: int | None
     output_tokens: int | None
     seconds: float | None
     core_seconds: float
     trainable: bool
     forced: float | None
+    """Share of the sampled tokens for which a grammar left no choice; None without tokens."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """An episode. limits: in words, what it might have used; turns_left_out: those that are not shown."""
+class ShownEpisode:
+    """An episode for display."""
 
     begun: Begun
     outcome: EpisodeOutcome
     why: str
     limits: str
+    """Its limits, as a text."""
     opening: list[tuple[str, str]]
     turns: list[ShownTurn] = field(default_factory=list)
 
@@ -122,7 +134,7 @@ class Told:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the prompts and answers that are shown."""
+        """Number of tokens of the shown prompts and answers."""
         return sum((t.prompt_tokens or 0) + (t.output_tokens or 0) for t in self.turns)
 
     @property
@@ -139,62 +151,74 @@ class Told:
 
 @dataclass(frozen=True)
 class Selection:
-    """of: how many episodes the campaign has."""
+    """The episodes that a report shows."""
 
     of: int
-    episodes: list[Told]
+    """How many episodes the campaign has."""
+    episodes: list[ShownEpisode]
 
 
 def selection(connection: Connection, row: CampaignRow) -> Selection:
-    """For the report: those behind the best candidates and the latest, by number, the latest first. What the page has
-    no room for is left out, the oldest first."""
+    """The episodes behind the best candidates and the latest ones, latest first.
+
+    Where the page has too little room, the oldest are left out.
+    """
     there = ask.count(connection, row)
     if not there:
         return Selection(0, [])
     most = LATEST + BEST
     chosen = [*ask.behind_the_best(connection, row, BEST), *ask.latest(connection, row, most)]
-    room, found = Page(), []
-    for told in _told(connection, row, list({one.id: one for one in chosen}.values())[:most], room):
-        found.append(told)
+    room, episodes = PageRoom(), []
+    for episode in _episodes(connection, row, list({begun.id: begun for begun in chosen}.values())[:most], room):
+        episodes.append(episode)
         if room.text < 0:
             break
-    return Selection(there, sorted(found, key=lambda one: -one.number))
+    return Selection(there, sorted(episodes, key=lambda episode: -episode.number))
 
 
-def every(connection: Connection, row: CampaignRow, n: int = 20) -> Iterator[Told]:
-    """All episodes in order; n are held at a time, and each has a page's room of its own."""
+def every(connection: Connection, row: CampaignRow, n: int = 20) -> Iterator[ShownEpisode]:
+    """All episodes in order, n at a time in memory; each is cut to a page of its own."""
     after = -1
-    while some := ask.page(connection, row, after, n):
-        for one in some:
-            yield from _told(connection, row, [one], Page(drawings=PROPOSALS, turns=5 * TURNS, longest=7 * MAX_TEXT))
-        after = some[-1].number
+    while page := ask.page(connection, row, after, n):
+        for begun in page:
+            yield from _episodes(
+                connection, row, [begun], PageRoom(drawings=PROPOSALS, turns=5 * TURNS, longest=7 * MAX_TEXT)
+            )
+        after = page[-1].number
 
 
-def _told(connection: Connection, row: CampaignRow, some: Sequence[Begun], room: Page) -> Iterator[Told]:
+def _episodes(
+    connection: Connection, row: CampaignRow, page: Sequence[Begun], room: PageRoom
+) -> Iterator[ShownEpisode]:
     ladder = rungs(connection, row.id)
-    outcomes = ask.outcomes(connection, row, [one.id for one in some])
-    for one in some:
-        yield _episode(connection, row, ladder, one, outcomes.get(one.id, EpisodeOutcome(0, 0, 0)), room)
+    outcomes = ask.outcomes(connection, row, [begun.id for begun in page])
+    for begun in page:
+        yield _episode(connection, row, ladder, begun, outcomes.get(begun.id, EpisodeOutcome(0, 0, 0)), room)
 
 
 def _episode(
-    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], one: Begun, outcome: EpisodeOutcome, room: Page
-) -> Told:
-    turns = ask.turns(connection, one.id, room.turns)
+    connection: Connection,
+    row: CampaignRow,
+    ladder: Sequence[RungRow],
+    begun: Begun,
+    outcome: EpisodeOutcome,
+    room: PageRoom,
+) -> ShownEpisode:
+    turns = ask.turns(connection, begun.id, room.turns)
     proposed = ask.proposals(connection, [turn["id"] for turn in turns], PROPOSALS)
     ids = [p.candidate_id for p in proposed if p.candidate_id is not None]
     there = report_candidates.members(connection, row, ids)
     answers = _answers(connection, ladder, proposed)
-    made: dict[int, list[Made]] = {}
+    made: dict[int, list[ShownProposal]] = {}
     for p in proposed:
         member = None if p.candidate_id is None else there.get(p.candidate_id)
-        made.setdefault(p.turn_id, []).append(_made(p, member, ladder, answers, room))
-    opening = one.settings.get("opening")
-    return Told(
-        one,
+        made.setdefault(p.turn_id, []).append(_shown_proposal(p, member, ladder, answers, room))
+    opening = begun.settings.get("opening")
+    return ShownEpisode(
+        begun,
         outcome,
-        room.cut(str(one.settings.get("ended") or ""), 300),
-        _limits(one.settings),
+        room.cut(str(begun.settings.get("ended") or ""), 300),
+        _limits(begun.settings),
         [(str(m.get("role", "")), room.cut(str(m.get("content", "")), 2 * room.longest)) for m in _mappings(opening)],
         [_turn(turn, made.get(turn["id"], []), room) for turn in turns],
     )
@@ -205,10 +229,10 @@ def _limits(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{settings[key]} {label}" for key, label in named if isinstance(settings.get(key), int))
 
 
-def _turn(turn: Any, made: list[Made], room: Page) -> ShownTurn:
+def _turn(turn: Any, made: list[ShownProposal], room: PageRoom) -> ShownTurn:
     message, used = turn["message"] or {}, turn["sampling"] or {}
     content = str(message.get("content") or "")
-    calls, told = _calls(_mappings(turn["calls"]), _mappings(turn["observations"]), room)
+    calls, unpaired = _calls(_mappings(turn["calls"]), _mappings(turn["observations"]), room)
     is_call = bool(calls) and content.lstrip().startswith("{")
     flags = turn["forced"] or []
     return ShownTurn(
@@ -219,7 +243,7 @@ def _turn(turn: Any, made: list[Made], room: Page) -> ShownTurn:
         "" if is_call else room.cut(content),
         room.cut(content) if is_call else "",
         calls,
-        told,
+        unpaired,
         made,
         used.get("prompt_tokens"),
         used.get("output_tokens"),
@@ -231,25 +255,25 @@ def _turn(turn: Any, made: list[Made], room: Page) -> ShownTurn:
 
 
 def _calls(
-    calls: Sequence[Mapping[str, Any]], observations: Sequence[Mapping[str, Any]], room: Page
+    calls: Sequence[Mapping[str, Any]], observations: Sequence[Mapping[str, Any]], room: PageRoom
 ) -> tuple[list[Call], list[str]]:
-    """Each call with what it was answered, where there is one answer a call; the other observations apart."""
+    """The calls with their observations, and the observations that cannot be matched to calls by number."""
     seen = [room.cut(str(o["content"] if "content" in o else json.dumps(o, ensure_ascii=False))) for o in observations]
     paired = len(seen) == len(calls)
     made = [
         Call(
-            room.cut(str(one.get("tool") or ""), 200),
-            room.cut(_readable(one.get("arguments"))),
-            bool(one.get("ok", True)),
+            room.cut(str(call.get("tool") or ""), 200),
+            room.cut(_readable(call.get("arguments"))),
+            bool(call.get("ok", True)),
             seen[i] if paired else "",
         )
-        for i, one in enumerate(calls)
+        for i, call in enumerate(calls)
     ]
     return made, [] if paired else seen
 
 
 def _readable(arguments: Any) -> str:
-    """What a call was sent with; an object on lines of its own."""
+    """The arguments of a call; for an object, a line per field."""
     try:
         given = json.loads(arguments) if isinstance(arguments, str) else arguments
         lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in given.items()]
@@ -258,13 +282,13 @@ def _readable(arguments: Any) -> str:
     return "\n".join(lines)
 
 
-def _made(
+def _shown_proposal(
     p: Proposed,
     member: Ranked | None,
     ladder: Sequence[RungRow],
     answers: dict[tuple[int, str], tuple[float, str]],
-    room: Page,
-) -> Made:
+    room: PageRoom,
+) -> ShownProposal:
     drawing = ""
     if p.status == "new" and member is not None:
         became, what = status(member, ladder), kind(member)
@@ -275,7 +299,7 @@ def _made(
         became, what = "already in the campaign", "open"
     else:
         became, what = f"turned away: {words(p.reason or 'refused')}", "fallen"
-    return Made(
+    return ShownProposal(
         room.cut(p.text, 300),
         p.status,
         room.cut(became, 300),
@@ -283,40 +307,40 @@ def _made(
         words(p.operation or ""),
         room.cut(p.rationale or "", 600),
         drawing,
-        [_foretold(p, name, said, answers) for name, said in _said(p).items()],
+        [_shown_prediction(p, name, expected, answers) for name, expected in _predictions(p).items()],
     )
 
 
-def _said(p: Proposed) -> dict[str, tuple[float, float]]:
-    return {name: said for name, said in read(p.predicted).items() if name in properties()}
+def _predictions(p: Proposed) -> dict[str, tuple[float, float]]:
+    return {name: expected for name, expected in read(p.predicted).items() if name in properties()}
 
 
-def _foretold(
-    p: Proposed, name: str, said: tuple[float, float], answers: dict[tuple[int, str], tuple[float, str]]
+def _shown_prediction(
+    p: Proposed, name: str, expected: tuple[float, float], answers: dict[tuple[int, str], tuple[float, str]]
 ) -> ShownPrediction:
     unit = properties()[name].unit
     tail = "" if unit == "1" else f" {unit_sign(unit)}"
     answered = "not answered yet" if p.status == "new" else ""
-    if p.candidate_id is not None and (found := answers.get((p.candidate_id, name))) is not None:
-        answer, rung = found
-        answered = f"{rung} answered {answer:.4g}{tail} (CRPS {crps(*said, answer):.2g}{tail})"
-    return ShownPrediction(words(name), f"{said[0]:.4g} ± {said[1]:.2g}{tail}", answered)
+    if p.candidate_id is not None and (highest := answers.get((p.candidate_id, name))) is not None:
+        answer, rung = highest
+        answered = f"{rung} answered {answer:.4g}{tail} (CRPS {crps(*expected, answer):.2g}{tail})"
+    return ShownPrediction(words(name), f"{expected[0]:.4g} ± {expected[1]:.2g}{tail}", answered)
 
 
 def _answers(
     connection: Connection, ladder: Sequence[RungRow], proposed: Sequence[Proposed]
 ) -> dict[tuple[int, str], tuple[float, str]]:
-    """By candidate and property that was foretold: the value of the highest paid rung, and the rung's name."""
-    ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and _said(p)})
-    found: dict[tuple[int, str], tuple[float, str]] = {}
+    """{(candidate id, predicted property): (value at the highest paid rung, the rung's name)}."""
+    ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and _predictions(p)})
+    by_property: dict[tuple[int, str], tuple[float, str]] = {}
     for rung in ladder if ids else ():
         if rung.tier == Tier.FAST:
             continue
         values = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
         for id_, mine in values.items():
-            found.update({(id_, name): (quantity.value, rung.name) for name, quantity in (mine or {}).items()})
-    return found
+            by_property.update({(id_, name): (quantity.value, rung.name) for name, quantity in (mine or {}).items()})
+    return by_property
 
 
 def _mappings(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""The report beside the ledger: written whole or not at all, and again while the campaign runs."""
+"""The report file: replaced atomically, and rewritten while the campaign runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_report(ledger: Ledger, name: str, path: Path, top: int | None = None) 
 
 
 def replace_text(path: Path, text: str) -> None:
-    """A reader sees the old file or the new one; two writers do not mix."""
+    """Replace the file atomically: readers see the old text or the new one, and concurrent writers do not mix."""
     handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -42,7 +42,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def checked(path: Path) -> Path:
-    """The path, if a report can be written there. Raises UsageError, before anything is computed."""
+    """The path, checked before anything is computed. Raises UsageError if a report cannot be written there."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f'{path}: the report is an HTML file; give a name that ends in ".html"')
     if not path.parent.is_dir():
@@ -67,12 +67,12 @@ class GrowingReport:
     def step(self) -> None:
         if time.monotonic() < self._due or (self._thread is not None and self._thread.is_alive()):
             return
-        self._due = float("inf")  # until this one is written
+        self._due = float("inf")  # until this report is written
         self._thread = threading.Thread(target=self._write, name="report", daemon=True)
         self._thread.start()
 
     def finish(self) -> None:
-        """The last one, when the campaign has its final state; waits until it is written."""
+        """Write the last report, of the campaign's final state, and wait until it is written."""
         if self._thread is not None:
             self._thread.join()
         self._write()

@@ -26,7 +26,7 @@ MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 @dataclass(frozen=True)
 class Value:
-    """One number with all that makes it one."""
+    """A measured value with its label, level, rung and evidence."""
 
     property: str
     label: str
@@ -38,17 +38,19 @@ class Value:
 
 @dataclass(frozen=True)
 class Card:
-    """One of the best. headline: of each objective its value at the highest rung; others: all further values."""
+    """A card of a top candidate."""
 
     rank: int
-    one: Ranked
+    candidate: Ranked
     status: str
     kind: str  # hit | verified | open | fallen
     drawing: str
     geometry: str | None
     geometry_format: str
     headline: list[Value]
+    """For each objective, its value at the highest rung that measured it."""
     others: list[Value]
+    """All further values."""
     imported: list[Value]
     origin: Origin
     answers: list[EvidenceAnswer]
@@ -57,12 +59,21 @@ class Card:
 def cards(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], artifacts: ArtifactStore, n: int
 ) -> list[Card]:
-    found = [one for one in ask.best(connection, row, n) if one.hit or one.score is not None]
-    ids = [one.id for one in found]
+    ranked = [candidate for candidate in ask.best(connection, row, n) if candidate.hit or candidate.score is not None]
+    ids = [candidate.id for candidate in ranked]
     answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
     return [
-        _card(connection, row, ladder, artifacts, rank, one, answers.get(one.id, []), imported.get(one.id, []))
-        for rank, one in enumerate(found, start=1)
+        _card(
+            connection,
+            row,
+            ladder,
+            artifacts,
+            rank,
+            candidate,
+            answers.get(candidate.id, []),
+            imported.get(candidate.id, []),
+        )
+        for rank, candidate in enumerate(ranked, start=1)
     ]
 
 
@@ -72,7 +83,7 @@ def _card(
     ladder: Sequence[RungRow],
     artifacts: ArtifactStore,
     rank: int,
-    one: Ranked,
+    candidate: Ranked,
     answers: list[EvidenceAnswer],
     imported: list[EvidenceAnswer],
 ) -> Card:
@@ -80,20 +91,20 @@ def _card(
     values = all_values(answers)
     highest = {v.property: v for v in values}
     headline = [highest[name] for name in wanted if name in highest]
-    found = geometry(artifacts, answers, MAX_GEOMETRY)
-    text, form = found[:2] if found else (None, "")
+    geometry_file = geometry(artifacts, answers, MAX_GEOMETRY)
+    text, form = geometry_file[:2] if geometry_file else (None, "")
     return Card(
         rank,
-        one,
-        status(one, ladder),
-        kind(one),
-        depicted(one),
+        candidate,
+        status(candidate, ladder),
+        kind(candidate),
+        depicted(candidate),
         text,
         form,
         headline,
         [v for v in values if v not in headline],
         all_values(imported),
-        ask.origin(connection, one),
+        ask.origin(connection, candidate),
         [*answers, *imported],
     )
 
@@ -104,88 +115,97 @@ def all_values(answers: Sequence[EvidenceAnswer]) -> list[Value]:
     ]
 
 
-def kind(one: Ranked) -> str:
-    if one.hit:
+def kind(candidate: Ranked) -> str:
+    if candidate.hit:
         return "hit"
-    if one.standing == Standing.SETTLED:
+    if candidate.standing == Standing.SETTLED:
         return "verified"
-    return "open" if one.standing in (Standing.OPEN, Standing.PENDING, Standing.HELD) else "fallen"
+    return "open" if candidate.standing in (Standing.OPEN, Standing.PENDING, Standing.HELD) else "fallen"
 
 
-def status(one: Ranked, ladder: Sequence[RungRow]) -> str:
-    """In words: a hit, what it missed, or how far it has come."""
-    here = ladder[one.position].name if one.position < len(ladder) else ""
-    if one.hit:
+def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
+    """A short description: a hit, the limit that was missed, or the rung the candidate has reached."""
+    here = ladder[candidate.position].name if candidate.position < len(ladder) else ""
+    if candidate.hit:
         return "hit"
-    if one.standing in (Standing.HELD, Standing.VETOED):
-        return f"{'held' if one.standing == Standing.HELD else 'taken out'} by a person at {here}"
-    if one.reason:
-        missed = (one.detail or "").partition(" = ")
-        what = f"{words(missed[0])} {words(one.reason)}" if one.reason in MISSED and missed[1] else words(one.reason)
-        return f"{'verified: ' if one.standing == Standing.SETTLED else f'fell at {here}: '}{what}"
-    if one.standing == Standing.SETTLED:
+    if candidate.standing in (Standing.HELD, Standing.VETOED):
+        return f"{'held' if candidate.standing == Standing.HELD else 'taken out'} by a person at {here}"
+    if candidate.reason:
+        missed = (candidate.detail or "").partition(" = ")
+        what = (
+            f"{words(missed[0])} {words(candidate.reason)}"
+            if candidate.reason in MISSED and missed[1]
+            else words(candidate.reason)
+        )
+        return f"{'verified: ' if candidate.standing == Standing.SETTLED else f'fell at {here}: '}{what}"
+    if candidate.standing == Standing.SETTLED:
         return "verified"
-    return f"not verified yet: waits for {here}" if one.standing == Standing.OPEN else f"runs at {here}"
+    return f"not verified yet: waits for {here}" if candidate.standing == Standing.OPEN else f"runs at {here}"
 
 
-def depicted(one: Ranked) -> str:
-    """The structure; empty for what has no drawing (a crystal, a text that this version does not read)."""
-    if one.kind != "molecule":
+def depicted(candidate: Ranked) -> str:
+    """The structure as SVG; empty for a crystal and for a text that this version cannot read."""
+    if candidate.kind != "molecule":
         return ""
     from sciagent.chemistry.depiction import drawing
     from sciagent.chemistry.molecule import Molecule
 
     try:
-        return drawing(Molecule.from_payload(one.payload))
+        return drawing(Molecule.from_payload(candidate.payload))
     except (SciagentError, ValueError, RuntimeError):
         return ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """columns: (rung, property, unit, level). rows: JSON, see `table`. near_edge: hits that lie within one standard
-    uncertainty of a limit."""
+    """The table of the best candidates."""
 
     columns: list[tuple[str, str, str, str]]
+    """(rung, property, unit, level)."""
     rows: list[list[Any]]
+    """JSON values, see `table`."""
     near_edge: int
+    """Number of hits that lie within one standard uncertainty of a limit."""
     imported: list[tuple[Ranked, list[Value]]]
 
 
 def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = ROWS) -> Table:
-    """The n best, a row each: rank, text, status, kind, utility, score, in_seeds, inchikey, key, then of each column
-    [value, text] or None. Columns are what objectives and gates name, at every rung that measured it."""
-    found = ask.best(connection, row, n)
-    ids = [one.id for one in found]
+    """The n best candidates, a row each.
+
+    A row is rank, text, status, kind, utility, score, in_seeds, inchikey, key, then [value, text] or None for each
+    column. Columns are the properties that objectives and gates name, at every rung that measured them.
+    """
+    ranked = ask.best(connection, row, n)
+    ids = [candidate.id for candidate in ranked]
     answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
     sorted_columns = _columns(row, ladder, [answer for mine in answers.values() for answer in mine])
     rows = []
-    for rank, one in enumerate(found, start=1):
-        at = {(a.rung, m.property, m.level.label): m for a in answers.get(one.id, ()) for m in a.measured}
+    for rank, candidate in enumerate(ranked, start=1):
+        at = {(a.rung, m.property, m.level.label): m for a in answers.get(candidate.id, ()) for m in a.measured}
         cells = [_cell(at.get((rung, name, level))) for rung, name, _, level in sorted_columns]
         rows.append(
             [
                 rank,
-                one.text,
-                status(one, ladder),
-                kind(one),
-                one.utility,
-                one.score,
-                one.in_seeds,
-                one.inchikey or "",
-                one.key[:12],
+                candidate.text,
+                status(candidate, ladder),
+                kind(candidate),
+                candidate.utility,
+                candidate.score,
+                candidate.in_seeds,
+                candidate.inchikey or "",
+                candidate.key[:12],
                 *cells,
             ]
         )
-    near = sum(_near_edge(row.spec, answers.get(one.id, ())) for one in found if one.hit)
-    known = [(one, all_values(imported[one.id])) for one in found if one.id in imported]
+    near = sum(_near_edge(row.spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
+    known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
     return Table(sorted_columns, rows, near, known)
 
 
 def _columns(
     row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[EvidenceAnswer]
 ) -> list[tuple[str, str, str, str]]:
-    """(rung, property, unit, level) of what objectives and gates name, the highest rung first; at most fourteen."""
+    """(rung, property, unit, level) of the properties in objectives and gates, highest rung first; at most fourteen."""
     wanted, order = list(named_order(row.spec)), {r.name: r.position for r in ladder}
     measured = {
         (answer.rung, m.property, m.quantity.unit, m.level.label)
@@ -206,7 +226,7 @@ def _cell(m: Measured | None) -> list[Any] | None:
 
 
 def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bool:
-    """Whether a value that decided lies within one standard uncertainty of a limit."""
+    """Whether any value that an objective or gate decides on lies within one standard uncertainty of a limit."""
     highest = at_highest_rung(pooled_by_rung(answers))
     for objective in spec.get("objectives", ()):
         if objective["property"] not in highest:

@@ -1,4 +1,4 @@
-"""The charts of a report: what became of the candidates, where the cost went, what it bought, rung against rung."""
+"""The charts of a report: fate of the candidates, cost by rung, progress against cost, rung against rung."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COSTS = (
 
 @contexted
 def funnel(passages: Sequence[Passage]) -> str:
-    """One bar a rung, all of the same length: the shares of what came; the numbers stand on them."""
+    """One bar per rung, all of the same length, with the share and number of candidates by outcome."""
     made, axes = figure(7.4, 0.95 + 0.58 * len(passages))
     parts = [_parts(p) for p in passages]
     for i, (passage, shares) in enumerate(zip(passages, parts, strict=True)):
@@ -67,7 +67,7 @@ def _parts(p: Passage) -> dict[str, int]:
 
 @contexted
 def costs(rows: Sequence[tuple[str, dict[str, float]]]) -> str:
-    """rows: (rung, fate -> core-seconds). One bar a rung, its length is the cost."""
+    """One bar per rung; its length is the cost. rows: (rung, {fate: core-seconds})."""
     total = sum(sum(parts.values()) for _, parts in rows)
     unit, factor = cost_unit(total)
     made, axes = figure(6.0, 1.25 + 0.56 * len(rows))
@@ -85,7 +85,7 @@ def costs(rows: Sequence[tuple[str, dict[str, float]]]) -> str:
     axes.set_xlim(0, longest * 1.24)
     axes.set_xlabel(f"{unit} booked")
     axes.grid(axis="x")
-    used = [one for one in COSTS if any(parts.get(one[0]) for _, parts in rows)]
+    used = [cost for cost in COSTS if any(parts.get(cost[0]) for _, parts in rows)]
     _legend(made, used, columns=3)
     return svg(made, f"Where the cost went, in {unit}, by rung and by what came of it", "costs")
 
@@ -145,7 +145,7 @@ def _legend(made: Any, used: Sequence[tuple[str, str, str, str]], columns: int =
 
 @contexted
 def progress(steps: Sequence[ProgressStep], counts_hits: bool) -> str:
-    """Hits found, or the best utility so far, against the cost that was booked by then."""
+    """Hits, or the best utility so far, against the cost booked by then."""
     unit, factor = cost_unit(steps[-1].core_seconds)
     made, axes = figure(6.0, 3.0)
     x, y = _reached(steps, counts_hits, factor)
@@ -171,13 +171,13 @@ def progress(steps: Sequence[ProgressStep], counts_hits: bool) -> str:
 
 
 def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> tuple[list[float], list[float]]:
-    """Cost booked, in the unit of the axis, and hits or best utility by then; steps without a utility are left out."""
+    """Booked cost in the unit of the axis, and hits or best utility; steps without a utility are left out."""
     reached = [(s.core_seconds / factor, s.hits if counts_hits else s.utility) for s in steps]
     known = [(x, float(y)) for x, y in reached if y is not None]
     return [x for x, _ in known], [y for _, y in known]
 
 
-# a line each, told apart by colour, marker and dashes
+# one line each, distinguished by colour, marker and dashes
 LINES = (
     ("passed", "o", "-"),
     ("failed", "s", (0, (6, 2))),
@@ -190,7 +190,7 @@ LINES = (
 
 @contexted
 def by_proposer(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> str:
-    """Hits, or the best utility so far, of each proposer against what was booked for it; at most six lines."""
+    """Hits, or the best utility so far, of each proposer against the cost booked for it; at most six lines."""
     unit, factor = cost_unit(max(steps[-1].core_seconds for steps in lines.values()))
     made, axes = figure(6.0, 3.3)
     top = 1.0 if counts_hits else 0.01
@@ -211,7 +211,7 @@ def by_proposer(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) 
 
 @contexted
 def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, salt: str) -> str:
-    """The mean score of predictions along the episodes of each proposer; 0 is best."""
+    """The mean prediction score over the episodes of each proposer; 0 is best."""
     made, axes = figure(6.0, 3.0)
     for (name, points), style in zip(lines.items(), LINES, strict=False):
         _line(axes, points, style, name)
@@ -225,7 +225,7 @@ def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, sal
 
 
 def _line(axes: Any, points: Sequence[tuple[float, float]], style: Any, name: str, drawstyle: str = "default") -> None:
-    """A marker where it turns, where these are few; else some twenty along it."""
+    """Draw a line, with a marker at each point if there are few, else with about twenty."""
     colour, marker, dashes = style
     every = max(1, len(points) // 20)
     label = shorten(name if not name.startswith("_") else f" {name}", 34)  # matplotlib leaves out what begins with _
@@ -262,7 +262,7 @@ Window = tuple[float | None, float | None] | None
 
 @contexted
 def scatter(pairs: Pairs, x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str) -> str:
-    """One property at two levels, a point a molecule; triangles are hits, dashed are the limits."""
+    """One property at two levels, a point per molecule. Triangles are hits, dashed lines are the limits."""
     made, axes = figure(4.3, 3.9)
     rows = pairs.drawn(DRAWN)
     for hit, marker, size, colour, label in ((False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit")):
@@ -287,7 +287,7 @@ def scatter(pairs: Pairs, x_label: str, y_label: str, x_window: Window, y_window
 
 
 def _limits(axes: Any, x_window: Window, y_window: Window) -> None:
-    """Dashed lines where a gate or objective ends; shaded is what passes both. The axes stay where the points are."""
+    """Draw the limits of gate or objective as dashed lines and shade what passes both; the axes keep their ranges."""
     if not any(edge is not None for window in (x_window, y_window) for edge in window or ()):
         return
     corners = []

@@ -1,4 +1,4 @@
-"""Matplotlib's SVG as a part of the page: colours are the page's variables, text is text, nothing leaks out."""
+"""Matplotlib's SVG as a part of the page: with the page's colours, text as text, and no ids shared between figures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def figure(width: float, height: float) -> tuple[Figure, Any]:
 
 
 def svg(made: Figure, title: str, salt: str) -> str:
-    """The figure as an `svg` element. title: what a screen reader says. salt: makes its ids its own on the page."""
+    """The figure as an `svg` element. title: for screen readers. salt: makes the ids unique on the page."""
     import matplotlib
     from markupsafe import escape
 
@@ -64,12 +64,12 @@ def svg(made: Figure, title: str, salt: str) -> str:
     return re.sub(r"^<svg[^>]*>", lambda _: head, text, count=1)
 
 
-def _font(found: re.Match[str]) -> str:
-    return f"font-size: {found.group(1)}" if found.group(1) else "font-family: inherit"
+def _font(match: re.Match[str]) -> str:
+    return f"font-size: {match.group(1)}" if match.group(1) else "font-family: inherit"
 
 
 def contexted(draw: Any) -> Any:
-    """Draw under our settings, whatever matplotlibrc the machine has."""
+    """Decorator: draw with the settings of this module, whatever the machine's matplotlibrc is."""
     import functools
 
     @functools.wraps(draw)

@@ -1,4 +1,4 @@
-"""The geometry of a candidate: of the highest rung that left one."""
+"""The geometry of a candidate from the highest rung that stored one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BYTES = 2_000_000
 def geometry(
     artifacts: ArtifactStore, answers: Sequence[EvidenceAnswer], max_bytes: int = MAX_BYTES
 ) -> tuple[str, str, EvidenceAnswer] | None:
-    """(text, `xyz` or `cif`, the answer it belongs to); None if no rung left one, or the files are gone."""
+    """(text, `xyz` or `cif`, the answer it belongs to); None if no rung stored one, or the files are gone."""
     for answer in reversed(answers):
         for _, sha256, size, media_type in answer.files:
             if media_type not in FORMATS or size > max_bytes:

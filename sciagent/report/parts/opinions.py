@@ -1,8 +1,8 @@
-"""How far an opinion can be trusted: a judge's score against what the terminal rung then said of the same candidates.
+"""How far an opinion can be trusted: a judge's score against the terminal rung's values for the same candidates.
 
-The two are no values of one property, so they are compared by what they promise: the score, in [0, 1], against the
-utility, in (0, 1], that the objectives give to the terminal rung's values. Rank correlation says whether the judge
-orders candidates as the terminal rung does; bias, score less utility, whether it promises too much.
+The two are not values of the same property. So the score, in [0, 1], is compared with the utility, in (0, 1], that the
+objectives give to the terminal rung's values. Rank correlation shows whether the judge orders candidates as the
+terminal rung does; bias, score less utility, shows whether it promises too much.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ OPINIONS = frozenset({JUDGED_SCORE.name, JUDGED_MARGIN.name})
 
 
 def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, ...]:
-    """Each judge below the terminal rung against it, over the candidates that both answered.
+    """The agreement of each judge with the terminal rung above it, over the candidates that both answered.
 
-    They are not drawn at random: what a judge or a gate turned down was not verified.
+    These candidates are no random sample: those that a judge or a gate rejected were not verified.
     """
     ladder = rungs(connection, row.id)
     terminal = next(r for r in ladder if r.name == row.spec["terminal"])
-    objectives = [_objective(one) for one in row.spec.get("objectives", ()) if one["property"] not in OPINIONS]
+    objectives = [
+        _objective(objective) for objective in row.spec.get("objectives", ()) if objective["property"] not in OPINIONS
+    ]
     below = ladder[: terminal.position]
     judges = [r for r in below if report_queries.measures(connection, r, JUDGED_SCORE.name)]
     if not judges:
@@ -54,8 +56,8 @@ def _pairs(
 
 
 def decided_by_opinion(row: CampaignRow) -> bool:
-    """Whether what a campaign wants is an opinion alone."""
-    wanted = {one["property"] for one in row.spec.get("objectives", ())}
+    """Whether all objectives of the campaign are opinions."""
+    wanted = {objective["property"] for objective in row.spec.get("objectives", ())}
     return bool(wanted) and wanted <= OPINIONS
 
 
@@ -90,17 +92,17 @@ def _words(
 
 
 def _values(connection: Connection, rung: RungRow, ids: list[int]) -> dict[int, dict[str, float]]:
-    """By candidate and property, in canonical units, without what is censored."""
-    said = evidence.find_reusable(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
+    """{candidate id: {property: value in its canonical unit}}; censored values are left out."""
+    answers = evidence.find_reusable(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
     return {
-        i: {m.property: m.quantity.value for m in one.measured if m.quantity.censoring is Censoring.NONE}
-        for i, one in said.items()
-        if one.outcome is Outcome.OK
+        i: {m.property: m.quantity.value for m in answer.measured if m.quantity.censoring is Censoring.NONE}
+        for i, answer in answers.items()
+        if answer.outcome is Outcome.OK
     }
 
 
 def _objective(canonical: Mapping[str, Any]) -> Objective:
-    """An objective from the spec's canonical form. One that the terminal rung does not measure leaves no utility."""
+    """An objective from the spec's canonical form."""
     accept, ramp = canonical["accept"], canonical.get("ramp")
     return Objective(
         canonical["property"],

@@ -1,4 +1,4 @@
-"""Everything that was handed in, unreadable texts and duplicates too: one row a proposal, streamed."""
+"""All proposals, including unreadable texts and duplicates: one row each, streamed."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ FIELDS = (
 
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
-    """By status, then in the order they came. text: as it was handed in. candidate: the key it has. predicted: JSON."""
-    for one in report_queries.proposals(connection, row):
-        found = dict(zip(FIELDS, one, strict=True))
-        found["at"] = found["at"].isoformat()
-        found["predicted"] = json.dumps(found["predicted"], ensure_ascii=False) if found["predicted"] else None
-        yield found
+    """Proposals by status, then by arrival. text: as proposed. candidate: the candidate's key. predicted: JSON."""
+    for values in report_queries.proposals(connection, row):
+        proposal = dict(zip(FIELDS, values, strict=True))
+        proposal["at"] = proposal["at"].isoformat()
+        proposal["predicted"] = json.dumps(proposal["predicted"], ensure_ascii=False) if proposal["predicted"] else None
+        yield proposal
 
 
 def write_csv(connection: Connection, row: CampaignRow, file: IO[str]) -> int:
     n, writer = 0, csv.writer(file)
     writer.writerow(FIELDS)
-    for n, one in enumerate(proposals(connection, row), start=1):  # noqa: B007
-        writer.writerow([harmless(one[name]) for name in FIELDS])
+    for n, proposal in enumerate(proposals(connection, row), start=1):  # noqa: B007
+        writer.writerow([harmless(proposal[name]) for name in FIELDS])
     return n
 
 
 def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str]) -> int:
     n = 0
-    for n, one in enumerate(proposals(connection, row), start=1):  # noqa: B007
-        file.write(json.dumps(one, ensure_ascii=False) + "\n")
+    for n, proposal in enumerate(proposals(connection, row), start=1):  # noqa: B007
+        file.write(json.dumps(proposal, ensure_ascii=False) + "\n")
     return n

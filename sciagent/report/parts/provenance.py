@@ -1,4 +1,4 @@
-"""Where every number comes from: verifiers, versions, settings, engines; what was reused, amended, ordered."""
+"""Where every number comes from: verifiers, versions, settings and engines; reuse, amendments and directives."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ MAX_SETTING = 400  # characters of one setting that are shown
 
 @dataclass(frozen=True)
 class RungProvenance:
-    """engines: name -> versions seen in the latest evidence of the rung, `looked_at` pieces of it."""
+    """The verifier of a rung and what it ran with."""
 
     rung: RungRow
     settings: list[tuple[str, str]]
     gate: list[str]
     on_refusal: str
     engines: dict[str, list[str]]
+    """{engine: versions seen in the latest evidence of the rung}."""
     looked_at: int
+    """How many pieces of evidence `engines` rests on."""
 
 
 def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[RungProvenance]:
     specs: Sequence[Any] = row.spec.get("ladder", ())
-    found = []
+    provenance = []
     for rung in ladder:
         spec = specs[rung.position] if rung.position < len(specs) else {}
         engines: dict[str, set[str]] = {}
@@ -38,7 +40,7 @@ def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
         for versions, _ in seen:
             for name, version in (versions or {}).items():
                 engines.setdefault(str(name), set()).add(str(version))
-        found.append(
+        provenance.append(
             RungProvenance(
                 rung,
                 [(str(k), _setting(v)) for k, v in spec.get("settings", {}).items()],
@@ -48,7 +50,7 @@ def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
                 len(seen),
             )
         )
-    return found
+    return provenance
 
 
 def _unit(name: str) -> str:
@@ -71,16 +73,16 @@ class Reused:
 
 
 def of_reuse(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Reused]:
-    """Answers that cost this campaign nothing, by where they come from."""
+    """The number of answers that cost this campaign nothing, by rung and origin."""
     labels: dict[int | None, str] = {r.id: r.name for r in ladder}
-    found = []
+    reused = []
     for rung_id, name, source, n in report_queries.reused(connection, row):
         if name is not None:
             origin = "this campaign, earlier" if name == row.name else f"campaign {name}"
         else:
             origin = "sciagent verify" if source == "computed" else f"file {source}"
-        found.append(Reused(labels.get(rung_id, ""), origin, n))
-    return found
+        reused.append(Reused(labels.get(rung_id, ""), origin, n))
+    return reused
 
 
 @dataclass(frozen=True)

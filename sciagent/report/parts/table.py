@@ -1,4 +1,4 @@
-"""The table of a campaign: one row a candidate, paged through, never whole in memory."""
+"""The table of a campaign: one row per candidate, read page by page and never held whole in memory."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ FIXED = ("key", "smiles", "inchikey", "standing", "rung", "verdict", "reason", "
 
 @dataclass(frozen=True)
 class MeasuredColumn:
-    """A property as one rung measured it. name: the property, with `@level` where the rung has it at several levels."""
+    """A property as a rung measured it."""
 
     rung: str
     property: str
     unit: str
     level: str
     name: str
+    """The property, with `@level` where the rung has it at several levels."""
     description: str
 
     def heading(self) -> str:
@@ -40,17 +41,19 @@ class MeasuredColumn:
 
 @dataclass(frozen=True)
 class Entry:
-    """One candidate with its answers. values: by (rung, column name)."""
+    """A candidate with its answers."""
 
-    one: Ranked
+    candidate: Ranked
     answers: list[EvidenceAnswer]
     values: dict[tuple[str, str], Measured]
+    """{(rung, column name): value}."""
     fixed: Mapping[str, Any]
+    """The columns that every campaign has."""
 
 
 def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
-    """Everything that was measured under the campaign's rungs, in ladder order, by property and level."""
-    found: list[MeasuredColumn] = []
+    """All properties measured by the campaign's rungs, in ladder order, then by property and level."""
+    measured: list[MeasuredColumn] = []
     e, q, p, lv, cc = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c, t.campaign_candidate.c
     for rung in rungs(connection, row.id):
         query = (
@@ -70,68 +73,68 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
             .order_by(p.name, lv.label)
         )
         rows = connection.execute(query).all()
-        names = [one[0] for one in rows]
+        names = [row[0] for row in rows]
         for name, unit, description, level in rows:
             shown = name if names.count(name) == 1 else f"{name}@{level}"
-            found.append(MeasuredColumn(rung.name, name, unit, level, shown, description))
-    return found
+            measured.append(MeasuredColumn(rung.name, name, unit, level, shown, description))
+    return measured
 
 
 def entries(
     connection: Connection, row: CampaignRow, wanted: Sequence[MeasuredColumn], last: int = -1
 ) -> Iterator[Entry]:
-    """Every candidate in order of arrival. last: the sequence number of the candidate after which to begin."""
+    """All candidates in order of arrival, from the one after sequence number `last`."""
     labels = {r.position: r.name for r in rungs(connection, row.id)}
     names = {(c.rung, c.property, c.level): c.name for c in wanted}
     while page := ask.arrived(connection, row, last, PAGE):
-        answers = ask.answers(connection, row, [one.id for one in page])
-        for one in page:
-            mine = answers.get(one.id, [])
+        answers = ask.answers(connection, row, [candidate.id for candidate in page])
+        for candidate in page:
+            mine = answers.get(candidate.id, [])
             values = {
                 (a.rung, names[place]): m
                 for a in mine
                 for m in a.measured
                 if (place := (a.rung, m.property, m.level.label)) in names
             }
-            yield Entry(one, mine, values, _fixed(one, labels.get(one.position)))
+            yield Entry(candidate, mine, values, _fixed(candidate, labels.get(candidate.position)))
         last = page[-1].seq
 
 
-def _fixed(one: Ranked, rung: str | None) -> Mapping[str, Any]:
+def _fixed(candidate: Ranked, rung: str | None) -> Mapping[str, Any]:
     return {
-        "key": one.key,
-        "smiles": one.text,
-        "inchikey": one.inchikey,
-        "standing": one.standing,
+        "key": candidate.key,
+        "smiles": candidate.text,
+        "inchikey": candidate.inchikey,
+        "standing": candidate.standing,
         "rung": rung,
-        "verdict": one.verdict,
-        "reason": one.reason,
-        "detail": one.detail,
-        "hit": one.hit,
-        "utility": one.utility,
-        "in_seeds": one.in_seeds,
+        "verdict": candidate.verdict,
+        "reason": candidate.reason,
+        "detail": candidate.detail,
+        "hit": candidate.hit,
+        "utility": candidate.utility,
+        "in_seeds": candidate.in_seeds,
     }
 
 
 def as_value(m: Measured) -> Mapping[str, Any]:
-    """A value with all that makes it one, for JSON."""
+    """A value with its uncertainty, unit and level, for JSON."""
     q = m.quantity
-    found: dict[str, Any] = {"value": q.value, "uncertainty": q.uncertainty, "unit": q.unit, "level": m.level.label}
+    value: dict[str, Any] = {"value": q.value, "uncertainty": q.uncertainty, "unit": q.unit, "level": m.level.label}
     if q.censoring is not Censoring.NONE:
-        found["censoring"] = str(q.censoring)
-    return found
+        value["censoring"] = str(q.censoring)
+    return value
 
 
 def nested(entry: Entry) -> dict[str, dict[str, Any]]:
     """Values as rung -> property -> value."""
-    found: dict[str, dict[str, Any]] = {a.rung: {} for a in entry.answers}
+    by_rung: dict[str, dict[str, Any]] = {a.rung: {} for a in entry.answers}
     for (rung, name), m in entry.values.items():
-        found[rung][name] = as_value(m)
-    return found
+        by_rung[rung][name] = as_value(m)
+    return by_rung
 
 
 def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str]) -> int:
-    """A candidate a line; returns how many."""
+    """Write one line per candidate; returns the number of lines."""
     n = 0
     for n, entry in enumerate(entries(connection, row, columns(connection, row)), start=1):  # noqa: B007
         file.write(json.dumps({**entry.fixed, "values": nested(entry)}, ensure_ascii=False) + "\n")
@@ -139,7 +142,7 @@ def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str]) -> int:
 
 
 def write_csv(connection: Connection, row: CampaignRow, file: IO[str]) -> int:
-    """Columns `rung.property [unit]`, each with its uncertainty, censoring and level; returns the number of rows."""
+    """Write columns `rung.property [unit]`, each with uncertainty, censoring and level; returns the number of rows."""
     n, wanted, writer = 0, columns(connection, row), csv.writer(file)
     parts = ("", " uncertainty", " censoring", " level")
     writer.writerow([*FIXED, *(f"{column.heading()}{part}" for column in wanted for part in parts)])
@@ -158,5 +161,5 @@ def _cells(m: Measured) -> list[Any]:
 
 
 def harmless(cell: Any) -> Any:
-    """A text that a spreadsheet would run as a formula is quoted."""
+    """The cell, quoted if it is a text that a spreadsheet would run as a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "@", "\t", "\r") else cell

@@ -1,4 +1,4 @@
-"""How a value, a wish and a verdict are written in a report."""
+"""How values, objectives, verdicts and costs are written in a report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MISSED = {"below_window", "above_window", "not_measured"}
 
 
 def value(m: Measured, unit: bool = True) -> str:
-    """`4.12 ± 0.05 eV`; `± ?` where nobody knows the uncertainty; none where it is 0, that is exact by definition."""
+    """`4.12 ± 0.05 eV`; `± ?` where the uncertainty is unknown; no `±` where it is 0, that is, exact by definition."""
     q = m.quantity
     text = _SIGNS[q.censoring] + show(q.value, q.uncertainty, unit_sign(q.unit) if unit else "1")
     if q.uncertainty is None:
@@ -24,7 +24,7 @@ def value(m: Measured, unit: bool = True) -> str:
 
 
 def words(name: str) -> str:
-    """`homo_lumo_gap` as `HOMO-LUMO gap`; other names with spaces for underscores."""
+    """`homo_lumo_gap` becomes `HOMO-LUMO gap`; other names get spaces for underscores."""
     return _NAMES.get(name, name.replace("_", " "))
 
 
@@ -44,7 +44,7 @@ _NAMES = {
 
 
 def unit_sign(unit: str) -> str:
-    """`angstrom**2` as `Å²`; other units as they are."""
+    """`angstrom**2` becomes `Å²`; other units stay as they are."""
     return unit.replace("angstrom", "Å").replace("**2", "²").replace("**3", "³").replace("*", "·")
 
 
@@ -62,7 +62,7 @@ def window(edges: Any, name: str, unit: str) -> str:
 
 
 def wish(objective: Mapping[str, Any]) -> str:
-    """What is wanted of one property, in words."""
+    """A sentence on what an objective asks for."""
     name, unit, ramp = objective["property"], objective["unit"], objective.get("ramp")
     tail = "" if unit == "1" else f" {unit_sign(unit)}"
     parts = []
@@ -74,7 +74,7 @@ def wish(objective: Mapping[str, Any]) -> str:
 
 
 def cost(core_seconds: float) -> str:
-    """In the largest unit that leaves at least one before the point."""
+    """The cost in the largest unit in which it is at least 1."""
     for factor, unit in ((3600.0, "core-hours"), (60.0, "core-minutes")):
         if core_seconds >= factor:
             return f"{core_seconds / factor:.3g} {unit}"
@@ -89,12 +89,12 @@ def duration(seconds: float) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits, or all before the point: `0.123`, `12.3`, `12 345`."""
+    """Three significant digits, or all before the decimal point: `0.123`, `12.3`, `12 345`."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{round(value):,}".replace(",", _THIN)
 
 
 def amounts(costs: Mapping[str, float]) -> str:
-    """`12 345 LLM tokens, 0.5 money (EUR)`: what was spent of each resource."""
+    """The amount spent of each resource: `12 345 LLM tokens, 0.5 money (EUR)`."""
     units = {name: RESOURCE_UNITS.get(name, "1") for name in costs}
     return ", ".join(
         f"{number(amount)} {words(name)}" + ("" if units[name] in ("1", "s") else f" ({units[name]})")
@@ -102,7 +102,7 @@ def amounts(costs: Mapping[str, float]) -> str:
     )
 
 
-def many(n: int, one: str, more: str | None = None) -> str:
+def many(n: int, singular: str, plural: str | None = None) -> str:
     """`1 hit`, `2 hits`, `12 345 hits`."""
     digits = f"{n:,}".replace(",", _THIN)
-    return f"{digits} {one if n == 1 else more or one + 's'}"
+    return f"{digits} {singular if n == 1 else plural or singular + 's'}"

@@ -11,7 +11,7 @@ from sciagent.errors import LedgerError
 
 
 class ArtifactStore:
-    """`root/ab/cdef…`; a file is there whole or not at all, and never twice."""
+    """Files under `root/ab/cdef…`; a file is complete or absent, and stored only once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

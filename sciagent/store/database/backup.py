@@ -1,4 +1,4 @@
-"""A copy of the ledger while it is in use: one moment of it, whole or not there."""
+"""A consistent copy of a ledger that is in use, complete or absent."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from sciagent.errors import LedgerError, UsageError
 
 
 def back_up(url: URL, target: Path) -> None:
-    """Write the copy under its name when it is complete. Raises UsageError where a file is in the way or there is
-    nothing to copy, LedgerError where pg_dump is missing or fails."""
+    """Write a copy; it gets its name once it is complete.
+
+    Raises UsageError if the target exists or there is no ledger, LedgerError if pg_dump is missing or fails.
+    """
     if target.exists():
         raise UsageError(f"{target} is there already; a backup never overwrites one")
     if not target.parent.is_dir():
@@ -41,7 +43,7 @@ def _sqlite(path: Path, target: Path) -> None:
 
 
 def _postgresql(url: URL, target: Path) -> None:
-    """By pg_dump, which takes one snapshot. The password is not on its command line, where others could read it."""
+    """Copy by pg_dump, which reads a single snapshot. Its command line, which others can read, has no password."""
     if shutil.which("pg_dump") is None:
         raise LedgerError("pg_dump is not installed here; it comes with PostgreSQL's client package")
     plain = url.set(drivername="postgresql", password=None)

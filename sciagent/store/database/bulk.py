@@ -1,5 +1,7 @@
-"""Many rows by one statement, or of one: parameters are put together here. SQLAlchemy's own `execute` takes twice
-as long for 512 rows."""
+"""Insert, update or select many rows with a single statement.
+
+The parameters are put together here, since SQLAlchemy's own `execute` takes twice as long for 512 rows.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,13 @@ def execute_many(
     rows: Sequence[Mapping[str, Any]],
     alike: Mapping[str, Any] = NOTHING,
 ) -> int:
-    """Insert rows into a table, or update one by rows. rows: each with the same names, those of columns or of
-    `bindparam`s; no two of an update may be about the same. alike: what is the same in all of them, and not in the
-    rows. A column that is left out gets the database's default, not one of Python's. An update that is asked for again
-    and again is kept by who asks: how it is written is remembered by the object. Returns how many rows of the table
-    were written."""
+    """Insert rows into a table, or update it by rows. Returns the number of rows written.
+
+    rows: all with the same names, those of columns or of `bindparam`s; no two rows of an update may match the same row
+    of the table. alike: values that are equal for all rows, and not in the rows. A column that is left out gets the
+    database's default, not Python's. Callers should keep an `Update` that they use often, since its SQL is cached by
+    object.
+    """
     if not rows:
         return 0
     if connection.dialect.name == "postgresql":
@@ -47,9 +51,10 @@ def _parts(rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any]) -> Itera
 
 @dataclass(frozen=True)
 class _Parameter:
-    """A parameter of a statement. key: its name in the rows; None where `constant`, as it is written, holds for all."""
+    """A parameter of a statement."""
 
     key: str | None
+    """Its name in the rows; None where `constant` is the value for all rows."""
     convert: Callable[[Any], Any] | None
     constant: Any
 
@@ -77,7 +82,7 @@ def _plan(what: sa.Table | sa.Update, dialect: sa.Dialect, names: tuple[str, ...
 
 
 def _column(parameter: _Parameter, rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any]) -> list[Any]:
-    """A parameter of each row."""
+    """The values of a parameter, one per row."""
     key, convert = parameter.key, parameter.convert
     if key is None:
         return [parameter.constant] * len(rows)
@@ -85,19 +90,19 @@ def _column(parameter: _Parameter, rows: Sequence[Mapping[str, Any]], alike: Map
         return [convert(alike[key]) if convert else alike[key]] * len(rows)
     if convert is None:
         return [row[key] for row in rows]
-    found, before, made = [], object(), None
+    column, before, made = [], object(), None
     for row in rows:
         value = row[key]
         if value is not before:  # a time is that of many rows
             before, made = value, convert(value)
-        found.append(made)
-    return found
+        column.append(made)
+    return column
 
 
 def insert_many(
     connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any] = NOTHING
 ) -> list[int]:
-    """Insert rows; their ids, which rise, in order. In SQLite a transaction that writes is the only one."""
+    """Insert rows and return their ids, which rise, in order. SQLite has only a single writing transaction."""
     if not rows:
         return []
     if connection.dialect.name == "postgresql":
@@ -109,8 +114,7 @@ def insert_many(
 
 
 def among(connection: Connection, column: sa.ColumnElement[Any], values: Sequence[int] | Sequence[str]) -> Any:
-    """`column IN values` by one parameter, however many there are: SQLAlchemy writes an `IN` anew, name by name, each
-    time it is asked."""
+    """`column IN values` with a single parameter, since SQLAlchemy compiles an `IN` name by name at every call."""
     if connection.dialect.name == "postgresql":
         return column == sa.any_(sa.literal(list(values), sa.ARRAY(column.type)))
     given = sa.func.json_each(sa.literal(json.dumps(list(values)), sa.Text)).table_valued("value")
@@ -118,5 +122,5 @@ def among(connection: Connection, column: sa.ColumnElement[Any], values: Sequenc
 
 
 def by_resource(amounts: Mapping[str, float], **columns: Any) -> list[dict[str, Any]]:
-    """A row for each resource."""
+    """A row for each resource. columns: values that all rows have."""
     return [columns | {"resource": resource, "amount": amount} for resource, amount in amounts.items()]

@@ -1,4 +1,4 @@
-"""One clock for everybody: the database's."""
+"""The database's clock, which all processes share."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ _asked: WeakKeyDictionary[Connection, tuple[datetime, float]] = WeakKeyDictionar
 
 
 def db_now(connection: Connection) -> datetime:
-    """UTC. PostgreSQL's own clock, asked once a transaction and counted on from there; for SQLite the machine's, since
-    all its users share it."""
+    """The time in UTC.
+
+    PostgreSQL's own clock, read once per transaction and counted on from there; for SQLite the machine's clock, since
+    all its users are on the same machine.
+    """
     if connection.dialect.name != "postgresql":
         return datetime.now(UTC)
     if connection not in _asked:
@@ -24,6 +27,6 @@ def db_now(connection: Connection) -> datetime:
 
 
 def set_now(connection: Connection, at: datetime) -> datetime:
-    """What PostgreSQL's clock says, for who has heard it beside something else."""
+    """Set the transaction's time from a PostgreSQL time that another query returned."""
     _asked[connection] = at.astimezone(UTC), time.monotonic()
     return _asked[connection][0]

@@ -1,4 +1,4 @@
-"""Column types that both databases take: times in UTC, storable texts, JSON."""
+"""Column types that both databases accept: times in UTC, storable texts, JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
 
 
 def storable_json(value: Any) -> Any:
-    """The same value with storable texts; NaN and infinity, which JSON does not have, by name."""
+    """The same value with storable texts; NaN and infinity, which JSON lacks, become their names."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -49,7 +49,7 @@ def storable_json(value: Any) -> Any:
 
 
 class String(sa.types.TypeDecorator[str]):
-    """Text that both databases take, at most `length` characters where a length is given."""
+    """Text that both databases accept, cut to `length` characters where a length is given."""
 
     impl = sa.String
     cache_ok = True
@@ -59,18 +59,18 @@ class String(sa.types.TypeDecorator[str]):
 
 
 class Text(String):
-    """Text of any length that both databases take."""
+    """Text of any length that both databases accept."""
 
     impl = sa.Text
     cache_ok = True
 
 
 class WrittenJson(str):
-    """JSON that is written already, without anything that `storable_json` would change."""
+    """JSON that is serialised already and needs no change by `storable_json`."""
 
 
 class Json(sa.types.TypeDecorator[Any]):
-    """JSON that both databases take: JSONB in PostgreSQL."""
+    """JSON that both databases accept: JSONB in PostgreSQL."""
 
     impl = sa.JSON
     cache_ok = True
@@ -79,7 +79,7 @@ class Json(sa.types.TypeDecorator[Any]):
         return dialect.type_descriptor(JSONB() if dialect.name == "postgresql" else sa.JSON())
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
-        """What can be stored as it is, nearly all, is written without looking at each part of it first."""
+        """Serialise a value; only if it cannot be stored as it is, which is rare, are its parts checked."""
         carefully = super().bind_processor(dialect)
         if carefully is None:
             return None

@@ -53,8 +53,8 @@ def ledger_url(text: str) -> URL:
 def connect(url: URL, idle_seconds: float | None = None) -> Engine:
     """An engine whose write transactions begin at once (`BEGIN IMMEDIATE`) and wait for others.
 
-    idle_seconds: PostgreSQL ends a transaction in which nothing has been said for so long, so that a process that was
-    frozen holds nobody up; None for those that think while they hold one.
+    idle_seconds: PostgreSQL ends a transaction that is idle for so long, so that a frozen process blocks no other; None
+    for processes that compute while they hold a transaction.
     """
     if url.get_backend_name() == "postgresql":
         try:
@@ -64,7 +64,7 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
         _look_at_idle(made)
         event.listen(made, "handle_error", _translate)
         return made
-    # the connection used last is used next: a write through another one empties the page cache of all the rest
+    # the connection used last is used next, since a write through a connection empties the page caches of all others
     engine = sa.create_engine(url, pool_use_lifo=True)
     event.listen(engine, "handle_error", _translate)
 
@@ -93,13 +93,13 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
 
 
 def _translate(context: ExceptionContext) -> None:
-    """Raises LedgerAwayError or SchemaVersionError in place of the driver's own error, where it is one of these."""
+    """Raise LedgerAwayError or SchemaVersionError in place of the driver's error, where it means either of these."""
     error = context.original_exception
     text = str(error).strip().split("\n", 1)[0]
     if context.is_disconnect or _is_away(error):
         raise LedgerAwayError(text) from error
     state = getattr(error, "sqlstate", None)
-    if state in _SQLSTATE_SCHEMA or (state is None and any(one in text for one in _SQLITE_SCHEMA)):
+    if state in _SQLSTATE_SCHEMA or (state is None and any(fault in text for fault in _SQLITE_SCHEMA)):
         raise SchemaVersionError(
             f"the ledger has another schema than this sciagent expects: {text}; run: sciagent db upgrade, or install "
             "the version of sciagent that the others use"
@@ -114,13 +114,15 @@ def _is_away(error: BaseException) -> bool:
         return str(state).startswith(_SQLSTATE_AWAY)
     # psycopg knows no state where there was no connection, or where it broke
     return type(error).__module__.startswith("psycopg") and any(
-        one.__name__ in ("OperationalError", "InterfaceError") for one in type(error).__mro__
+        base.__name__ in ("OperationalError", "InterfaceError") for base in type(error).__mro__
     )
 
 
 def _look_at_idle(engine: Engine) -> None:
-    """A connection that nobody has used for a while is asked whether it stands, before it is used again: a server that
-    was started anew has dropped it. To ask each time is a message there and back for every transaction."""
+    """Test a connection that has been idle for a while before it is used again, since a restarted server drops it.
+
+    A test at every use would cost each transaction a round trip.
+    """
 
     @event.listens_for(engine, "checkout")
     def _on_checkout(connection: Any, record: Any, proxy: Any) -> None:
@@ -138,8 +140,10 @@ def _look_at_idle(engine: Engine) -> None:
 
 
 def _reachable(idle_seconds: float | None) -> Mapping[str, Any]:
-    """Both ends notice within half a minute that the other cannot be reached any more. The default of Linux is two
-    hours, for which the locks of a machine that was cut off would stand."""
+    """Connection arguments that make both ends notice within half a minute that the other cannot be reached.
+
+    Linux's default is two hours, for which the locks of a disconnected machine would be held.
+    """
     alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
     server = {f"tcp_{name}": value for name, value in alive.items() if name != "tcp_user_timeout"}
     server["tcp_user_timeout"] = alive["tcp_user_timeout"]
@@ -150,8 +154,10 @@ def _reachable(idle_seconds: float | None) -> Mapping[str, Any]:
 
 
 def _switch_to_wal(cursor: Any) -> None:
-    """Switches a new file to WAL, again and again until it succeeds. Of several processes that open the file at once
-    only one gets the lock for this, and SQLite does not wait for it, whatever its busy timeout."""
+    """Switch a new file to WAL, and retry until it succeeds.
+
+    Only a single process gets the lock for this, and SQLite does not wait for the lock, whatever its busy timeout.
+    """
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The ledger as one object: open it, begin a transaction, find the artifacts."""
+"""The ledger as an object: it opens the database, begins transactions and holds the artifact store."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from sciagent.store.database.engine import connect, ledger_url, read_only, sqlit
 
 
 class Ledger:
-    """An open ledger at the code's revision. `copy_taken`: where SQLite was copied before an upgrade, or None.
-    idle_seconds: as for `engine.connect`."""
+    """An open ledger at the code's revision.
+
+    copy_taken: where SQLite was copied before an upgrade, or None. idle_seconds: as for `engine.connect`.
+    """
 
     def __init__(self, url: str, artifacts: Path | None = None, idle_seconds: float | None = None) -> None:
         self.url = ledger_url(url)
@@ -33,7 +35,7 @@ class Ledger:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A read transaction: one snapshot, that never waits for a writer and cannot write."""
+        """A read transaction: it sees a single snapshot, never waits for a writer and cannot write."""
         with read_only(self.engine) as connection:
             yield connection
 

@@ -1,6 +1,6 @@
-"""Migrations: SQLite upgrades itself after taking a copy, PostgreSQL only when told (`sciagent db upgrade`).
+"""Migrations: SQLite upgrades itself after a copy is taken, PostgreSQL only by `sciagent db upgrade`.
 
-Alembic is imported when there is something to migrate: every command opens a ledger, and hardly ever an old one.
+Alembic is imported only when there is something to migrate, since every command opens a ledger, and rarely an old one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def head() -> str:
 
 
 def current(engine: Engine) -> str | None:
-    """The revision the database is at; None for an empty one."""
+    """The revision of the database; None if it is empty."""
     if (path := sqlite_path(engine)) is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
     with read_only(engine) as connection:
@@ -56,7 +56,7 @@ def current(engine: Engine) -> str | None:
 
 
 def upgrade(engine: Engine, revision: str = "head") -> Path | None:
-    """Upgrade; two starts at once are serialised. Returns the copy taken of a SQLite file that held data.
+    """Upgrade the database; concurrent upgrades are serialised. Returns the copy taken of a SQLite file with data.
 
     Raises SchemaVersionError if the ledger is newer than this sciagent.
     """
@@ -84,8 +84,10 @@ def upgrade(engine: Engine, revision: str = "head") -> Path | None:
 
 
 def _run(engine: Engine, revision: str) -> None:
-    """One transaction. On SQLite without foreign keys, for a table that is rebuilt is dropped in between; they are
-    checked before the commit."""
+    """Run the migrations in a single transaction.
+
+    On SQLite foreign keys are off, since a table that is rebuilt is dropped in between; they are checked before commit.
+    """
     from alembic import command
 
     with engine.connect() as connection:
@@ -145,18 +147,18 @@ def refuse_newer(at: str | None) -> None:
 
 
 def differences(engine: Engine) -> list[str]:
-    """How the database differs from the tables of the code; empty when it is right."""
+    """How the database differs from the tables of the code; empty if it does not."""
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext
 
     with read_only(engine) as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        found = [str(d) for d in compare_metadata(context, metadata)]
+        differing = [str(d) for d in compare_metadata(context, metadata)]
         if engine.dialect.name == "sqlite":
             suffixes, query = ("no_update", "no_delete"), "SELECT name FROM sqlite_master WHERE type = 'trigger'"
         else:
             suffixes, query = ("append_only", "no_truncate"), "SELECT tgname FROM pg_trigger WHERE tgenabled <> 'D'"
         there = set(connection.exec_driver_sql(query).scalars())
-    return found + [
+    return differing + [
         f"{t}: trigger {t}_{s} is missing" for t in APPEND_ONLY for s in suffixes if f"{t}_{s}" not in there
     ]

@@ -1,6 +1,8 @@
-"""Many rows for PostgreSQL as one parameter, a text in JSON: the statement is the same however many they are, and the
-server has planned it before. A list of values with a parameter for each takes psycopg longer to read than the server
-to write."""
+"""Many rows for PostgreSQL in a single JSON parameter.
+
+The statement is the same for any number of rows, so the server has planned it before. With a parameter for each value,
+psycopg would take longer to parse the statement than the server to execute it.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,16 @@ _PARAMETER = re.compile(r"%\((\w+)\)s")
 
 
 def write(connection: Connection, what: sa.Table | sa.Update, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Insert rows into a table, or update one by rows, of which no two may name the same row of the table; returns how
-    many rows of it were written. rows: each with the same names."""
+    """Insert rows into a table, or update it by rows; returns the number of rows written.
+
+    rows: all with the same names; no two rows of an update may match the same row of the table.
+    """
     plan = _plan(what, connection.dialect, tuple(rows[0]), ids=False)
     return connection.exec_driver_sql(plan.sql, {"rows": _text(rows), **plan.constants}).rowcount
 
 
 def insert(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Insert rows into a table that makes ids itself; returns them, in order."""
+    """Insert rows into a table that generates ids; returns the ids in order."""
     plan = _plan(table, connection.dialect, tuple(rows[0]), ids=True)
     made = connection.exec_driver_sql(plan.sql, {"rows": _text(rows)}).scalars()
     return sorted(made)  # they were given in the order of the rows
@@ -36,7 +40,7 @@ def insert(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A statement, and those of its parameters that are the same for all rows."""
+    """A statement with the parameters that are equal for all rows."""
 
     sql: str
     constants: Mapping[str, Any]
@@ -60,14 +64,14 @@ def _insert(table: sa.Table, dialect: sa.Dialect, names: tuple[str, ...], ids: b
 
 
 def _update(what: sa.Update, dialect: sa.Dialect, names: tuple[str, ...]) -> _Plan:
-    """As SQLAlchemy writes it, but that values are columns of the rows."""
+    """SQLAlchemy's statement with its parameters replaced by columns of the rows."""
     compiled = what.compile(dialect=dialect, column_keys=list(names))
     binds = {bound: bind for bind, bound in compiled.bind_names.items() if bind.key in names}
     typed = ", ".join(f'"{bind.key}" {bind.type.compile(dialect)}' for bind in binds.values())
 
-    def column(found: re.Match[str]) -> str:
-        bind = binds.get(found[1])
-        return found[0] if bind is None else _value(f'"{bind.key}"', bind.type)
+    def column(match: re.Match[str]) -> str:
+        bind = binds.get(match[1])
+        return match[0] if bind is None else _value(f'"{bind.key}"', bind.type)
 
     change, _, where = _PARAMETER.sub(column, str(compiled)).partition(" WHERE ")
     constants = {
@@ -83,12 +87,12 @@ def _converter(bind: sa.BindParameter[Any], dialect: sa.Dialect) -> Callable[[An
 
 
 def _value(quoted: str, kind: sa.types.TypeEngine[Any]) -> str:
-    """A column of the rows as SQL. In a JSON column null is a value; in any other it is none."""
+    """A column of the rows as SQL. In a JSON column null is a value; elsewhere it is SQL's NULL."""
     return f"COALESCE(r.{quoted}, 'null')" if isinstance(kind, Json) else f"r.{quoted}"
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no word for."""
+    """A JSON value for a type that JSON lacks."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, Mapping):
@@ -100,7 +104,7 @@ _ENCODE = json.JSONEncoder(allow_nan=False, default=_plain).encode
 
 
 def _text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Looked at part by part only where something cannot be stored as it is."""
+    """The rows as JSON; their parts are checked only where something cannot be stored as it is."""
     try:
         text = _ENCODE(rows)
     except ValueError:  # NaN or infinity

@@ -14,7 +14,7 @@ from sciagent.store.database.spending_tables import event as event
 from sciagent.store.database.spending_tables import reservation as reservation
 from sciagent.store.database.spending_tables import spend as spend
 
-# one row; taken inside every evidence transaction, so that its order is the order of commits
+# a single row, locked in every evidence transaction, so that its numbers are in the order of commits
 watermark = Table("watermark", metadata, Column("id", Integer, primary_key=True), Column("value", Id, nullable=False))
 
 property_ = Table(
@@ -337,7 +337,7 @@ law = Table(
     Index("ix_law_campaign", "campaign_id", "id"),
 )
 
-# what a person told a campaign to do; written under the lock of the campaign's row, so that ids come in commit order
+# people's directives to a campaign; written under the lock of the campaign's row, so that ids are in commit order
 directive = Table(
     "directive",
     metadata,

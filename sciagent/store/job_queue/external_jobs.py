@@ -1,4 +1,4 @@
-"""Jobs that wait in the queue of a cluster: each is reserved for one element there, and for nobody else."""
+"""Jobs queued in a cluster's own scheduler: each is reserved for a single array element there."""
 
 from __future__ import annotations
 
@@ -22,21 +22,26 @@ _RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
 @dataclass(frozen=True)
 class WaitingExternalJob:
-    """A job that nobody has taken. seconds: on the clock, as expected. limit: of its rung, in seconds. tries: of it.
-    needs: what it holds while it runs, as `domain.needs.text_of` writes it."""
+    """A queued job that no worker has claimed and no element is to run."""
 
     job_id: int
     rung_id: int
     seconds: float | None
+    """Expected wall time."""
     limit: float
+    """Wall-time limit of its rung, in seconds."""
     memory_mb: int | None
     tries: int
+    """Attempts made so far."""
     needs: str | None = None
+    """What the job holds while it runs, as `domain.needs.text_of` writes it."""
 
 
 def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[WaitingExternalJob]:
-    """Jobs of these queues that wait for anybody: the most urgent of each campaign, then the second of each, and so
-    on; what a person preferred comes first. On PostgreSQL they are locked."""
+    """Unreserved queued jobs of these queues: the most urgent of each campaign, then the second of each, and so on.
+
+    Jobs that a person preferred come first. On PostgreSQL the rows are locked.
+    """
     j, open_ = (
         t.job.c,
         [t.job.c.state == JobState.QUEUED, t.job.c.external.is_(None), sa.not_(t.job.c.cancel_requested)],
@@ -51,30 +56,30 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
         .where(among(connection, j.id, list(ranks)), *open_)
         .with_for_update(skip_locked=True, of=t.job)
     )
-    found = sorted(connection.execute(query).all(), key=lambda row: ranks[row.id])
+    rows = sorted(connection.execute(query).all(), key=lambda row: ranks[row.id])
     return [
         WaitingExternalJob(
-            one.id,
-            one.rung_id,
-            one.seconds,
-            float(one.request["limits"]["wall_seconds"]),
-            one.memory_mb,
-            one.attempts,
-            one.needs,
+            row.id,
+            row.rung_id,
+            row.seconds,
+            float(row.request["limits"]["wall_seconds"]),
+            row.memory_mb,
+            row.attempts,
+            row.needs,
         )
-        for one in found
+        for row in rows
     ]
 
 
 def reserve_for(connection: Connection, names: Mapping[int, str]) -> None:
-    """{job id: the element that is to run it}, as "slurm 3f2a9c0d1b4e5f67_3"."""
+    """Reserve each job for an array element. names: {job id: element}, as "slurm 3f2a9c0d1b4e5f67_3"."""
     now = db_now(connection)
     rows = [{"of": job_id, "external": name, "updated_at": now} for job_id, name in names.items()]
     execute_many(connection, _RESERVE, rows)
 
 
 def claim_reserved(connection: Connection, job_id: int, name: str, owner: str) -> Claim | None:
-    """Take a job that was reserved for this element; None if it is not its any more."""
+    """Claim a job that was reserved for this element; None if the reservation is gone."""
     j = t.job.c
     query = sa.select(j.id).where(j.id == job_id, j.external == name, j.state == JobState.QUEUED, j.queue.is_not(None))
     if connection.execute(query.with_for_update()).first() is None:
@@ -83,7 +88,7 @@ def claim_reserved(connection: Connection, job_id: int, name: str, owner: str) -
 
 
 def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[str, float]]:
-    """Jobs that wait for their element: {job id: (its name, for how many seconds)}."""
+    """Jobs that wait for their element: {job id: (the element, seconds waited)}."""
     j, now = t.job.c, db_now(connection)
     query = sa.select(j.id, j.external, j.updated_at).where(
         j.queue.in_(queues), j.state == JobState.QUEUED, j.external.is_not(None)
@@ -99,8 +104,10 @@ def at_work(connection: Connection, queues: Sequence[str]) -> bool:
 
 
 def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> list[int]:
-    """Their elements will not run them: they wait for anybody again. lost: it was no fault of ours that they did not.
-    Returns the ids of those that were lost too often."""
+    """Drop the reservations of these jobs, so that any worker may claim them.
+
+    lost: count a loss for each, since the cluster gave the element up. Returns the ids of jobs lost too often.
+    """
     j = t.job.c
     values = {"external": None, "updated_at": db_now(connection)} | ({"losses": j.losses + 1} if lost else {})
     mine = (among(connection, j.id, job_ids), j.state == JobState.QUEUED)

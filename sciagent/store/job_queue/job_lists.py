@@ -1,4 +1,4 @@
-"""Jobs as people look at them: page by page, counted by state, with what became of their last attempt."""
+"""Jobs as the CLI and the reports list them: page by page, counted by state, with the result of their last attempt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _J = t.job.c
 
 @dataclass(frozen=True)
 class JobStanding:
-    """A job as it stands, for whoever wants to change it."""
+    """The state of a job, for code that is about to change it."""
 
     id: int
     campaign_id: int
@@ -30,13 +30,13 @@ class JobStanding:
 
 
 def standing(connection: Connection, job_ids: Sequence[int]) -> list[JobStanding]:
-    """Those of these jobs that there are, in order of their ids."""
+    """The jobs with these ids, in order of id; unknown ids are left out."""
     query = sa.select(_J.id, _J.campaign_id, _J.rung_id, _J.candidate_id, _J.state)
     return _standing(connection, query.where(among(connection, _J.id, job_ids)).order_by(_J.id))
 
 
 def in_states(connection: Connection, campaign_id: int, states: Sequence[JobState], limit: int) -> list[JobStanding]:
-    """Jobs of the campaign in these states, at most so many."""
+    """At most `limit` jobs of the campaign in these states."""
     query = sa.select(_J.id, _J.campaign_id, _J.rung_id, _J.candidate_id, _J.state)
     query = query.where(_J.campaign_id == campaign_id, _J.state.in_(states)).order_by(_J.id).limit(limit)
     return _standing(connection, query)
@@ -44,15 +44,14 @@ def in_states(connection: Connection, campaign_id: int, states: Sequence[JobStat
 
 def _standing(connection: Connection, query: sa.Select[Any]) -> list[JobStanding]:
     return [
-        JobStanding(one.id, one.campaign_id, one.rung_id, one.candidate_id, JobState(one.state))
-        for one in connection.execute(query).all()
+        JobStanding(row.id, row.campaign_id, row.rung_id, row.candidate_id, JobState(row.state))
+        for row in connection.execute(query).all()
     ]
 
 
 @dataclass(frozen=True)
 class JobRow:
-    """A job as it is shown. since: of its last attempt, or when it last changed; worker: who holds it, or held it last.
-    outcome, reason, detail: of its last attempt that has ended."""
+    """A job as it is shown in a list."""
 
     id: int
     campaign: str
@@ -68,8 +67,11 @@ class JobRow:
     losses: int
     cancel_requested: bool
     worker: str | None
+    """The owner of its last attempt."""
     since: datetime
+    """When its last attempt ended or started; without an attempt, when the job last changed."""
     outcome: str | None
+    """Outcome of the last attempt that has ended; `reason` and `detail` belong to the same attempt."""
     reason: str | None
     detail: str
 
@@ -83,20 +85,22 @@ def page(
     rung_ids: Sequence[int] | None = None,
     after: int | None = None,
 ) -> list[JobRow]:
-    """The next jobs behind job `after`: state by state, as in `ORDER`, in each the most urgent first, then the newest.
-    rung_ids: only of these rungs. A job that has changed its state meanwhile is behind or before, as it stands now."""
+    """The next `limit` jobs after job `after`, by state as in `ORDER`, then by priority, then newest first.
+
+    rung_ids: only jobs of these rungs. A job whose state has changed meanwhile is sorted by its present state.
+    """
     begin = None
     if after is not None:
         begin = connection.execute(sa.select(_J.state, _J.priority, _J.id).where(_J.id == after)).one_or_none()
-    found = list[int]()
-    for state in (one for one in ORDER if one in states):
+    job_ids = list[int]()
+    for state in (state for state in ORDER if state in states):
         if begin is not None and ORDER.index(state) < ORDER.index(JobState(begin.state)):
             continue
         behind = (begin.priority, begin.id) if begin is not None and begin.state == state else None
-        found += _ids(connection, campaign_ids, state, limit - len(found), rung_ids, behind)
-        if len(found) >= limit:
+        job_ids += _ids(connection, campaign_ids, state, limit - len(job_ids), rung_ids, behind)
+        if len(job_ids) >= limit:
             break
-    return rows(connection, found)
+    return rows(connection, job_ids)
 
 
 def _ids(
@@ -107,8 +111,8 @@ def _ids(
     rung_ids: Sequence[int] | None,
     behind: tuple[float, int] | None,
 ) -> list[int]:
-    """One campaign after the other, for only so does an index hold the order."""
-    found = list[tuple[float, int]]()
+    """Ids of the next jobs in one state. Each campaign has its own query, since only then an index gives the order."""
+    ranked = list[tuple[float, int]]()
     for campaign_id in campaign_ids:
         query = sa.select(_J.priority, _J.id).where(_J.campaign_id == campaign_id, _J.state == state)
         if rung_ids is not None:
@@ -117,8 +121,8 @@ def _ids(
             priority, id_ = behind
             query = query.where(_J.priority <= priority, sa.or_(_J.priority < priority, _J.id < id_))
         query = query.order_by(_J.priority.desc(), _J.id.desc()).limit(limit)
-        found += [(float(priority), int(id_)) for priority, id_ in connection.execute(query).all()]
-    return [id_ for _, id_ in sorted(found, reverse=True)[:limit]]
+        ranked += [(float(priority), int(id_)) for priority, id_ in connection.execute(query).all()]
+    return [id_ for _, id_ in sorted(ranked, reverse=True)[:limit]]
 
 
 def rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
@@ -145,11 +149,11 @@ def rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     for row in connection.execute(query).all():
         values: tuple[Any, ...] = (*row, *ended.get(int(row[0]), nothing))
         by_id[int(row[0])] = JobRow(*values)
-    return [by_id[one] for one in job_ids if one in by_id]
+    return [by_id[job_id] for job_id in job_ids if job_id in by_id]
 
 
 def _last_ended(connection: Connection, job_ids: Sequence[int]) -> dict[int, tuple[str | None, str | None, str]]:
-    """{job id: (outcome, reason, detail)} of the last attempt that has come to an end."""
+    """{job id: (outcome, reason, detail)} of the last attempt that has ended."""
     a = t.attempt.c
     query = sa.select(a.job_id, a.outcome, a.reason, a.detail)
     query = query.where(among(connection, a.job_id, job_ids), a.outcome.is_not(None)).order_by(a.id)
@@ -159,8 +163,8 @@ def _last_ended(connection: Connection, job_ids: Sequence[int]) -> dict[int, tup
 def counts(
     connection: Connection, campaign_ids: Sequence[int], rung_ids: Sequence[int] | None = None
 ) -> dict[str, int]:
-    """How many jobs of these campaigns are in each state; states that have none are left out."""
+    """{state: number of jobs} of these campaigns; states without jobs are left out."""
     of = _J.campaign_id.in_(campaign_ids) if rung_ids is None else _J.rung_id.in_(rung_ids)
     query = sa.select(_J.state, sa.func.count()).where(of).group_by(_J.state)
-    found = {str(state): int(n) for state, n in connection.execute(query).all()}
-    return {str(state): found[state] for state in ORDER if state in found}
+    by_state = {str(state): int(n) for state, n in connection.execute(query).all()}
+    return {str(state): by_state[state] for state in ORDER if state in by_state}

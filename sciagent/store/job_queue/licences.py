@@ -1,4 +1,4 @@
-"""Licences: what all workers share, counted by name. How many are in use is what the attempts that run hold."""
+"""Licences: counted resources that all workers share. The number in use is the sum over running attempts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,23 @@ from sciagent.store.database.clock import db_now
 
 @dataclass(frozen=True)
 class Licence:
-    """total: that may be in use at once. used: by what runs."""
+    """A licence, and how many of it running attempts use."""
 
     name: str
     total: int
+    """How many may be in use at once."""
     used: int
     who: str
+    """The person who set the total last."""
     at: datetime
+    """When the total was set."""
 
 
 def put(connection: Connection, name: str, total: int, who: str) -> None:
-    """So many there are from now on; what runs is left to finish. Raises ValueError for a name or a number that cannot
-    be."""
+    """Set how many of this licence there are; running jobs are left to finish.
+
+    Raises ValueError for an invalid name or number.
+    """
     needs.check({name: max(total, 1)})
     if name in (needs.CORES, needs.GPU):
         raise ValueError(f"{name} belong to a worker: sciagent worker says how many it has")
@@ -39,16 +44,16 @@ def put(connection: Connection, name: str, total: int, who: str) -> None:
 
 
 def remove(connection: Connection, name: str) -> bool:
-    """It is no licence of the ledger any more; False where it was none."""
+    """Remove the licence from the ledger; False where it was not there."""
     return connection.execute(sa.delete(t.licence).where(t.licence.c.name == name)).rowcount == 1
 
 
 def every(connection: Connection) -> list[Licence]:
-    """All there are, by name."""
+    """All licences, sorted by name."""
     c = t.licence.c
-    found = connection.execute(sa.select(c.name, c.total, c.who, c.at).order_by(c.name)).all()
-    used = in_use(live(connection)) if found else {}
-    return [Licence(one.name, one.total, used.get(one.name, 0), one.who, one.at) for one in found]
+    rows = connection.execute(sa.select(c.name, c.total, c.who, c.at).order_by(c.name)).all()
+    used = in_use(live(connection)) if rows else {}
+    return [Licence(row.name, row.total, used.get(row.name, 0), row.who, row.at) for row in rows]
 
 
 def totals(connection: Connection) -> dict[str, int]:
@@ -56,24 +61,23 @@ def totals(connection: Connection) -> dict[str, int]:
 
 
 def locked(connection: Connection, names: Sequence[str]) -> dict[str, int]:
-    """How many there are of those among these names that are licences. Nobody else counts them until the transaction
-    ends."""
+    """{licence: total} of the names that are licences, with their rows locked until the transaction ends."""
     c = t.licence.c
     query = sa.select(c.name, c.total).where(c.name.in_(names)).order_by(c.name).with_for_update()
     return {str(name): int(n) for name, n in connection.execute(query).all()} if names else {}
 
 
 def live(connection: Connection) -> list[tuple[str, Mapping[str, Any]]]:
-    """(owner, what it holds) of each attempt that runs and holds more than a core."""
+    """(lease owner, resources held) of each running attempt that holds more than a core."""
     a = t.attempt.c
     query = sa.select(a.owner, a.holds).where(a.holds.is_not(None), a.ended_at.is_(None))
     return [(str(owner), dict(holds)) for owner, holds in connection.execute(query).all()]
 
 
 def in_use(held: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, int]:
-    """{name: how many} of all that is held."""
-    found = dict[str, int]()
+    """{resource: how many} in total. held: (lease owner, resources held) of each attempt."""
+    used = dict[str, int]()
     for _, holds in held:
         for name, n in holds.items():
-            found[name] = found.get(name, 0) + (len(n) if isinstance(n, list) else int(n))
-    return found
+            used[name] = used.get(name, 0) + (len(n) if isinstance(n, list) else int(n))
+    return used

@@ -1,4 +1,4 @@
-"""Reservations: what is held of a budget for jobs that are not over."""
+"""Reservations: the part of a budget that is set aside for jobs that have not ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def reserve(connection: Connection, campaign_id: int, job_id: int, amounts: Mapp
 
 
 def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, Mapping[str, float]]) -> None:
-    """Hold what each job is expected to cost at most, until it ends."""
+    """Set aside the highest expected cost of each job until it ends. by_job: {job id: {resource: amount}}."""
     rows = [row for job_id, amounts in by_job.items() for row in by_resource(amounts, job_id=job_id)]
     execute_many(connection, t.reservation, rows, {"campaign_id": campaign_id, "at": db_now(connection)})
 
@@ -46,7 +46,7 @@ def held(connection: Connection, campaign_id: int) -> dict[int, dict[str, float]
     """What is reserved for each job: {job id: {resource: amount}}."""
     r = t.reservation.c
     query = sa.select(r.job_id, r.resource, r.amount).where(r.campaign_id == campaign_id, r.released_at.is_(None))
-    found: dict[int, dict[str, float]] = {}
+    by_job: dict[int, dict[str, float]] = {}
     for job_id, resource, amount in connection.execute(query):
-        found.setdefault(job_id, {})[resource] = found.get(job_id, {}).get(resource, 0.0) + float(amount)
-    return found
+        by_job.setdefault(job_id, {})[resource] = by_job.get(job_id, {}).get(resource, 0.0) + float(amount)
+    return by_job

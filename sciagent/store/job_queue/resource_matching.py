@@ -1,9 +1,8 @@
-"""Which job a slot may take where some jobs need more than a core: what is free at its worker and in the ledger now,
-and whose turn it is.
+"""Which job a slot may take where some jobs need more than a core, given the free resources and the campaigns' turns.
 
-A job that does not fit is passed by those that do. One that has waited for `PATIENCE_SECONDS` keeps a place: of the
-workers that could hold it one takes nothing less urgent that needs what it lacks, and a licence that it lacks goes to
-nobody less urgent.
+A job that does not fit is passed over for jobs that do. After `PATIENCE_SECONDS` it gets a reservation: a single
+eligible worker takes no lower-priority job that competes for the same resources, and the licences it needs are held
+back.
 """
 
 from __future__ import annotations
@@ -26,14 +25,16 @@ from sciagent.store.job_queue.leases import Claim
 from sciagent.store.job_queue.worker_resources import Has, has_of, lacking
 from sciagent.store.job_queue.workers import WorkerRow
 
-PATIENCE_SECONDS = 600.0  # a job that has waited so long is not passed any more by what needs the same
-MOST_PATIENT = 100  # of these, the most urgent, are looked at
+PATIENCE_SECONDS = 600.0  # after this wait a job is no longer passed over for jobs that need the same resources
+MOST_PATIENT = 100  # at most so many of these jobs get a reservation, the most urgent first
 PULLING = ("ledger", "celery")  # executors whose workers claim by themselves
 
 
 def some_are_needy(queues: Sequence[str]) -> Any:
-    """Whether any job that waits in these queues, or runs, needs more than a core: a column for the question who is
-    next, so that it costs no further one where there is none."""
+    """Whether any queued or running job of these queues needs more than a core.
+
+    A column for the query of the next campaign, so that ledgers without such jobs pay for no further query.
+    """
     j = t.job.alias().c
     there = sa.exists().where(
         j.needs.is_not(None), j.state.in_([JobState.QUEUED, JobState.RUNNING]), j.queue.in_(queues)
@@ -42,8 +43,10 @@ def some_are_needy(queues: Sequence[str]) -> Any:
 
 
 def may_fit(bare: bool, memory_mb: int | None) -> Any:
-    """What can be said of a job by itself. bare: for a worker that never said what it has. memory_mb: of what needs one
-    core; at what needs more `pick` looks."""
+    """SQL condition on a job alone for fitting a worker.
+
+    bare: the worker did not state its resources. memory_mb: limit for jobs of a single core; `pick` checks the others.
+    """
     j = t.job.c
     small = sa.true() if memory_mb is None else sa.or_(j.memory_mb.is_(None), j.memory_mb <= memory_mb)
     return sa.and_(j.needs.is_(None), small) if bare else sa.or_(j.needs.is_not(None), small)
@@ -51,19 +54,24 @@ def may_fit(bare: bool, memory_mb: int | None) -> Any:
 
 @dataclass(frozen=True)
 class Pick:
-    """row: of the job. holds: what its attempt will hold; None: a core."""
+    """A job that a slot may take."""
 
     row: Any
+    """The job's row."""
     holds: Mapping[str, Any] | None
+    """What its attempt will hold; None for a single core."""
 
 
 @dataclass
 class _Free:
-    """own: of the worker, shared: licences. gpus: which are free."""
+    """What is free for a worker now."""
 
     own: dict[str, int]
+    """{resource of the worker: how many}."""
     shared: dict[str, int]
+    """{licence: how many}."""
     gpus: list[int]
+    """Indices of the free GPUs."""
 
     def lacks(self, needs: Mapping[str, int]) -> dict[str, int]:
         return lacking(needs, self.own, self.shared)
@@ -81,26 +89,27 @@ def pick(
     memory_mb: int | None,
     turns: Sequence[int],
 ) -> Pick | None:
-    """The job that a slot of this worker shall take now, locked; None where none fits. Until the transaction ends
-    nobody else counts what is free there. open_: jobs that could be taken, most urgent first. memory_mb: for each core,
-    if the worker has no more cores than slots; else for each job. turns: campaigns in the order in which they are
-    served."""
-    there = [None, *kinds(connection, queues)]
-    free = _free(connection, worker, has, [read(one) for one in there])
+    """The job that a slot of this worker takes now, locked; None where none fits.
+
+    The worker and the licences stay locked until the transaction ends. open_: claimable jobs, most urgent first.
+    memory_mb: per core if the worker has no more cores than slots, else per job. turns: campaign ids in serving order.
+    """
+    needed = [None, *kinds(connection, queues)]
+    free = _free(connection, worker, has, [read(kind) for kind in needed])
     if free.own[CORES] < 1:
         return None
     heads = list[Any]()
-    for kind in there:
+    for kind in needed:
         first = open_.where(*_of_kind(kind, has, memory_mb)).limit(1)
         for queue, campaign_id in product(queues, turns):
             mine = first.where(t.job.c.queue == queue, t.job.c.campaign_id == campaign_id)
             heads += connection.execute(mine).all()
     heads.sort(key=lambda row: (turns.index(row.campaign_id), -row.priority, row.id))
-    fits = [one for one in heads if not free.lacks(read(one.needs))]
+    fits = [head for head in heads if not free.lacks(read(head.needs))]
     kept = _kept(connection, open_, queues, worker, free) if len(fits) < len(heads) else []
-    for one in fits:
-        alike = open_.where(*_of_kind(one.needs, has, memory_mb))
-        alike = alike.where(t.job.c.queue == one.queue, t.job.c.campaign_id == one.campaign_id)
+    for head in fits:
+        alike = open_.where(*_of_kind(head.needs, has, memory_mb))
+        alike = alike.where(t.job.c.queue == head.queue, t.job.c.campaign_id == head.campaign_id)
         row = connection.execute(alike.limit(1).with_for_update(skip_locked=True)).first()
         if row is not None and not any(patient.keeps_from(row) for patient in kept):
             return Pick(row, None if row.needs is None else free.holds(read(row.needs)))
@@ -108,31 +117,33 @@ def pick(
 
 
 def hold(connection: Connection, claim: Claim, holds: Mapping[str, Any]) -> Claim:
-    """From now on, until the attempt ends, this is in use; the claim with the GPUs that are its own."""
+    """Mark the resources as in use until the attempt ends. Returns the claim with its GPUs."""
     connection.execute(sa.update(t.attempt).where(t.attempt.c.id == claim.attempt_id).values(holds=dict(holds)))
     return replace(claim, gpus=tuple(holds.get(GPU, ())))
 
 
 def kinds(connection: Connection, queues: Sequence[str]) -> list[str]:
-    """What the jobs that wait in these queues need, where it is more than a core."""
+    """The distinct needs of queued jobs in these queues, where they are more than a core."""
     j = t.job.c
     query = sa.select(j.needs).where(j.needs.is_not(None), j.state == JobState.QUEUED, j.queue.in_(queues)).distinct()
-    return [str(one) for one in connection.execute(query).scalars()]
+    return [str(needs) for needs in connection.execute(query).scalars()]
 
 
 def _of_kind(kind: str | None, has: Has, memory_mb: int | None) -> list[Any]:
     j = t.job.c
-    found: list[Any] = [j.needs.is_(None) if kind is None else j.needs == kind]
+    conditions: list[Any] = [j.needs.is_(None) if kind is None else j.needs == kind]
     if memory_mb is not None:
-        found.append(sa.or_(j.memory_mb.is_(None), j.memory_mb <= memory_mb * has.shares(read(kind))))
-    return found
+        conditions.append(sa.or_(j.memory_mb.is_(None), j.memory_mb <= memory_mb * has.shares(read(kind))))
+    return conditions
 
 
 def _free(connection: Connection, worker: str, has: Has, wanted: Sequence[Mapping[str, int]]) -> _Free:
-    """Under a lock on the worker's row, and on those of the licences that any job wants. In SQLite whoever writes is
-    alone anyway."""
+    """What is free for the worker, with its row and those of the wanted licences locked.
+
+    SQLite needs no row locks: it has a single writer.
+    """
     connection.execute(sa.select(t.worker.c.id).where(t.worker.c.name == worker).with_for_update()).first()
-    shared = licences.locked(connection, sorted({name for one in wanted for name in one} - {CORES, GPU}))
+    shared = licences.locked(connection, sorted({name for needs in wanted for name in needs} - {CORES, GPU}))
     held = licences.live(connection)
     mine = [(owner, holds) for owner, holds in held if owner.rpartition("/")[0] == worker]
     used, everywhere = licences.in_use(mine), licences.in_use(held)
@@ -145,45 +156,48 @@ def _free(connection: Connection, worker: str, has: Has, wanted: Sequence[Mappin
 
 
 def _busy(connection: Connection, worker: str) -> set[str]:
-    """Owners of the slots of this worker that run anything."""
+    """Lease owners of this worker's slots that run a job."""
     j = t.job.c
     mine = j.lease_owner.startswith(f"{worker}/", autoescape=True)
     live = (j.state == JobState.RUNNING, j.lease_until.is_not(None))
-    found = connection.execute(sa.select(j.lease_owner).where(*live, mine)).scalars()
-    return {str(one) for one in found if str(one).rpartition("/")[0] == worker}
+    owners = connection.execute(sa.select(j.lease_owner).where(*live, mine)).scalars()
+    return {str(owner) for owner in owners if str(owner).rpartition("/")[0] == worker}
 
 
 @dataclass(frozen=True)
 class _Patient:
-    """A job that has waited long. lacks: what nobody less urgent may take from it here."""
+    """A job that has waited long."""
 
     priority: float
     id: int
     lacks: frozenset[str]
+    """Resources that no less urgent job may take here."""
 
-    def keeps_from(self, one: Any) -> bool:
-        comes_after = (-one.priority, one.id) > (-self.priority, self.id)
-        return comes_after and bool(self.lacks & read(one.needs).keys())
+    def keeps_from(self, job: Any) -> bool:
+        comes_after = (-job.priority, job.id) > (-self.priority, self.id)
+        return comes_after and bool(self.lacks & read(job.needs).keys())
 
 
 def _kept(
     connection: Connection, open_: sa.Select[Any], queues: Sequence[str], worker: str, free: _Free
 ) -> list[_Patient]:
-    """Those for which something is kept here. The most urgent of them is that of the worker that has been there
-    longest among those that could hold it, the next is that of another, and so on: so they do not all stand idle for
-    one job."""
+    """Long-waiting jobs for which this worker keeps resources free.
+
+    The most urgent job is assigned to the oldest worker that could hold it, the next to another worker, and so on, so
+    that not all workers stand idle for the same job.
+    """
     j = t.job.c
     before = db_now(connection) - timedelta(seconds=PATIENCE_SECONDS)
     long = open_.where(j.needs.is_not(None), j.queue.in_(queues), j.updated_at < before)
-    found = connection.execute(long.limit(MOST_PATIENT)).all()
-    if not found:
+    waiting = connection.execute(long.limit(MOST_PATIENT)).all()
+    if not waiting:
         return []
     total = licences.totals(connection)
-    pulling = [one for one in workers.alive(connection) if _pulls(one, queues)]
+    pulling = [w for w in workers.alive(connection) if _pulls(w, queues)]
     chosen, kept = set[str](), list[_Patient]()
-    for one in found:
-        needs = read(one.needs)
-        able = [w.name for w in pulling if has_of(w).could_hold(needs, total, one.memory_mb)]
+    for job in waiting:
+        needs = read(job.needs)
+        able = [w.name for w in pulling if has_of(w).could_hold(needs, total, job.memory_mb)]
         if not able:  # else it would keep a licence for ever
             continue
         mine = next((name for name in able if name not in chosen), None)
@@ -191,9 +205,9 @@ def _kept(
             chosen.add(mine)
         lacks = free.lacks(needs)
         if names := {name for name in lacks if mine == worker or free.shared.get(name, needs[name]) < needs[name]}:
-            kept.append(_Patient(one.priority, one.id, frozenset(names)))
+            kept.append(_Patient(job.priority, job.id, frozenset(names)))
     return kept
 
 
-def _pulls(one: WorkerRow, queues: Sequence[str]) -> bool:
-    return one.executor in PULLING and not one.draining and bool({*one.queues} & {*queues})
+def _pulls(worker: WorkerRow, queues: Sequence[str]) -> bool:
+    return worker.executor in PULLING and not worker.draining and bool({*worker.queues} & {*queues})

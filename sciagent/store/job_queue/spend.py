@@ -1,4 +1,4 @@
-"""Bills: what attempts cost, and what verifications cost against what was declared."""
+"""Spend: what attempts cost, and what verifications cost against what their verifiers declared."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ class Bill(NamedTuple):
 def book(
     connection: Connection, campaign_id: int, rung_id: int | None, attempt_id: int | None, cost: Mapping[str, float]
 ) -> None:
-    """Book what an attempt cost; lost attempts are booked like others."""
+    """Book the cost of an attempt; lost attempts are booked like others."""
     book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
 
 
 def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
     rows = [
         row
-        for one in bills
-        for row in by_resource(one.cost, campaign_id=one.campaign_id, rung_id=one.rung_id, attempt_id=one.attempt_id)
+        for bill in bills
+        for row in by_resource(
+            bill.cost, campaign_id=bill.campaign_id, rung_id=bill.rung_id, attempt_id=bill.attempt_id
+        )
         if row["amount"]
     ]
     execute_many(connection, t.spend, rows, {"at": db_now(connection)})
@@ -54,17 +56,17 @@ class CostSeen(NamedTuple):
 def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
     rows = [
         {
-            "verifier": one.verifier,
-            "verifier_version": one.version,
-            "settings_hash": one.settings_hash,
-            "candidate_id": one.candidate_id,
-            "attempt_id": one.attempt_id,
+            "verifier": observed.verifier,
+            "verifier_version": observed.version,
+            "settings_hash": observed.settings_hash,
+            "candidate_id": observed.candidate_id,
+            "attempt_id": observed.attempt_id,
             "resource": resource,
             "amount": amount,
-            "declared": one.declared.get(resource, 0.0),
+            "declared": observed.declared.get(resource, 0.0),
         }
-        for one in seen
-        for resource, amount in one.actual.items()
+        for observed in seen
+        for resource, amount in observed.actual.items()
     ]
     execute_many(connection, t.cost_observation, rows, {"at": db_now(connection)})
 

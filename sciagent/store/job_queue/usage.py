@@ -1,4 +1,4 @@
-"""What is in use of what the workers have, and of the licences."""
+"""How much of the workers' resources and of the licences is in use."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ class Used:
 
 
 def by_worker(alive: Sequence[WorkerRow], running: Sequence[Running]) -> dict[str, list[Used]]:
-    """The cores and other resources in use, by worker. running: what all of them run."""
-    found = {}
+    """{worker: use of its cores and other resources}. running: the running jobs of all workers."""
+    used_by = {}
     for worker in alive:
-        mine = [one for one in running if one.worker == worker.name]
-        used = licences.in_use([(one.owner, one.holds or {}) for one in mine])
-        wide = {one.owner for one in mine if one.holds}
-        used[CORES] = used.get(CORES, 0) + len({one.owner for one in mine} - wide)
+        mine = [job for job in running if job.worker == worker.name]
+        used = licences.in_use([(job.owner, job.holds or {}) for job in mine])
+        wide = {job.owner for job in mine if job.holds}
+        used[CORES] = used.get(CORES, 0) + len({job.owner for job in mine} - wide)
         has = has_of(worker)
-        found[worker.name] = [
+        used_by[worker.name] = [
             Used(name, used.get(name, 0), n) for name, n in {CORES: has.cores, **has.resources}.items()
         ]
-    return found
+    return used_by
 
 
 def together(connection: Connection, by_worker: Mapping[str, Sequence[Used]]) -> list[Used]:
-    """What all workers have beside cores, and the licences."""
+    """Use of the resources other than cores, summed over the workers, and of the licences."""
     whole: dict[str, Used] = {}
-    for one in (one for several in by_worker.values() for one in several if one.name != CORES):
-        old = whole.get(one.name, Used(one.name, 0, 0))
-        whole[one.name] = Used(one.name, old.used + one.used, old.total + one.total)
+    for resource in (resource for several in by_worker.values() for resource in several if resource.name != CORES):
+        old = whole.get(resource.name, Used(resource.name, 0, 0))
+        whole[resource.name] = Used(resource.name, old.used + resource.used, old.total + resource.total)
     return [*whole.values(), *shared(connection)]
 
 
 def shared(connection: Connection) -> list[Used]:
-    """The licences."""
-    return [Used(one.name, one.used, one.total) for one in licences.every(connection)]
+    """Use of the licences."""
+    return [Used(licence.name, licence.used, licence.total) for licence in licences.every(connection)]

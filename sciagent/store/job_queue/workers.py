@@ -1,4 +1,4 @@
-"""Who works: a row for each worker, kept fresh while it lives. What it runs stands in the jobs it holds."""
+"""Registered workers: one row each, renewed while the worker lives. The jobs it runs are those it holds leases on."""
 
 from __future__ import annotations
 
@@ -15,55 +15,64 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue.leases import LEASE_SECONDS
 
-SEEN_SECONDS = 0.75 * LEASE_SECONDS  # without a word for so long it is taken for dead; it speaks four times in it
+SEEN_SECONDS = 0.75 * LEASE_SECONDS  # a worker silent for so long is taken for dead; it reports four times in it
 
 
 @dataclass(frozen=True)
 class NewWorker:
-    """name: unique; the owners of its leases begin with it. slots: jobs at once. memory_mb: of all of them; None where
-    nobody said. cores: None for as many as slots. resources: {name: how many}, GPUs among them."""
+    """What a worker states about itself when it registers."""
 
     name: str
+    """Unique; the owners of its leases begin with it."""
     host: str
     pid: int
     executor: str
     queues: tuple[str, ...]
     slots: int
+    """Jobs at once."""
     memory_mb: int | None = None
+    """Memory for all slots together; None where it was not stated."""
     cores: int | None = None
+    """None for as many as slots."""
     resources: dict[str, int] = field(default_factory=dict)
+    """{name: how many}, GPUs among them."""
 
 
 @dataclass(frozen=True)
 class WorkerRow(NewWorker):
+    """A registered worker as the ledger has it."""
+
     started_at: datetime | None = None
     seen_at: datetime | None = None
     until: datetime | None = None
+    """When it is taken for dead unless it reports again."""
     draining: bool = False
+    """It takes no new jobs."""
     stopped_at: datetime | None = None
 
 
 @dataclass(frozen=True)
 class Running:
-    """A job that a worker holds. owner: of its lease. holds: what of its worker and of the licences is in use by it,
-    where that is more than a core: {name: how many}, of GPUs which."""
+    """A job that a worker holds."""
 
     owner: str
+    """Owner of its lease."""
     job_id: int
     campaign: str
     rung: str
     candidate: str
     since: datetime
     holds: dict[str, Any] | None = None
+    """{resource or licence: how many}, for GPUs their indices; None where it holds a single core."""
 
     @property
     def worker(self) -> str:
-        """Its name; of a campaign's own driver the whole owner."""
+        """Name of the worker; for a campaign's own driver the whole owner."""
         return self.owner.rpartition("/")[0] or self.owner
 
 
 def register(connection: Connection, new: NewWorker) -> None:
-    """Say that it works; again after a connection was lost changes nothing but the time."""
+    """Register the worker. Registering again after a lost connection renews its row."""
     w, now = t.worker.c, db_now(connection)
     values = {**vars(new), "queues": list(new.queues), "seen_at": now, "until": now + timedelta(seconds=SEEN_SECONDS)}
     changed = connection.execute(sa.update(t.worker).where(w.name == new.name).values(**values, stopped_at=None))
@@ -72,7 +81,7 @@ def register(connection: Connection, new: NewWorker) -> None:
 
 
 def seen(connection: Connection, name: str, slots: int | None = None) -> bool:
-    """It lives still, with so many slots; whether it shall take nothing new."""
+    """Record that the worker lives, and its slots if they changed. Returns whether it is draining."""
     w, now = t.worker.c, db_now(connection)
     values = {"seen_at": now, "until": now + timedelta(seconds=SEEN_SECONDS)} | (
         {} if slots is None else {"slots": slots}
@@ -82,48 +91,48 @@ def seen(connection: Connection, name: str, slots: int | None = None) -> bool:
 
 
 def stopped(connection: Connection, name: str) -> None:
-    """It has ended by itself."""
+    """Record that the worker has stopped."""
     now = db_now(connection)
     connection.execute(sa.update(t.worker).where(t.worker.c.name == name).values(until=now, stopped_at=now))
 
 
 def drain(connection: Connection, name: str, draining: bool = True) -> bool:
-    """It shall take nothing new, or may again; False where no such worker is known."""
+    """Make the worker take no new jobs, or take them again; False where no such worker is registered."""
     changed = connection.execute(sa.update(t.worker).where(t.worker.c.name == name).values(draining=draining))
     return changed.rowcount == 1
 
 
 def alive(connection: Connection) -> list[WorkerRow]:
-    """Those that were heard of lately, oldest first."""
+    """Workers that have reported lately, oldest first."""
     w = t.worker.c
     columns = [w[name] for name in WorkerRow.__dataclass_fields__]
     query = sa.select(*columns, w.id).where(w.until > db_now(connection))  # unsorted, else SQLite reads the whole table
     return in_order(connection.execute(query).mappings())
 
 
-def in_order(found: Iterable[Any]) -> list[WorkerRow]:
-    """Workers of rows that have an `id` too, oldest first."""
-    rows = sorted((dict(row) for row in found), key=lambda row: row.pop("id"))
+def in_order(mappings: Iterable[Any]) -> list[WorkerRow]:
+    """Workers from rows that also hold their `id`, oldest first."""
+    rows = sorted((dict(row) for row in mappings), key=lambda row: row.pop("id"))
     as_typed = ({"queues": tuple(row["queues"]), "resources": dict(row["resources"] or {})} for row in rows)
     return [WorkerRow(**row | typed) for row, typed in zip(rows, as_typed, strict=True)]
 
 
 def slots_by_queue(connection: Connection) -> dict[str, int]:
-    """How many jobs of each queue could run at once now."""
+    """{queue: how many jobs the live workers could run at once}."""
     return slots_of(alive(connection))
 
 
-def slots_of(several: Sequence[WorkerRow]) -> dict[str, int]:
-    """The same of workers that were read before."""
-    found = dict[str, int]()
-    for one in several:
-        for queue in () if one.draining else one.queues:
-            found[queue] = found.get(queue, 0) + one.slots
-    return found
+def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:
+    """{queue: how many jobs these workers could run at once}; draining workers do not count."""
+    by_queue = dict[str, int]()
+    for worker in workers:
+        for queue in () if worker.draining else worker.queues:
+            by_queue[queue] = by_queue.get(queue, 0) + worker.slots
+    return by_queue
 
 
 def running(connection: Connection, limit: int = 1000) -> list[Running]:
-    """The jobs that workers hold, longest first."""
+    """The jobs that workers hold, longest running first."""
     j, r, c, a = t.job.c, t.rung.c, t.campaign.c, t.attempt.c
     query = (
         sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
@@ -141,7 +150,7 @@ def running(connection: Connection, limit: int = 1000) -> list[Running]:
 
 
 def depths(connection: Connection, queues: Sequence[str]) -> dict[str, int]:
-    """How many jobs wait in each queue."""
+    """{queue: number of queued jobs}."""
     j = t.job.c
     query = sa.select(j.queue, sa.func.count()).where(j.queue.in_(queues), j.state == JobState.QUEUED).group_by(j.queue)
     return {str(queue): int(n) for queue, n in connection.execute(query).all()}

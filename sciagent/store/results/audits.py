@@ -1,6 +1,6 @@
-"""What an audit of the scheduler wrote: whom it passed over, with which propensity, and what came of them.
+"""The log of the scheduler's audit: which candidates were passed over, with which propensity, and their results.
 
-The audit's part of each row of `law` says what was new then, and is never changed; all of them together are the log.
+Each row of `law` holds the entries that were new then and is never changed; together the rows are the log.
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ _CC = t.campaign_candidate.c
 
 @dataclass
 class Log:
-    """Candidates that were passed over, in order: `ids`; `p` and `cost`, chance of a hit and cost of finishing as
-    believed then; `lot` and `pi`, drawn once lot < pi. chosen: chance of a hit of the candidates picked for the
-    terminal rung, when first picked."""
+    """Candidates that were passed over, in order; the lists run in parallel."""
 
     ids: list[int] = field(default_factory=list)
     p: list[float] = field(default_factory=list)
+    """Chance of a hit, as believed when passed over."""
     cost: list[float] = field(default_factory=list)
+    """Cost of finishing, as believed when passed over."""
     lot: list[float] = field(default_factory=list)
+    """A random number; the candidate is drawn for the audit once `lot` < `pi`."""
     pi: list[float] = field(default_factory=list)
+    """Propensity of being drawn."""
     chosen: dict[int, float] = field(default_factory=dict)
+    """{candidate id: chance of a hit when first picked for the terminal rung}."""
 
     def add(self, news: Mapping[str, Any]) -> None:
-        """news: as a row of `law` has it: `passed`, `raised` (place, pi), `chosen`."""
+        """Add the entries of a row of `law`: `passed`, `raised` (place, pi) and `chosen`."""
         if news["passed"]:
             ids, *numbers = zip(*news["passed"], strict=True)
             self.ids += map(int, ids)
@@ -50,9 +53,9 @@ class Log:
 def read(connection: Connection, campaign_id: int) -> Log:
     c, log = t.law.c, Log()
     news = c.state["audit"]
-    for one in connection.execute(sa.select(news).where(c.campaign_id == campaign_id).order_by(c.id)).scalars():
-        if one is not None:
-            log.add(one)
+    for news_part in connection.execute(sa.select(news).where(c.campaign_id == campaign_id).order_by(c.id)).scalars():
+        if news_part is not None:
+            log.add(news_part)
     return log
 
 
@@ -69,15 +72,15 @@ def decided(connection: Connection, campaign_id: int, after: int = 0) -> list[Au
     query = sa.select(d.id, d.candidate_id, d.rung_id, d.action).where(
         d.campaign_id == campaign_id, d.action.in_(("run", "reuse")), d.chooser == AUDIT, d.id > after
     )
-    return [AuditDraw(*one) for one in connection.execute(query.order_by(d.id))]
+    return [AuditDraw(*row) for row in connection.execute(query.order_by(d.id))]
 
 
 def keys(connection: Connection, candidate_ids: Sequence[int]) -> dict[int, str]:
-    found: dict[int, str] = {}
+    by_id: dict[int, str] = {}
     for some in _chunks(candidate_ids):
         query = sa.select(t.candidate.c.id, t.candidate.c.key).where(among(connection, t.candidate.c.id, some))
-        found.update((i, key) for i, key in connection.execute(query).all())
-    return found
+        by_id.update((i, key) for i, key in connection.execute(query).all())
+    return by_id
 
 
 class Became(NamedTuple):
@@ -86,14 +89,14 @@ class Became(NamedTuple):
 
 
 def became(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> dict[int, Became]:
-    """Where these candidates stand now."""
-    found: dict[int, Became] = {}
+    """The present standing of these candidates."""
+    by_id: dict[int, Became] = {}
     for some in _chunks(candidate_ids):
         query = sa.select(_CC.candidate_id, _CC.standing, _CC.is_hit).where(
             _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, some)
         )
-        found.update({int(i): Became(Standing(s), bool(hit)) for i, s, hit in connection.execute(query)})
-    return found
+        by_id.update({int(i): Became(Standing(s), bool(hit)) for i, s, hit in connection.execute(query)})
+    return by_id
 
 
 def hits(connection: Connection, campaign_id: int) -> set[int]:
@@ -102,13 +105,13 @@ def hits(connection: Connection, campaign_id: int) -> set[int]:
 
 
 def climbed(connection: Connection, campaign_id: int, depth: int, limit: int) -> list[int]:
-    """Candidates that came as far as the rung at position `depth`, the first to arrive first."""
+    """Candidates that reached the rung at position `depth`, in order of arrival."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= depth)
     return [int(i) for i in connection.execute(query.order_by(_CC.seq).limit(limit)).scalars()]
 
 
 def undecided(connection: Connection, campaign_id: int) -> int:
-    """Candidates that are open or at work."""
+    """The number of candidates that are open or being verified."""
     query = (
         sa.select(sa.func.count())
         .select_from(t.campaign_candidate)

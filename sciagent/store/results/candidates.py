@@ -1,4 +1,4 @@
-"""Candidates in the ledger: found or entered by key, with the notations they were proposed under."""
+"""Candidates in the ledger: looked up or entered by key, with the notations they were proposed under."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_ALIAS = 4096
 
 
 def insert_or_ignore(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
-    """Insert rows; one that stands already (any unique constraint) is left as it is."""
+    """Insert rows; a row that violates a unique constraint is skipped."""
     if rows:
         dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
         connection.execute(dialect.insert(table).on_conflict_do_nothing(), list(rows))
@@ -36,10 +36,10 @@ def library() -> str:
 
 
 def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, int]:
-    """Enter what is new; returns the ledger id of every key given.
+    """Enter new candidates; returns {key: ledger id} of all.
 
-    Call it before anything that takes a watermark (`evidence.record`), and once in a transaction: writers that lock
-    in another order can wait for each other.
+    Call it before anything that takes a watermark (`evidence.record`), and once per transaction: writers that lock in
+    different orders can deadlock.
     """
     by_key = {c.key: c for c in candidates}
     there = ids_of(connection, by_key)
@@ -73,18 +73,18 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
 
 
 def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    by_key: dict[str, int] = {}
     wanted = list(keys)
     c = t.candidate.c
     for start in range(0, len(wanted), CHUNK):
         chunk = wanted[start : start + CHUNK]
         rows = connection.execute(sa.select(c.key, c.id).where(among(connection, c.key, chunk)))
-        found.update({key: id_ for key, id_ in rows})
-    return found
+        by_key.update({key: id_ for key, id_ in rows})
+    return by_key
 
 
 def enter_aliases(connection: Connection, pairs: Iterable[tuple[int, str]], notation: str = "smiles") -> None:
-    """Remember under which text a candidate was proposed: (candidate id, text)."""
+    """Store the texts under which candidates were proposed. pairs: (candidate id, text)."""
     rows = {
         digest: {"candidate_id": id_, "notation": notation, "text": text, "text_hash": digest}
         for id_, text in pairs
@@ -98,23 +98,26 @@ def _digest(text: str) -> str:
 
 
 def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
-    """Candidates by ledger id. A molecule that these versions of the chemistry libraries entered stands in its columns
-    (InChI takes 4 ms); all else is made again from its payload."""
-    c, found = t.candidate.c, dict[int, Candidate]()
+    """{ledger id: candidate}.
+
+    A molecule entered by the present versions of the chemistry libraries is read from its columns, since an InChI takes
+    4 ms; all others are made again from their payloads.
+    """
+    c, candidates = t.candidate.c, dict[int, Candidate]()
     known = (c.text, c.identity, c.charge, c.multiplicity, c.formula, c.n_atoms, c.inchikey)
     ours = ("molecule", STANDARDISER_VERSION, library())
     query, others = sa.select(c.id, c.kind, c.standardiser, c.library, *known), list[int]()
     for start in range(0, len(ids), CHUNK):
         for id_, *about in connection.execute(query.where(among(connection, c.id, ids[start : start + CHUNK]))).all():
             if tuple(about[: len(ours)]) == ours:
-                found[id_] = molecule_from_columns(*about[len(ours) :])
+                candidates[id_] = molecule_from_columns(*about[len(ours) :])
             else:
                 others.append(id_)
     payloads = sa.select(c.id, c.kind, c.payload)
     for start in range(0, len(others), CHUNK):
         some = connection.execute(payloads.where(among(connection, c.id, others[start : start + CHUNK]))).all()
-        found.update({id_: candidate_from_payload(kind, payload) for id_, kind, payload in some})
-    return found
+        candidates.update({id_: candidate_from_payload(kind, payload) for id_, kind, payload in some})
+    return candidates
 
 
 def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]]:

@@ -1,4 +1,4 @@
-"""Evidence: recorded once, never changed, superseded by revisions, found again for reuse."""
+"""Evidence: recorded once, never changed, superseded by revisions, and looked up for reuse."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ from sciagent.store.results.names import ids_of_names
 
 @dataclass(frozen=True)
 class NewEvidence:
-    """A finding on its way into the ledger. artifacts: (name, sha256, size, media type) already in the store.
-
-    source: `computed` or the name of an imported file. supersedes: the evidence this revision replaces.
-    """
+    """A finding to be recorded."""
 
     finding: Finding
     key: EvidenceKey
@@ -38,10 +35,13 @@ class NewEvidence:
     proposal_id: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
     artifacts: tuple[tuple[str, str, int, str], ...] = ()
+    """(name, sha256, size, media type) of files already in the store."""
     source: str = "computed"
+    """`computed` or the name of an imported file."""
     who: str = "sciagent"
     why: str | None = None
     supersedes: int | None = None
+    """Id of the evidence that this revision replaces."""
     reusable: bool = True
 
 
@@ -60,7 +60,7 @@ class RecordedEvidence:
 
 
 UNKNOWN = "the evidence names a candidate, attempt, proposal or revision that is not in the ledger"
-CENSORED = {str(one): one for one in Censoring}
+CENSORED = {str(censoring): censoring for censoring in Censoring}
 _MEASURED = tuple(
     t.quantity.c[name]
     for name in ("property_id", "level_id", "value", "uncertainty", "unit", "censoring", "n", "as_typed")
@@ -70,8 +70,10 @@ _ONE = sa.select(*(t.evidence.c[name] for name in _RECORDED))
 
 
 def next_watermark(connection: Connection, n: int = 1) -> int:
-    """Take the next n numbers and return the last; the row stays locked until commit, so that the order of numbers is
-    the order of commits."""
+    """Take the next n numbers and return the last.
+
+    The row stays locked until commit, so that the order of the numbers is the order of the commits.
+    """
     statement = sa.update(t.watermark).where(t.watermark.c.id == 1).values(value=t.watermark.c.value + n)
     return int(connection.execute(statement.returning(t.watermark.c.value)).scalar_one())
 
@@ -83,75 +85,77 @@ def read_watermark(connection: Connection) -> int:
 def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     """Record all of it or nothing; returns evidence ids in order.
 
-    Raises EvidenceConflictError if one of the keys stands already, or supersedes what is superseded: the caller decides
-    whether to keep the first (`record_or_keep`) or to write a revision. The transaction can go on after it. Raises
-    LedgerError for an outcome that is no evidence or a value given twice, UnknownNameError and UnitError for a value
-    of an unregistered property or in a foreign unit; nothing has been written then either.
+    Raises EvidenceConflictError if any key is recorded already, or supersedes evidence that is superseded: the caller
+    decides whether to keep the first (`record_or_keep`) or to write a revision. The transaction can go on after it.
+    Raises LedgerError for an outcome that is no evidence or a value given twice, UnknownNameError and UnitError for a
+    value of an unregistered property or in a foreign unit; nothing has been written then either.
     """
-    return [one.id for one in _all_or_nothing(connection, new)]
+    return [recorded.id for recorded in _all_or_nothing(connection, new)]
 
 
 def _all_or_nothing(connection: Connection, new: Sequence[NewEvidence]) -> list[RecordedEvidence]:
-    said = [_checked(one) for one in new]
+    measured = [_checked(evidence) for evidence in new]
     try:
         with connection.begin_nested():
             last = next_watermark(connection, len(new)) if new else 0
-            return _record(connection, new, said, last)
+            return _record(connection, new, measured, last)
     except sa.exc.IntegrityError as error:
         raise _conflict(connection, new) from error
 
 
 def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
-    """Record what does not stand yet; returns ids in order, those of the first where another writer was faster."""
-    return [one if isinstance(one, int) else one.id for one in record_once(connection, new)]
+    """Record evidence whose key is new; returns ids in order, those of the first writer where a key existed."""
+    return [recorded if isinstance(recorded, int) else recorded.id for recorded in record_once(connection, new)]
 
 
 def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[RecordedEvidence | int]:
-    """The same; of what was recorded, how it will be read. Of what stood, the id.
+    """Record evidence whose key is new. Returns it as it will be read, or the id of the evidence that existed.
 
-    On PostgreSQL a look before the write is not enough: the other's row may become visible in between. So the watermark
-    is taken first; from then on nobody else can record, and no savepoint is needed. What is superseded is not
-    written so. After a LedgerError the transaction cannot go on.
+    On PostgreSQL a query before the write is not enough: another writer's row may become visible in between. So the
+    watermark is taken first; from then on no other writer can record, and no savepoint is needed. Revisions are not
+    written by this function. After a LedgerError the transaction cannot go on.
     """
     if not new:
         return []
-    said = {one.key.hash: _checked(one) for one in new}
+    measured = {evidence.key.hash: _checked(evidence) for evidence in new}
     last = next_watermark(connection, len(new))
-    there = ids_by_key(connection, [one.key.hash for one in new])
-    fresh = {one.key.hash: one for one in new if one.key.hash not in there}
+    there = ids_by_key(connection, [evidence.key.hash for evidence in new])
+    fresh = {evidence.key.hash: evidence for evidence in new if evidence.key.hash not in there}
     if surplus := len(new) - len(fresh):
         last = next_watermark(connection, -surplus)
     try:
-        recorded = _record(connection, list(fresh.values()), [said[key] for key in fresh], last)
+        recorded = _record(connection, list(fresh.values()), [measured[key] for key in fresh], last)
     except sa.exc.IntegrityError as error:
         raise LedgerError(UNKNOWN) from error
     made = dict(zip(fresh, recorded, strict=True))
-    return [made[key] if (key := one.key.hash) in made else there[key] for one in new]
+    return [made[key] if (key := evidence.key.hash) in made else there[key] for evidence in new]
 
 
 def ids_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
-    """{evidence key: id} of those that stand."""
-    e, found = t.evidence.c, {}
+    """{evidence key: id} of the keys that are recorded."""
+    e, by_key = t.evidence.c, {}
     for start in range(0, len(keys), CHUNK):
         rows = connection.execute(sa.select(e.key, e.id).where(among(connection, e.key, keys[start : start + CHUNK])))
-        found.update({key: int(id_) for key, id_ in rows.all()})
-    return found
+        by_key.update({key: int(id_) for key, id_ in rows.all()})
+    return by_key
 
 
-def _checked(one: NewEvidence) -> tuple[Measured, ...]:
-    """What was measured, as it will be read."""
-    finding = one.finding
+def _checked(evidence: NewEvidence) -> tuple[Measured, ...]:
+    """The measured values as they will be read. Raises LedgerError if a value is given twice."""
+    finding = evidence.finding
     if not finding.outcome.rule.is_evidence:
         raise LedgerError(f"outcome {finding.outcome} is no evidence; it belongs to the attempt")
     if len(finding.measured) > 1:
         places = [(m.property, m.level) for m in finding.measured]
         if len(set(places)) != len(places):
-            raise LedgerError(f"{one.key.verifier} gives a property twice at one level: {sorted(p for p, _ in places)}")
+            raise LedgerError(
+                f"{evidence.key.verifier} gives a property twice at one level: {sorted(p for p, _ in places)}"
+            )
     return tuple(_as_read(m) for m in finding.measured)
 
 
 def _as_read(measured: Measured) -> Measured:
-    """In the canonical unit, and what the database makes of numbers and texts."""
+    """The value in its canonical unit, with numbers and texts as the database returns them."""
     q = convert(measured.quantity, properties()[measured.property])
     plain = q.uncertainty is None and q.as_typed is None and q.n == 1 and q.censoring is Censoring.NONE
     if plain and q is measured.quantity and type(q.value) is float:
@@ -163,77 +167,79 @@ def _as_read(measured: Measured) -> Measured:
 
 
 def _record(
-    connection: Connection, new: Sequence[NewEvidence], said: Sequence[tuple[Measured, ...]], last: int
+    connection: Connection, new: Sequence[NewEvidence], measured: Sequence[tuple[Measured, ...]], last: int
 ) -> list[RecordedEvidence]:
-    """One statement a table. last: the watermark of the last of them."""
-    rows = [_row(one, last - len(new) + 1 + i) for i, one in enumerate(new)]
+    """Write the evidence with a single statement per table. last: the watermark of the last piece."""
+    rows = [_row(evidence, last - len(new) + 1 + i) for i, evidence in enumerate(new)]
     ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
-    property_ids, level_ids = ids_of_names(connection, [m for mine in said for m in mine])
+    property_ids, level_ids = ids_of_names(connection, [m for mine in measured for m in mine])
     quantities = [
         _quantity_row(id_, property_ids[m.property], level_ids[m.level], m.quantity)
-        for id_, mine in zip(ids, said, strict=True)
+        for id_, mine in zip(ids, measured, strict=True)
         for m in mine
     ]
     execute_many(connection, t.quantity, quantities)
     artifacts = [
         {"evidence_id": id_, "name": name, "sha256": sha256, "size": size, "media_type": media_type}
-        for id_, one in zip(ids, new, strict=True)
-        for name, sha256, size, media_type in one.artifacts
+        for id_, evidence in zip(ids, new, strict=True)
+        for name, sha256, size, media_type in evidence.artifacts
     ]
     execute_many(connection, t.artifact, artifacts)
     return [
         RecordedEvidence(
             id_,
             row["key"],
-            one.candidate_id,
-            one.finding.outcome,
-            one.finding.reason,
+            evidence.candidate_id,
+            evidence.finding.outcome,
+            evidence.finding.reason,
             storable(row["detail"]),
             row["watermark"],
             mine,
         )
-        for id_, row, one, mine in zip(ids, rows, new, said, strict=True)
+        for id_, row, evidence, mine in zip(ids, rows, new, measured, strict=True)
     ]
 
 
-def _row(one: NewEvidence, watermark: int) -> dict[str, Any]:
-    finding, key = one.finding, one.key
+def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
+    finding, key = evidence.finding, evidence.key
     return {
         "key": key.hash,
-        "candidate_id": one.candidate_id,
-        "proposal_id": one.proposal_id,
+        "candidate_id": evidence.candidate_id,
+        "proposal_id": evidence.proposal_id,
         "verifier": key.verifier,
         "verifier_version": key.verifier_version,
         "settings_hash": key.settings_hash,
         "inputs_hash": key.inputs_hash,
         "replicate": key.replicate,
         "revision": key.revision,
-        "supersedes_id": one.supersedes,
+        "supersedes_id": evidence.supersedes,
         "outcome": finding.outcome,
         "reason": finding.reason,
         "detail": finding.detail[:4000],
-        "reusable": one.reusable and finding.outcome.rule.reusable,
+        "reusable": evidence.reusable and finding.outcome.rule.reusable,
         "diagnostics": finding.diagnostics,
-        "versions": one.versions,
-        "source": one.source,
-        "who": one.who[:200],
-        "why": one.why,
-        "attempt_id": one.attempt_id,
+        "versions": evidence.versions,
+        "source": evidence.source,
+        "who": evidence.who[:200],
+        "why": evidence.why,
+        "attempt_id": evidence.attempt_id,
         "watermark": watermark,
     }
 
 
 def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError:
-    """Why the database refused these rows, in our words."""
-    counts = Counter(one.key.hash for one in new)
+    """The error that explains why the database refused these rows."""
+    counts = Counter(evidence.key.hash for evidence in new)
     there = ids_by_key(connection, list(counts))
-    for one in new:
-        if one.key.hash in there or counts[one.key.hash] > 1:
-            return EvidenceConflictError(f"evidence {one.key.hash[:12]} ({one.key.verifier}) stands already")
-    for one in new:
-        query = sa.select(t.evidence.c.id).where(t.evidence.c.supersedes_id == one.supersedes)
-        if one.supersedes is not None and connection.execute(query).scalar() is not None:
-            return EvidenceConflictError(f"evidence {one.supersedes} has been superseded; revise its latest revision")
+    for evidence in new:
+        if evidence.key.hash in there or counts[evidence.key.hash] > 1:
+            return EvidenceConflictError(f"evidence {evidence.key.hash[:12]} ({evidence.key.verifier}) stands already")
+    for evidence in new:
+        query = sa.select(t.evidence.c.id).where(t.evidence.c.supersedes_id == evidence.supersedes)
+        if evidence.supersedes is not None and connection.execute(query).scalar() is not None:
+            return EvidenceConflictError(
+                f"evidence {evidence.supersedes} has been superseded; revise its latest revision"
+            )
     return LedgerError(UNKNOWN)
 
 
@@ -259,9 +265,9 @@ def find_reusable(
     settings_hash: str,
     replicate: int = 0,
 ) -> dict[int, RecordedEvidence]:
-    """Current reusable evidence by candidate id; the settings must be the same to the letter."""
+    """{candidate id: current reusable evidence}; the settings must be identical."""
     asked = reusable(verifier, version, settings_hash).where(t.current_evidence.c.replicate == replicate)
-    return {one.candidate_id: one for one in all_of(connection, asked, candidate_ids)}
+    return {evidence.candidate_id: evidence for evidence in all_of(connection, asked, candidate_ids)}
 
 
 def reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
@@ -272,7 +278,7 @@ def reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
 
 
 def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> Iterator[RecordedEvidence]:
-    """By one statement; of evidence that measured several things a row for each."""
+    """The evidence that a query selects, for these candidates, read with its values by the same statement."""
     e, q = t.current_evidence.c, t.quantity.c
     asked = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
     asked = asked.order_by(e.replicate, e.id, q.id)
@@ -280,9 +286,9 @@ def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequenc
     for start in range(0, len(candidate_ids), CHUNK):
         rows = connection.execute(asked.where(among(connection, e.candidate_id, candidate_ids[start : start + CHUNK])))
         for _, mine in groupby(rows.all(), key=itemgetter(0)):
-            one, *others = mine
-            said = [row[width:] for row in (one, *others)] if one[width] is not None else []
-            yield _recorded(one[:width], tuple(read.measured(*each) for each in said))
+            first, *others = mine
+            values = [row[width:] for row in (first, *others)] if first[width] is not None else []
+            yield _recorded(first[:width], tuple(read.measured(*value) for value in values))
 
 
 def get(connection: Connection, evidence_id: int) -> RecordedEvidence:
@@ -296,18 +302,18 @@ def by_key(connection: Connection, key: str) -> RecordedEvidence | None:
 
 
 def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, tuple[Measured, ...]]:
-    found: dict[int, list[Measured]] = {}
+    by_evidence: dict[int, list[Measured]] = {}
     q, read = t.quantity.c, _Reading(connection)
     for start in range(0, len(evidence_ids), CHUNK):
         some = among(connection, q.evidence_id, evidence_ids[start : start + CHUNK])
         rows = connection.execute(sa.select(q.evidence_id, *_MEASURED).where(some).order_by(q.id)).all()
-        for evidence_id, *said in rows:
-            found.setdefault(evidence_id, []).append(read.measured(*said))
-    return {k: tuple(v) for k, v in found.items()}
+        for evidence_id, *columns in rows:
+            by_evidence.setdefault(evidence_id, []).append(read.measured(*columns))
+    return {k: tuple(v) for k, v in by_evidence.items()}
 
 
 class _Reading:
-    """Makes values of rows. There are few properties and levels: each is asked for once."""
+    """Makes values from rows. Properties and levels are few, so each is read once and kept."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -334,14 +340,14 @@ class _Reading:
 
 
 def property_names(connection: Connection, property_ids: Set[int]) -> dict[int, str]:
-    """Properties by id."""
+    """{id: name} of properties."""
     p = t.property_.c
     query = sa.select(p.id, p.name).where(p.id.in_(sorted(property_ids)))
     return {int(id_): str(name) for id_, name in connection.execute(query)} if property_ids else {}
 
 
 def _levels(connection: Connection, level_ids: Set[int]) -> dict[int, Level]:
-    """By id: there are few, and each is written out in JSON."""
+    """{id: level}."""
     query = sa.select(t.level.c.id, t.level.c.spec).where(t.level.c.id.in_(sorted(level_ids)))
     return {int(id_): Level(**spec) for id_, spec in connection.execute(query)} if level_ids else {}
 

@@ -10,7 +10,7 @@ from sciagent.store.database import tables as t
 
 
 def know_properties(connection: Connection) -> None:
-    """Register them with the unit that the ledger has."""
+    """Register these properties with the unit that the ledger has."""
     p = t.property_.c
     for name, unit, kind, description in connection.execute(sa.select(p.name, p.unit, p.kind, p.description)):
         if name not in properties():

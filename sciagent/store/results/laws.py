@@ -1,4 +1,4 @@
-"""Laws in the ledger: what a scheduler had learnt, a row each time, never changed."""
+"""Laws in the ledger: each fit of a scheduler's model is a row that is never changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LawRow(NamedTuple):
 
 
 def write(connection: Connection, campaign_id: int, state: Mapping[str, Any]) -> str:
-    """Returns the version: equal states have the same. What an audit says of many candidates is written once."""
+    """Write a law and return its version; equal states have equal versions. Audit entries are written only once."""
     text = canonical_json(dict(state))
     version = text_hash(text)[:SHOWN]
     connection.execute(

@@ -1,4 +1,4 @@
-"""Rows of properties and levels: entered when a value of them is recorded for the first time."""
+"""Rows of properties and levels, entered when a value is recorded for the first time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sciagent.store.results.candidates import insert_or_ignore
 
 
 def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[str, int], dict[Level, int]]:
-    """Ids of the properties, by name, and of the levels. One statement finds all that are known."""
+    """({property: id}, {level: id}). A single statement reads all that are known; the rest are entered."""
     named, at = sorted({m.property for m in measured}), {level.hash: level for level in {m.level for m in measured}}
     if not named:
         return {}, {}
@@ -33,16 +33,16 @@ def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[
 def _property_id(connection: Connection, name: str) -> int:
     prop = properties()[name]
     query = sa.select(t.property_.c.id).where(t.property_.c.name == name)
-    if (found := connection.execute(query).scalar()) is None:
+    if (id_ := connection.execute(query).scalar()) is None:
         row = {"name": name, "unit": prop.unit, "kind": prop.kind, "description": prop.description}
         insert_or_ignore(connection, t.property_, [row])
-        found = connection.execute(query).scalar_one()
-    return int(found)
+        id_ = connection.execute(query).scalar_one()
+    return int(id_)
 
 
 def _level_id(connection: Connection, level: Level) -> int:
     query = sa.select(t.level.c.id).where(t.level.c.hash == level.hash)
-    if (found := connection.execute(query).scalar()) is None:
+    if (id_ := connection.execute(query).scalar()) is None:
         insert_or_ignore(connection, t.level, [{"hash": level.hash, "label": level.label, "spec": asdict(level)}])
-        found = connection.execute(query).scalar_one()
-    return int(found)
+        id_ = connection.execute(query).scalar_one()
+    return int(id_)

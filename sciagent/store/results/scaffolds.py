@@ -1,4 +1,4 @@
-"""Scaffolds of candidates in the ledger, and the candidates that came last. Every question stands on an index."""
+"""Scaffolds of candidates in the ledger, and the latest candidates. Every query is served by an index."""
 
 from __future__ import annotations
 
@@ -17,46 +17,48 @@ _C = t.candidate.c
 
 
 def known(connection: Connection, hashes: Iterable[str]) -> set[str]:
-    """Those of the scaffolds that a candidate of the ledger has."""
-    wanted, found = sorted(set(hashes)), set[str]()
+    """Those of the scaffolds that occur in the ledger."""
+    wanted, known_hashes = sorted(set(hashes)), set[str]()
     for start in range(0, len(wanted), CHUNK):
         query = sa.select(_C.scaffold_hash).where(_C.scaffold_hash.in_(wanted[start : start + CHUNK])).distinct()
-        found.update(connection.execute(query).scalars())
-    return found
+        known_hashes.update(connection.execute(query).scalars())
+    return known_hashes
 
 
 def without(connection: Connection, limit: int) -> list[tuple[int, str, str]]:
-    """(id, kind, text) of candidates whose scaffold nobody has worked out yet, oldest first."""
+    """(id, kind, text) of candidates whose scaffold is not computed yet, oldest first."""
     query = sa.select(_C.id, _C.kind, _C.text).where(_C.scaffold_hash.is_(None)).order_by(_C.id).limit(limit)
     return [(int(id_), kind, text) for id_, kind, text in connection.execute(query)]
 
 
 def write(connection: Connection, hashes: Mapping[int, str]) -> None:
-    """Give candidates, by id, their scaffold."""
+    """Store scaffolds. hashes: {candidate id: scaffold}."""
     if hashes:
         statement = t.candidate.update().where(_C.id == sa.bindparam("of")).values(scaffold_hash=sa.bindparam("is_"))
         connection.execute(statement, [{"of": id_, "is_": hashes[id_]} for id_ in sorted(hashes)])
 
 
 def latest(connection: Connection, n: int) -> list[str]:
-    """Texts of the molecules among the last n candidates of the ledger, the last one first."""
+    """Texts of the molecules among the last n candidates of the ledger, latest first."""
     query = sa.select(_C.kind, _C.text).order_by(_C.id.desc()).limit(n)
     return [text for kind, text in connection.execute(query) if kind == "molecule"]
 
 
 class Tried(NamedTuple):
-    """The candidates of one scaffold: how many, how many were turned down by a rung, hits, the best score, and the
-    text of one of them."""
+    """The candidates that share a scaffold."""
 
     n: int
     dropped: int
+    """How many a rung rejected."""
     hits: int
     best: float | None
+    """The best score."""
     text: str
+    """The text of the first of them."""
 
 
 def tried(connection: Connection, campaign_id: int, latest: int, most: int) -> list[Tried]:
-    """What became of a campaign's latest candidates, by scaffold; the most frequent, best score first."""
+    """Results of a campaign's latest candidates by scaffold: the most frequent scaffolds, sorted by best score."""
     cc = t.campaign_candidate.c
     recent = (
         sa.select(cc.candidate_id, cc.standing, cc.is_hit, cc.score)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,6 +20,7 @@ from sciagent.chemistry.payload import candidate_from_record
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import Level
 from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Verifier
@@ -93,31 +94,25 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
     say = _Speaker(around)
     try:
         verifier = kind(job.settings)
-        declared = {(one.property.name, one.level) for one in verifier.measures}
+        declared = {(measure.property.name, measure.level) for measure in verifier.measures}
         stands = [_prepare(verifier, sent) for sent in job.candidates]
     except BaseException as error:  # noqa: BLE001  whatever a verifier raises is recorded
         return say.last(_fault(job.candidates[0].key, error))
     if len(job.candidates) > 1:  # whom to blame for what happens before it; of one candidate there is no doubt
         say.message({"ready": True})
-    accepted = [one for one in stands if not isinstance(one, Finding)]
     findings: Iterator[Finding] | None = None
     begun = time.monotonic()
-    for sent, one in zip(job.candidates, stands, strict=True):
-        if isinstance(one, Finding):
-            say.finding(one)
+    for sent, candidate in zip(job.candidates, stands, strict=True):
+        if isinstance(candidate, Finding):
+            say.finding(candidate)
             continue
         try:
             if findings is None:
+                accepted = [stand for stand in stands if not isinstance(stand, Finding)]
                 findings = iter(verifier.verify(accepted, _context(job, verifier, around.work, sent)))
-            finding: object = next(findings, None)
-            if finding is None:
-                return say.last(_bad(sent.key, "verify ended before it had a finding for each candidate"))
-            if not isinstance(finding, Finding):
-                return say.last(_bad(sent.key, f"verify gave a {type(finding).__name__}, not a Finding"))
-            undeclared = {(m.property, m.level) for m in finding.measured} - declared
-            if undeclared:
-                name, level = min(undeclared, key=str)
-                return say.last(_bad(sent.key, f"{name} at {level.label} is not among what the verifier measures"))
+            finding = _checked(next(findings, None), declared)
+        except _BadFindingError as error:
+            return say.last(_bad(sent.key, str(error)))
         except BaseException as error:  # noqa: BLE001
             return say.last(_fault(sent.key, error, verifier, "verify"))
         try:
@@ -125,10 +120,34 @@ def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
             begun = time.monotonic()
         except NO_JSON as error:
             return say.last(_bad(sent.key, f"a finding that has no JSON form: {error}"))
-    with contextlib.suppress(Exception):  # every candidate has its finding; what breaks now breaks nothing
-        if findings is not None and (extra := next(findings, None)) is not None:
-            say.finding(extra)
+    if findings is not None:
+        _say_surplus(say, findings)
     say.message({"done": True})
+
+
+class _BadFindingError(Exception):
+    """A verifier gave something that is no finding of its own; the text says what."""
+
+
+def _checked(given: object, declared: Set[tuple[str, Level]]) -> Finding:
+    """What `verify` gave, if it is a finding with declared properties only. Raises _BadFindingError if it is not."""
+    if given is None:
+        raise _BadFindingError("verify ended before it had a finding for each candidate")
+    if not isinstance(given, Finding):
+        raise _BadFindingError(f"verify gave a {type(given).__name__}, not a Finding")
+    undeclared = {(m.property, m.level) for m in given.measured} - declared
+    if undeclared:
+        name, level = min(undeclared, key=str)
+        raise _BadFindingError(f"{name} at {level.label} is not among what the verifier measures")
+    return given
+
+
+def _say_surplus(say: _Speaker, findings: Iterator[Finding]) -> None:
+    """A finding more than there are candidates, for the zygote to reject. Errors are ignored: each candidate has its
+    finding already."""
+    with contextlib.suppress(Exception):
+        if (surplus := next(findings, None)) is not None:
+            say.finding(surplus)
 
 
 def _context(job: Job, verifier: Verifier[Any], work: Path, sent: Sent) -> Context:
@@ -205,11 +224,11 @@ def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None
 def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
     """`file.py:40 in accepts`: the innermost place in the verifier's own package; empty where there is none."""
     package = kind.__module__.partition(".")[0]
-    found = ""
+    place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:
-            found = f"{Path(frame.f_code.co_filename).name}:{line} in {frame.f_code.co_name}"
-    return found
+            place = f"{Path(frame.f_code.co_filename).name}:{line} in {frame.f_code.co_name}"
+    return place
 
 
 class _Speaker:

@@ -144,10 +144,10 @@ class _Asked(Verifier[Any]):
         known: dict[tuple[str, str], Any] = self.__dict__.setdefault("_declared", {})
         if key not in known:
             sent = {"kind": candidate.kind, "record": record_of(candidate)} if candidate else {}
-            found = _process.ask(self.name, what, settings=self.request_settings, **sent)
+            declared = _process.ask(self.name, what, settings=self.request_settings, **sent)
             if len(known) >= REMEMBERED:
                 known.clear()
-            known[key] = found
+            known[key] = declared
         return known[key]
 
     @property

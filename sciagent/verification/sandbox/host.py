@@ -37,35 +37,35 @@ CANCEL_SECONDS = 1.5  # then the zygote itself is killed
 
 @dataclass(frozen=True)
 class Request:
-    """settings: of the verifier, as its model takes them. checkpoints: for each candidate a folder that outlives the
-    attempt; none by default. together: the verifier computes them in one call whose cost and time they share; otherwise
-    it gets them as one batch of which each is measured. cuda: the GPUs that they may see, as CUDA_VISIBLE_DEVICES names
-    them; None: as this process."""
+    """A verification of candidates by a verifier."""
 
     verifier: str
     settings: Mapping[str, Any]
+    """As the verifier's settings model takes them."""
     candidates: tuple[Candidate, ...]
     limits: Limits = field(default_factory=Limits)
     replicate: int = 0
     checkpoints: tuple[Path, ...] = ()
+    """For each candidate a folder that outlives the attempt; none by default."""
     together: bool = False
+    """Verify all in a single call, whose cost and time they share; otherwise each candidate is measured."""
     cuda: str | None = None
+    """The visible GPUs, as in CUDA_VISIBLE_DEVICES; None: those of this process."""
 
 
 @dataclass(frozen=True)
 class HostResult:
-    """cost: CPU time of the whole process tree; empty where the zygote died, for nobody measured it.
-
-    own_seconds: of the wall time, what the verification took without the start of its process, as that process says.
-    files: the artifacts, in the worker's spool folder until `Worker.close`; take them before.
-    """
+    """The finding on a candidate, and what it cost."""
 
     finding: Finding
     cost: Cost
+    """CPU time of the whole process tree; empty if the zygote died, since it could not be measured."""
     wall_seconds: float
     versions: dict[str, str] = field(default_factory=dict)
     files: tuple[StoredFile, ...] = ()
+    """The artifacts, in the worker's spool folder until `Worker.close`; take them before."""
     own_seconds: float | None = None
+    """Wall time of the verification without the start of its process, as that process measured it."""
 
 
 _DOUBTFUL = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT)
@@ -78,7 +78,7 @@ def _prefix() -> str:
 def sweep(scratch_root: Path) -> int:
     """Remove the folders of workers of this host whose driver is gone; returns how many there were.
 
-    A worker removes its own; only when driver and zygote are killed in the same instant is one left.
+    A worker removes its own folder; one is left only if driver and zygote are killed at the same instant.
     """
     removed = 0
     for folder in scratch_root.glob(f"{_prefix()}*") if scratch_root.is_dir() else ():
@@ -123,10 +123,10 @@ class Worker:
     def run(self, request: Request) -> list[HostResult]:
         """One result for each candidate, in order, whatever the verifier does.
 
-        A candidate whose process ends badly takes the blame alone, and only if it came first in that process: otherwise
-        it is tried again in a fresh one, at the head of what is left, for others may have left the process as it was.
-        When the zygote itself dies, all that have no finding yet are lost. Candidates that are verified together and
-        fail before their first finding are halved and run again, until a single one is to blame.
+        If the process dies, only the current candidate fails, and only if it was the first in that process; otherwise
+        it is retried first in a fresh one, since an earlier candidate may have corrupted the process. If the zygote
+        dies, all candidates without a finding are lost. Candidates that are verified together and fail before their
+        first finding are halved and run again, until the candidate that causes the failure is identified.
         """
         self._cancelled.clear()
         self._running = True
@@ -165,33 +165,44 @@ class Worker:
     def _attempt(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
         """One child process: results of the first candidates, at least one."""
         if self._cancelled.is_set():
-            return [self._lost(one, 0.0, "cancelled") for one in candidates]
+            return [self._lost(unrun, 0.0, "cancelled") for unrun in candidates]
         heard: list[HostResult] = []
         begun = time.monotonic()
         try:
             end = self._converse(request, candidates, heard)
         except ZygoteDiedError as error:
             self._link.bury()
-            why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
-            wall = max(0.0, time.monotonic() - begun - sum(one.wall_seconds for one in heard))
             if request.together and len(candidates) > 1 and not heard and not self._cancelled.is_set():
                 return self._halved(request, candidates, 0.0)
-            lost = [self._lost(one, wall, why) for one in candidates[len(heard) : len(heard) + 1]]
-            return heard + lost + [self._lost(one, 0.0, why) for one in candidates[len(heard) + 1 :]]
+            why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
+            wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in heard))
+            lost = [self._lost(candidate, wall, why) for candidate in candidates[len(heard) : len(heard) + 1]]
+            return heard + lost + [self._lost(candidate, 0.0, why) for candidate in candidates[len(heard) + 1 :]]
+        return self._ended(request, candidates, heard, end)
+
+    def _ended(
+        self, request: Request, candidates: tuple[Candidate, ...], heard: list[HostResult], end: Mapping[str, Any]
+    ) -> list[HostResult]:
+        """The results of a child process that ended while its zygote lived. end: the zygote's last event on it."""
         cpu, failure, index = end["cpu"], end["failure"], end["index"]
         if request.together and len(heard) == 1 < len(candidates) and heard[0].finding.outcome in _DOUBTFUL:
             return self._halved(request, candidates, cpu)  # the call as a whole said so
         if failure is None:
             return self._undoubted(_share_by_weight(cpu, heard) if request.together else _share(cpu, heard))
         if end["whole"]:  # it would be the same for each
-            return [self._failed(one, failure, 0.0) for one in candidates]
-        if request.together and len(candidates) > 1 and index == 0 and not self._cancelled.is_set():
+            return [self._failed(candidate, failure, 0.0) for candidate in candidates]
+        several = len(candidates) > 1 and not self._cancelled.is_set()
+        if request.together and several and index == 0:
             return self._halved(request, candidates, cpu)
-        if not end["ready"] and len(candidates) > 1 and not self._cancelled.is_set():
-            alone = [result for one in candidates for result in self._attempt(request, (one,))]
-            first = replace(alone[0], cost=alone[0].cost + Cost(core_seconds=cpu))
-            return [first, *alone[1:]]  # nobody can say who is to blame; each on its own will show it
+        if not end["ready"] and several:
+            return self._each_alone(request, candidates, cpu)
         return self._undoubted(_share(cpu, heard[:index], self._failed(candidates[index], failure, end["wall"])))
+
+    def _each_alone(self, request: Request, candidates: tuple[Candidate, ...], cpu: float) -> list[HostResult]:
+        """Candidates none of which can be blamed for a failure, each in a process of its own. cpu: seconds that the
+        failure cost; the first pays."""
+        alone = [result for candidate in candidates for result in self._attempt(request, (candidate,))]
+        return [replace(alone[0], cost=alone[0].cost + Cost(core_seconds=cpu)), *alone[1:]]
 
     def _undoubted(self, results: list[HostResult]) -> list[HostResult]:
         """Without a last one that ended badly in a process others had used; what it cost goes to its next try."""
@@ -212,8 +223,8 @@ class Worker:
         self._versions = {}
         folders = request.checkpoints[-len(candidates) :] or (None,) * len(candidates)
         sent = tuple(
-            Sent(one.key, one.kind, record_of(one), str(folder.absolute()) if folder else None)
-            for one, folder in zip(candidates, folders, strict=True)
+            Sent(candidate.key, candidate.kind, record_of(candidate), str(folder.absolute()) if folder else None)
+            for candidate, folder in zip(candidates, folders, strict=True)
         )
         limits, more = request.limits, (request.replicate, request.together and len(sent) > 1, request.cuda)
         job = Job(self._number, request.verifier, request.settings, sent, limits, *more)
@@ -228,8 +239,8 @@ class Worker:
                 self._versions = event["versions"]
             else:
                 finding = finding_from_wire(event["said"]["finding"])
-                files = tuple(StoredFile(**{**one, "path": Path(one["path"])}) for one in event["files"])
-                kept = tuple(ArtifactFile(one.name, str(one.path), one.media_type) for one in files)
+                files = tuple(StoredFile(**{**file, "path": Path(file["path"])}) for file in event["files"])
+                kept = tuple(ArtifactFile(stored.name, str(stored.path), stored.media_type) for stored in files)
                 cost = Cost(core_seconds=event["cpu"])
                 finding = replace(finding, artifacts=kept)
                 heard.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
@@ -257,11 +268,13 @@ def _share_by_weight(cpu: float, heard: list[HostResult]) -> list[HostResult]:
 def _share(cpu: float, heard: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:
     """Costs that sum to `cpu`, what the whole tree used: each finding as the child measured it, the failed candidate
     what is left. Without one, or where the child claimed more than there was, the claims are scaled."""
-    claims = [one.cost.get("core_seconds", 0.0) for one in heard]
+    claims = [finding.cost.get("core_seconds", 0.0) for finding in heard]
     if failed is None and heard and not sum(claims):
         claims = [1.0] * len(heard)
     scale = cpu / sum(claims) if sum(claims) and (failed is None or sum(claims) > cpu) else 1.0
-    shared = [replace(one, cost=Cost(core_seconds=claim * scale)) for one, claim in zip(heard, claims, strict=True)]
+    shared = [
+        replace(finding, cost=Cost(core_seconds=claim * scale)) for finding, claim in zip(heard, claims, strict=True)
+    ]
     if failed is None:
         return shared
     return [*shared, replace(failed, cost=Cost(core_seconds=max(0.0, cpu - sum(claims) * scale)))]

@@ -62,7 +62,7 @@ class Job:
     cuda: str | None = None
 
     def to_wire(self) -> Mapping[str, Any]:
-        sent = [dict(vars(one)) for one in self.candidates]
+        sent = [dict(vars(candidate)) for candidate in self.candidates]
         return {
             "number": self.number,
             "verifier": self.verifier,
@@ -76,5 +76,5 @@ class Job:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Job:
-        sent = tuple(Sent(**one) for one in data["candidates"])
+        sent = tuple(Sent(**candidate) for candidate in data["candidates"])
         return cls(**{**data, "candidates": sent, "limits": Limits(**data["limits"])})

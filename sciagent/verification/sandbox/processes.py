@@ -49,23 +49,23 @@ def die_with(parent: int, by: int = signal.SIGKILL) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     with contextlib.suppress(OSError):
         for task in (PROC / str(pid) / "task").iterdir():
             with contextlib.suppress(OSError):
-                found.extend(map(int, (task / "children").read_text().split()))
-    return found
+                children.extend(map(int, (task / "children").read_text().split()))
+    return children
 
 
 def _parents() -> dict[int, int]:
     """Parent of each process, for kernels without /proc/*/task/*/children."""
-    found: dict[int, int] = {}
+    parents: dict[int, int] = {}
     for folder in PROC.iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 stat = (folder / "stat").read_text(errors="replace")
-                found[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
-    return found
+                parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
+    return parents
 
 
 def _has_children_files() -> bool:
@@ -79,21 +79,21 @@ def _below(root: int) -> list[int]:
 
 def descendants(root: int) -> list[int]:
     """Every process below `root`, zombies included."""
-    found: list[int] = []
+    pids: list[int] = []
     todo = [root]
     if _has_children_files():
         while todo:
             below = _children(todo.pop())
-            found.extend(below)
+            pids.extend(below)
             todo.extend(below)
-        return found
+        return pids
     parents = _parents()
     while todo:
         above = todo.pop()
         below = [pid for pid, parent in parents.items() if parent == above]
-        found.extend(below)
+        pids.extend(below)
         todo.extend(below)
-    return found
+    return pids
 
 
 def is_stopped(pid: int) -> bool:
@@ -191,13 +191,13 @@ def _proportional(pid: int) -> int:
 def marked(token: str) -> list[int]:
     """Processes that carry the marker in the environment they were started with."""
     wanted = f"{MARKER}={token}".encode()
-    found: list[int] = []
+    pids: list[int] = []
     for folder in PROC.iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):
                 if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-    return found
+                    pids.append(int(folder.name))
+    return pids
 
 
 def kill_marked(token: str, patience: float = 5.0) -> None:

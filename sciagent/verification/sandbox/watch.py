@@ -122,10 +122,8 @@ class Watch:
                 raise Cancelled
             if self._results in ready:
                 self._listen()
-            elif self._pidfd in ready and napping:
-                self._awake = 0.0  # its last words first
             elif self._pidfd in ready:
-                self._ended()
+                self._end_or_wake(napping)
             elif left <= 0:
                 self.fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
             # not in a nap: what the child has said meanwhile is unread, and another candidate would be blamed
@@ -155,6 +153,13 @@ class Watch:
             if self._output.stat().st_size > MAX_OUTPUT:
                 os.truncate(self._output, 0)
         self._looked = time.monotonic()
+
+    def _end_or_wake(self, napping: bool) -> None:
+        """The child has ended. In a nap its last messages are unread, and they are read first."""
+        if napping:
+            self._awake = 0.0
+        else:
+            self._ended()
 
     def _ended(self) -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
@@ -213,10 +218,10 @@ class Watch:
         if not self._taken:
             return
         now = time.monotonic()
-        wall, claimed = now - self._turn, sum(one["took"] for _, one in self._taken)
-        for _, one in self._taken:
-            one["wall"] = wall * one["took"] / claimed if claimed else wall / len(self._taken)
-            one["took"] = min(one["took"] or one["wall"], one["wall"])
+        wall, claimed = now - self._turn, sum(finding["took"] for _, finding in self._taken)
+        for _, finding in self._taken:
+            finding["wall"] = wall * finding["took"] / claimed if claimed else wall / len(self._taken)
+            finding["took"] = min(finding["took"] or finding["wall"], finding["wall"])
         self._driver.pass_on(self._taken)
         self._awake = 0.0 if len(self._job.candidates) == 1 else now + NAP_SECONDS
         self._taken, self._turn, self.wall = [], now, 0.0
@@ -250,12 +255,12 @@ def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[
     """Copy artifacts, as a checked finding names them, to the spool folder. Raises WireError for one that is no regular
     file inside `work`."""
     stored: list[dict[str, Any]] = []
-    for one in artifacts:
+    for artifact in artifacts:
         try:
-            digest, size = _copy(one["path"], work.resolve(), spool / one["name"])
+            digest, size = _copy(artifact["path"], work.resolve(), spool / artifact["name"])
         except (OSError, ValueError, RuntimeError) as error:
-            raise WireError(f"artifact {one['name']}: {error}") from error
-        stored.append({**one, "path": str(spool / one["name"]), "sha256": digest, "size": size})
+            raise WireError(f"artifact {artifact['name']}: {error}") from error
+        stored.append({**artifact, "path": str(spool / artifact["name"]), "sha256": digest, "size": size})
     return stored
 
 

@@ -31,9 +31,9 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,64}/[a-z0-9.+-]{1,64}", re.ASCII)
 _FIELDS = ("candidate_key", "outcome", "reason", "detail", "diagnostics", "levels", "measured", "artifacts")
 # the fields that may be left out: most verifiers count nothing themselves, and take candidates one by one
 _SPENT, _SHARE = "spent", "share"
-_OUTCOMES = {one.value: one for one in Outcome}
-_REASONS = {one.value: one for one in Reason}
-_CENSORINGS = {one.value: one for one in Censoring}
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+_REASONS = {reason.value: reason for reason in Reason}
+_CENSORINGS = {censoring.value: censoring for censoring in Censoring}
 
 
 def finding_to_wire(finding: Finding) -> Mapping[str, Any]:
@@ -68,7 +68,7 @@ def finding_to_wire(finding: Finding) -> Mapping[str, Any]:
 
 def finding_from_wire(data: Mapping[str, Any]) -> Finding:
     """The finding that `check_finding` has let pass."""
-    reason, levels = data["reason"], [Level(*map(clean, one)) for one in data["levels"]]
+    reason, levels = data["reason"], [Level(*map(clean, level)) for level in data["levels"]]
     return Finding(
         data["candidate_key"],
         _OUTCOMES[data["outcome"]],
@@ -83,7 +83,7 @@ def finding_from_wire(data: Mapping[str, Any]) -> Finding:
         None if reason is None else _REASONS[reason],
         clean(data["detail"]),
         _cleaned(data["diagnostics"]),
-        tuple(ArtifactFile(**one) for one in data["artifacts"]),
+        tuple(ArtifactFile(**artifact) for artifact in data["artifacts"]),
         Cost(data[_SPENT]) if _SPENT in data else None,
         float(data.get(_SHARE, 1.0)),
     )
@@ -108,7 +108,7 @@ def check_finding(data: object, key: str) -> None:
     if len(json.dumps(data["diagnostics"])) > MAX_DIAGNOSTICS:
         raise WireError(f"diagnostics of more than {MAX_DIAGNOSTICS} characters")
     _check_measured(_list(data["measured"], "measured", MAX_MEASURED), _list(data["levels"], "levels", MAX_MEASURED))
-    names = [_artifact_name(one) for one in _list(data["artifacts"], "artifacts", MAX_ARTIFACTS)]
+    names = [_artifact_name(artifact) for artifact in _list(data["artifacts"], "artifacts", MAX_ARTIFACTS)]
     if len(set(names)) < len(names):
         raise WireError("two artifacts of one name")
     _check_spent(data.get(_SPENT, {}))
@@ -119,27 +119,32 @@ def check_finding(data: object, key: str) -> None:
 
 def _check_measured(measured: list[Any], levels: list[Any]) -> None:
     _check_levels(levels)
-    registry = properties()
     for row in measured:
-        if not isinstance(row, list) or len(row) != 8:
-            raise WireError("a measured property is not a list of eight")
-        name, level, value, unit, uncertainty, censoring, n, as_typed = row
-        if not isinstance(name, str) or name not in registry:
-            raise WireError(f"{clean(repr(name), 80)} is not a registered property")
-        if unit != registry[name].unit:
-            raise WireError(f"{name} in {clean(repr(unit), 80)}; its canonical unit is {registry[name].unit}")
-        if type(level) is not int or not 0 <= level < len(levels):
-            raise WireError(f"{name}: {clean(repr(level), 80)} is no place among {len(levels)} levels")
-        _number(value, name)
-        if uncertainty is not None and _number(uncertainty, name) < 0:
-            raise WireError(f"{name}: uncertainty {uncertainty!r} is not a non-negative number")
-        _known(_CENSORINGS, censoring, "kinds of censoring")
-        if type(n) is not int or not 1 <= n < 1 << 31:
-            raise WireError(f"{name}: n = {clean(repr(n), 80)} is not an integer of at least 1")
-        if as_typed is not None:
-            _text(as_typed, "as_typed", 64)
+        _check_row(row, len(levels))
     if len({(row[0], row[1]) for row in measured}) < len(measured):
         raise WireError("a property measured twice at one level")
+
+
+def _check_row(row: object, levels: int) -> None:
+    """One measured property. levels: how many the finding lists."""
+    if not isinstance(row, list) or len(row) != 8:
+        raise WireError("a measured property is not a list of eight")
+    registry = properties()
+    name, level, value, unit, uncertainty, censoring, n, as_typed = row
+    if not isinstance(name, str) or name not in registry:
+        raise WireError(f"{clean(repr(name), 80)} is not a registered property")
+    if unit != registry[name].unit:
+        raise WireError(f"{name} in {clean(repr(unit), 80)}; its canonical unit is {registry[name].unit}")
+    if type(level) is not int or not 0 <= level < levels:
+        raise WireError(f"{name}: {clean(repr(level), 80)} is no place among {levels} levels")
+    _number(value, name)
+    if uncertainty is not None and _number(uncertainty, name) < 0:
+        raise WireError(f"{name}: uncertainty {uncertainty!r} is not a non-negative number")
+    _known(_CENSORINGS, censoring, "kinds of censoring")
+    if type(n) is not int or not 1 <= n < 1 << 31:
+        raise WireError(f"{name}: n = {clean(repr(n), 80)} is not an integer of at least 1")
+    if as_typed is not None:
+        _text(as_typed, "as_typed", 64)
 
 
 def _check_levels(levels: list[Any]) -> None:
@@ -164,8 +169,8 @@ def _check_spent(spent: object) -> None:
 def _artifact_name(data: object) -> str:
     if not isinstance(data, dict) or set(data) != {"name", "path", "media_type"}:
         raise WireError("artifact has not exactly the fields name, path, media_type")
-    for one, value in data.items():
-        _text(value, one)
+    for name, value in data.items():
+        _text(value, name)
     name, media_type = data["name"], data["media_type"]
     if not _FILE_NAME.fullmatch(name) or not _MEDIA_TYPE.fullmatch(media_type):
         raise WireError(f"an artifact named {clean(repr(name), 200)} of type {clean(repr(media_type), 200)}")
@@ -176,8 +181,8 @@ def _check_diagnostics(value: object, depth: int) -> None:
     if depth == 0:
         raise WireError(f"diagnostics nested deeper than {MAX_DEPTH}")
     if isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            _check_diagnostics(one, depth - 1)
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_diagnostics(part, depth - 1)
     elif value is not None and not isinstance(value, bool | str):
         _number(value, "diagnostics")
 

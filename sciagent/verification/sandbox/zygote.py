@@ -68,8 +68,8 @@ class Control:
                 lines += whole
             raise DriverGoneError
         messages = [json.loads(line) for line in lines]
-        self.cancelled.update(one["cancel"] for one in messages if "cancel" in one)
-        return [Job.from_wire(one) for one in messages if "cancel" not in one]
+        self.cancelled.update(message["cancel"] for message in messages if "cancel" in message)
+        return [Job.from_wire(message) for message in messages if "cancel" not in message]
 
     def check(self) -> None:
         """The pipe may be held open by a fork of the driver; its death is then seen here."""
@@ -127,11 +127,11 @@ def attach(name: str, settings: str) -> None:
 def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
     """Versions of Python, sciagent, the verifier's package, RDKit and the engines that the verifier lists."""
     package, _, version = provider(kind.name).rpartition(" ")
-    found = {"python": ".".join(map(str, sys.version_info[:3]))} | ({package: version} if package else {})
+    versions_ = {"python": ".".join(map(str, sys.version_info[:3]))} | ({package: version} if package else {})
     for name in ("sciagent", "rdkit", *kind.engines):
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions_[name] = metadata.version(name)
+    return versions_
 
 
 def serve(control: Control, folder: Path) -> None:

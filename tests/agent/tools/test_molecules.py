@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from rdkit import Chem
 
-from sciagent.agent.tools.catalogue import registry
 from sciagent.agent.tools.registry import Arguments, Observation, Registry, Tool, ToolContext
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.errors import StaleLeaseError
+from tests.agent.tools.calling import call
 from tests.support.memory_bench import MemoryBench
-
-TOOLS = registry()
-
-
-def call(
-    bench: MemoryBench, name: str, *, seed: int = 0, limits: EditLimits | None = None, **given: Any
-) -> Observation:
-    more = {} if limits is None else {"limits": limits}
-    return TOOLS.call(name, json.dumps(given), bench, seed=seed, **more)
 
 
 def same(one: str, other: str) -> bool:
@@ -51,20 +41,6 @@ def test_modify_proposes_the_child_with_its_parent_and_the_name_of_the_edit(pare
     assert same(handed.text, child)
     assert [same(p, parent) for p in handed.parents] == [True]
     assert handed.operation == f"modify: {edit} {what or ''}".strip()
-
-
-def test_a_site_that_inspect_lists_is_where_the_edit_is_made():
-    bench = MemoryBench("Cc1ccccc1")
-    seen = call(bench, "inspect", molecule="#1")
-    assert seen.data["formula"] == "C7H8" and seen.data["told"] == ["checks: pass, 7 heavy atoms"]
-    made = {}
-    for site in seen.data["sites"]:
-        if "add substituent" in site["edits"]:
-            child = call(bench, "modify", parent="#1", edit="add substituent", what="chloro", where=site["number"])
-            made[site["number"]] = child.data["smiles"]
-            bench = MemoryBench("Cc1ccccc1")
-    hand = ["ClCc1ccccc1", "Cc1ccccc1Cl", "Cc1cccc(Cl)c1", "Cc1ccc(Cl)cc1"]
-    assert sorted(made.values()) == sorted(Chem.MolToSmiles(Chem.MolFromSmiles(s)) for s in hand)
 
 
 def test_the_seed_chooses_what_is_left_open_and_always_the_same():
@@ -145,17 +121,6 @@ def test_limits_of_the_episode_hold():
     assert not call(bench, "modify", limits=tight, parent="Cc1ccccc1", edit="add substituent").ok
     assert "too many to edit" in call(bench, "modify", limits=tight, parent="CCc1ccccc1", edit="swap ring").text
     assert bench.handed == []
-
-
-def test_what_is_told_of_the_campaign():
-    bench = MemoryBench("Cc1ccccc1", "C(")
-    assert call(bench, "best", n=1).text.startswith("#1 0.070 Cc1ccccc1 [")
-    assert call(bench, "history", n=1).text == "C( refused (unparsable) seed"
-    assert call(bench, "budget").text == "goal: largest homo_lumo_gap\nleft: proposals 98, core_seconds 3600"
-    assert TOOLS.call("budget", "", bench).ok
-    assert call(bench, "note", text="fluoro\nhelps\0").ok and bench.notes == ["fluoro\\u000ahelps\\u0000"]
-    end = call(bench, "finish", reason="enough")
-    assert end.ended and end.ok
 
 
 def test_crossover_needs_two_molecules_that_give_a_child():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-from sciagent.execution.slurm.spool import Mark, Spool, new_token
+from sciagent.execution.slurm.spool import Spool
 from sciagent.execution.slurm.states import ElementState, SlurmRecord, element_status, queue_lines, records
+from tests.execution.slurm.marks import leave, spool
+
+__all__ = ["spool"]
 
 WORDS = {
     "PENDING": "pending",
@@ -28,21 +28,6 @@ WORDS = {
     "PREEMPTED": "node_fail",
     "NEW_IN_2031": "unknown",
 }
-
-
-@pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    found = Spool(str(tmp_path), new_token())
-    found.write([0], "")
-    return found
-
-
-def leave(spool: Spool, code: int, warned: bool = False, stopped: bool = False) -> None:
-    """As the script does."""
-    if warned:
-        (spool.folder / "warned.0").touch()
-    text = json.dumps({"code": code, "warned": warned, "stopped": stopped})
-    (spool.folder / "exit.0").write_text(text + "\n")
 
 
 @pytest.mark.parametrize(("word", "state"), WORDS.items())
@@ -89,26 +74,6 @@ def test_without_a_mark_it_has_vanished_unless_we_cancelled_it(spool: Spool) -> 
     assert element_status(0, None, spool).state is ElementState.CANCELLED
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{}",
-        '{"code": 0}',
-        '{"code": -1, "warned": false, "stopped": false}\n',
-        "[" * 5000,
-        "\0" * 10000,
-        '{"code": 0, "warned": false, "stopped": false}\n' * 2,
-        '{"code": 0, "warned": false, "stopped": fal',
-    ],
-    ids=range(8),
-)
-def test_a_mark_that_is_not_whole_is_none(spool: Spool, text: str) -> None:
-    (spool.folder / "exit.0").write_text(text)
-    assert spool.mark(0) is None
-    assert element_status(0, None, spool).state is ElementState.VANISHED
-
-
 def test_only_slurm_s_own_line_is_read_as_out_of_memory(spool: Spool) -> None:
     out = spool.folder / "out.0"
     out.write_text("I exceeded memory limit\nsays slurmstepd: error: Exceeded job memory limit\n")
@@ -117,12 +82,6 @@ def test_only_slurm_s_own_line_is_read_as_out_of_memory(spool: Spool) -> None:
     assert element_status(0, SlurmRecord("FAILED", 0, 9), spool).state is ElementState.OUT_OF_MEMORY
     leave(spool, 3)
     assert element_status(0, SlurmRecord("FAILED"), spool).state is ElementState.FAILED, "it came to its end"
-
-
-@pytest.mark.parametrize("token", ["", "../../etc", "0123456789ABCDEF", "0123456789abcde", "0123456789abcdef\n"])
-def test_a_token_that_is_none_of_ours_is_no_folder(tmp_path: Path, token: str) -> None:
-    with pytest.raises(ValueError):
-        Spool(str(tmp_path), token)
 
 
 def test_lines_that_are_not_as_asked_are_passed_over() -> None:
@@ -141,8 +100,3 @@ def test_a_record_is_that_of_the_array_of_that_name() -> None:
         "JobId=5 UserId=u Name=sciagent-a JobState=FAILED ArrayJobId=4 ArrayTaskId=2 DerivedExitCode=0:0 ExitCode=0:9 ",
     ]
     assert list(records(lines, "sciagent-a")) == [(1, SlurmRecord("FAILED", 3, 0)), (2, SlurmRecord("FAILED", 0, 9))]
-
-
-def test_a_mark_says_how_the_command_ended(spool: Spool) -> None:
-    leave(spool, 7, stopped=True)
-    assert spool.mark(0) == Mark(7, False, True)

@@ -30,12 +30,12 @@ def test_an_episode_is_told_turn_by_turn(several: Talker) -> None:
     first, last = second.turns
     assert (first.number, last.number) == (0, 1) and first.forced == 0.25 and first.core_seconds == 0.5
     assert first.calls[0].name == "propose" and "smiles: " in first.calls[0].arguments
-    assert first.calls[0].seen == "new; open" and first.told == []
+    assert first.calls[0].seen == "new; open" and first.observations == []
     made = first.made[0]
     assert made.status == "new" and made.drawing.startswith("<svg") and made.rationale == "a heteroatom"
-    assert made.foretold[0].label == "HOMO-LUMO gap" and "r2 answered" in made.foretold[0].answered
-    assert "CRPS 0.066 eV" in made.foretold[0].answered
-    latest = found.episodes[0].turns[0].made[0].foretold[0]
+    assert made.predictions[0].label == "HOMO-LUMO gap" and "r2 answered" in made.predictions[0].answered
+    assert "CRPS 0.066 eV" in made.predictions[0].answered
+    latest = found.episodes[0].turns[0].made[0].predictions[0]
     assert latest.answered == "not answered yet"
     assert next(one for one in found.episodes if one.number == 1).trainable == "not trainable: no tokens were returned"
 
@@ -112,4 +112,4 @@ def test_turns_of_odd_shape_are_shown_all_the_same(own_ledger: Ledger, tmp_path:
     [one] = chosen(made).episodes
     [turn] = one.turns
     assert [(c.name, c.arguments, c.seen) for c in turn.calls] == [("propose", "[1, 2", ""), ("best", "n: 3", "")]
-    assert turn.told == ['{"status": "new"}'] and turn.forced is None and one.trainable != "trainable"
+    assert turn.observations == ['{"status": "new"}'] and turn.forced is None and one.trainable != "trainable"

@@ -78,9 +78,9 @@ class BricsRoutes:
             return Route()
         with rdkit_messages():
             for steps in range(1, self.max_steps + 1):
-                found = self._solve(smiles, steps, search)
-                if found is not None:
-                    return Route(found)
+                reactions = self._solve(smiles, steps, search)
+                if reactions is not None:
+                    return Route(reactions)
         return None
 
     def _solve(self, smiles: str, steps: int, search: _Search) -> tuple[Reaction, ...] | None:
@@ -95,22 +95,27 @@ class BricsRoutes:
             search.left -= 1
             if search.left < 0:
                 return
-            missing = sorted({one for one in reaction.reactants if not search.has(one)})
+            missing = sorted({reactant for reactant in reaction.reactants if not search.has(reactant)})
             if not missing:
                 yield (reaction,)
             elif len(missing) == 1 and steps > 1:
                 if rest := self._solve(missing[0], steps - 1, search):
                     yield (reaction, *rest)
-            elif len(missing) == 2 and steps > 2:
-                for share in range(1, steps - 1):
-                    one = self._solve(missing[0], share, search)
-                    other = self._solve(missing[1], steps - 1 - share, search) if one else None
-                    if one and other and not {r.product for r in one} & {r.product for r in other}:
-                        yield (reaction, *one, *other)
+            elif len(missing) == 2:
+                for both in self._pairs(missing[0], missing[1], steps - 1, search):
+                    yield (reaction, *both)
+
+    def _pairs(self, first: str, second: str, steps: int, search: _Search) -> Iterator[tuple[Reaction, ...]]:
+        """Reactions that make both molecules, at most `steps` together, with no product made twice."""
+        for share in range(1, steps):
+            route = self._solve(first, share, search)
+            other = self._solve(second, steps - share, search) if route else None
+            if route and other and not {r.product for r in route} & {r.product for r in other}:
+                yield (*route, *other)
 
 
 def disconnections(smiles: str) -> Iterator[Reaction]:
-    """Every coupling that would make the molecule in one step, in the order of its atoms."""
+    """All couplings that make the molecule in a single step, in the order of its atoms."""
     from rdkit import Chem
     from rdkit.Chem import BRICS
 
@@ -124,8 +129,8 @@ def disconnections(smiles: str) -> Iterator[Reaction]:
         if len(pieces) != 2:
             continue
         left, right = pieces if begin in where[0] else pieces[::-1]
-        for one, other, name in _groups(int(first), int(second)):
-            reactants = _with_group(left, one), _with_group(right, other)
+        for left_group, right_group, name in _groups(int(first), int(second)):
+            reactants = _with_group(left, left_group), _with_group(right, right_group)
             if None not in reactants:
                 yield Reaction(smiles, tuple(str(r) for r in reactants), name)
 

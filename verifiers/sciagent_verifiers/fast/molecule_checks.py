@@ -227,14 +227,16 @@ class MoleculeChecks(Verifier[Molecule]):
         return None
 
     def _measured(self, molecule: Molecule) -> tuple[Measured, ...]:
-        found = []
-        for one in self.measures:
-            if one.property is STRUCTURAL_ALERTS:
+        measured = []
+        for measure in self.measures:
+            if measure.property is STRUCTURAL_ALERTS:
                 value = float(len(_catalogue(tuple(sorted(set(self.settings.alerts)))).GetMatches(molecule.mol)))
             else:
-                value = float(functions()[one.property.name](molecule.mol))
-            found.append(Measured(one.property.name, one.level, Quantity(value, one.property.unit, uncertainty=0.0)))
-        return tuple(found)
+                value = float(functions()[measure.property.name](molecule.mol))
+            measured.append(
+                Measured(measure.property.name, measure.level, Quantity(value, measure.property.unit, uncertainty=0.0))
+            )
+        return tuple(measured)
 
 
 @cache
@@ -261,9 +263,9 @@ def _undefined_stereo(mol: Any) -> list[str]:
     from rdkit import Chem
 
     return [
-        f"{str(one.type).partition('_')[0].lower()} {one.centeredOn + 1}"  # `atom 3`, `bond 2`
-        for one in Chem.FindPotentialStereo(Chem.Mol(mol))
-        if one.specified == Chem.StereoSpecified.Unspecified
+        f"{str(centre.type).partition('_')[0].lower()} {centre.centeredOn + 1}"  # `atom 3`, `bond 2`
+        for centre in Chem.FindPotentialStereo(Chem.Mol(mol))
+        if centre.specified == Chem.StereoSpecified.Unspecified
     ]
 
 

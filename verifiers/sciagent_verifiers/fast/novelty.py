@@ -49,7 +49,7 @@ class MoleculeNoveltySettings(Settings):
 
     @model_validator(mode="after")
     def _different(self) -> MoleculeNoveltySettings:
-        if len({one.name for one in self.references}) < len(self.references):
+        if len({reference.name for reference in self.references}) < len(self.references):
             raise ValueError("two references have one name; give them different ones (name:)")
         return self
 
@@ -79,15 +79,15 @@ class MoleculeNovelty(Verifier[Molecule]):
 
     @cached_property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        names = "+".join(sorted(one.name for one in self.settings.references))
+        names = "+".join(sorted(reference.name for reference in self.settings.references))
         if len(names) > LONGEST_LEVEL - 40:
             names = f"{len(self.settings.references)} sets {self.settings_hash[:12]}"
         return at(Level(f"Tanimoto {self.fingerprint.label} to {names}"), NEAREST_SIMILARITY)
 
     @cached_property
     def _indexes(self) -> tuple[ReferenceIndex, ...]:
-        files = sorted(self.settings.references, key=lambda one: one.name)
-        return tuple(index_of(one, self.fingerprint) for one in files)
+        files = sorted(self.settings.references, key=lambda reference: reference.name)
+        return tuple(index_of(reference, self.fingerprint) for reference in files)
 
     def prepare(self) -> None:
         for index in self._indexes:
@@ -110,14 +110,14 @@ class MoleculeNovelty(Verifier[Molecule]):
     def _one(self, molecule: Molecule) -> Finding:
         if refusal := self._known(molecule):
             return Finding(molecule.key, Outcome.REFUSED, reason=refusal.reason, detail=refusal.detail)
-        found = [(index.nearest(molecule.mol), index.file.name) for index in self._indexes]
-        nearest, where = max(found, key=lambda one: one[0].similarity)
+        neighbours = [(index.nearest(molecule.mol), index.file.name) for index in self._indexes]
+        nearest, where = max(neighbours, key=lambda measure: measure[0].similarity)
         limit = self.settings.max_similarity
         if limit is not None and nearest.similarity > limit:
             detail = f"similarity {nearest.similarity:.2f} to {_called(nearest)} of {where}; at most {limit:g}"
             return Finding(molecule.key, Outcome.REFUSED, reason=Reason.NOT_NOVEL, detail=detail)
-        [one] = self.measures
-        value = Measured(one.property.name, one.level, Quantity(nearest.similarity, "1", uncertainty=0.0))
+        [measure] = self.measures
+        value = Measured(measure.property.name, measure.level, Quantity(nearest.similarity, "1", uncertainty=0.0))
         diagnostics = {"nearest": nearest.text, "nearest_name": nearest.name, "reference": where}
         return Finding(molecule.key, Outcome.OK, (value,), diagnostics=diagnostics)
 

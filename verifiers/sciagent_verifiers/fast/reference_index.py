@@ -1,9 +1,9 @@
 """A reference file as an index on disk: which molecules it holds, and which of them is nearest.
 
-Built once for a content of the file, a fingerprint and the versions of the libraries, then shared: fingerprints by
-FPSim2 (HDF5, sorted by popcount), InChIKeys in SQLite. A folder of the cache is whole or not there: it is built beside
-its place, under a lock, and renamed. Salts count by their largest organic fragment; what RDKit cannot read is counted
-and left out.
+An index is built once per file content, fingerprint and library versions, then shared: fingerprints by FPSim2 (HDF5,
+sorted by popcount), InChIKeys in SQLite. A folder of the cache is complete or absent: it is built under another name,
+under a lock, and renamed. Salts count by their largest organic fragment; records that RDKit cannot read are counted and
+left out.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """A Morgan fingerprint. radius 2 is what chemists call ECFP4. bits: its length."""
+    """A Morgan fingerprint."""
 
     radius: int = 2
+    """Radius 2 is ECFP4."""
     bits: int = 2048
+    """Length."""
 
     @property
     def label(self) -> str:
@@ -55,17 +57,20 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The nearest reference. similarity: Tanimoto, 0 to 1. text, name: as the file has them."""
+    """The nearest molecule of a reference file."""
 
     similarity: float
+    """Tanimoto similarity, 0 to 1."""
     text: str
+    """Text in the file."""
     name: str
+    """Name in the file."""
 
 
 class ReferenceIndex:
-    """The index of one file. fingerprint: None where only membership is asked for.
+    """The index of a reference file. fingerprint: None where only membership is queried.
 
-    Making one costs nothing; `build` makes what is missing on disk, and the first question opens it.
+    Construction is cheap; `build` writes missing files, and the first query opens them.
     """
 
     def __init__(self, file: StructureFile, fingerprint: Fingerprint | None = None) -> None:
@@ -86,7 +91,7 @@ class ReferenceIndex:
         return (self.folder / "about.json").is_file()
 
     def build(self) -> None:
-        """Make what is missing. Who comes second waits for the first.
+        """Write the missing files. Concurrent builders wait for the first.
 
         Raises SimulatorError bad_environment (reference_file) if the file is gone, changed, or holds no molecule.
         """
@@ -109,7 +114,7 @@ class ReferenceIndex:
     def _build(self) -> None:
         path = self.file.check()
         log.info("indexing %s, once", self.file.name)
-        for left in self.folder.parent.glob(f"{self.folder.name}.*.partial"):  # by one who was killed
+        for left in self.folder.parent.glob(f"{self.folder.name}.*.partial"):  # left by a killed process
             shutil.rmtree(left, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f"{self.folder.name}.", suffix=".partial", dir=self.folder.parent))
         try:
@@ -144,8 +149,8 @@ class ReferenceIndex:
     def about(self) -> dict[str, int]:
         """`molecules` in the index and `unreadable` records left out; builds what is missing."""
         self.build()
-        found: dict[str, int] = json.loads((self.folder / "about.json").read_text())
-        return found
+        counts: dict[str, int] = json.loads((self.folder / "about.json").read_text())
+        return counts
 
     @cached_property
     def _engine(self) -> Any:
@@ -177,12 +182,12 @@ class ReferenceIndex:
     def nearest(self, mol: Any) -> Neighbour:
         """The reference with the highest Tanimoto similarity; the first in the index of several equal ones."""
         for threshold in STEPS:
-            found = self._engine.top_k(mol, k=1, threshold=threshold)
-            if len(found):
+            matches = self._engine.top_k(mol, k=1, threshold=threshold)
+            if len(matches):
                 with closing(sqlite3.connect(f"file:{self.folder / 'structures.db'}?mode=ro", uri=True)) as database:
                     query = "SELECT text, name FROM structure WHERE id = ?"
-                    text, name = database.execute(query, (int(found[0][0]),)).fetchone()
-                return Neighbour(round(float(found[0][1]), 6), text, name)  # single precision in the index
+                    text, name = database.execute(query, (int(matches[0][0]),)).fetchone()
+                return Neighbour(round(float(matches[0][1]), 6), text, name)  # single precision in the index
         return Neighbour(0.0, "", "")
 
 

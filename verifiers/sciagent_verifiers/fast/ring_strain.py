@@ -88,15 +88,15 @@ def _bonds(mol: Any, pairs: Sequence[tuple[int, int]]) -> str | None:
 
 def _bridgeheads(mol: Any, rings: Sequence[Ring], pairs: Sequence[tuple[int, int]]) -> str | None:
     """A double bond at the head of a bridge, where both rings around it are too small for a trans double bond."""
-    for i, one in enumerate(rings):
-        for other in rings[:i]:
-            shared = one & other
+    for i, ring in enumerate(rings):
+        for other_ring in rings[:i]:
+            shared = ring & other_ring
             if len(shared) < 3:
                 continue
             heads = [a for a in shared if sum(n.GetIdx() in shared for n in mol.GetAtomWithIdx(a).GetNeighbors()) == 1]
             if len(heads) != 2:  # the rings share more than one path
                 continue
-            bridges = (one - shared, other - shared, shared.difference(heads))
+            bridges = (ring - shared, other_ring - shared, shared.difference(heads))
             if (head := _strained_head(bridges, heads, pairs)) is not None:
                 sizes = ".".join(map(str, sorted(map(len, bridges), reverse=True)))
                 return f"a double bond at bridgehead atom {head + 1} of a bicyclo[{sizes}] system (Bredt's rule)"

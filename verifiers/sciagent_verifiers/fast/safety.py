@@ -36,7 +36,7 @@ MAX_EXTRA = 200
 
 
 class ExtraPattern(Settings):
-    """A pattern of one's own, refused like those that ship."""
+    """A user's pattern, refused like those that ship."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="What a refusal calls it.")]
     smarts: str = Field(min_length=1, max_length=1000, description="What is refused.")
@@ -61,7 +61,7 @@ class MoleculeSafetySettings(Settings):
     @model_validator(mode="after")
     def _names(self) -> MoleculeSafetySettings:
         known = set(rule_names())
-        extra = [one.name for one in self.extra_smarts]
+        extra = [pattern.name for pattern in self.extra_smarts]
         if twice := sorted({name for name in extra if name in known or extra.count(name) > 1}):
             raise ValueError(f"the name of another safety rule: {', '.join(twice)}")
         for name in self.allow:
@@ -104,8 +104,8 @@ class MoleculeSafety(Verifier[Molecule]):
     @cached_property
     def _extra(self) -> tuple[Any, ...]:
         return tuple(
-            compiled(Rule(one.name, Reason(one.group), one.reason, "settings", (one.smarts,)))
-            for one in self.settings.extra_smarts
+            compiled(Rule(pattern.name, Reason(pattern.group), pattern.reason, "settings", (pattern.smarts,)))
+            for pattern in self.settings.extra_smarts
         )
 
     def alerts(self, candidate: Molecule) -> tuple[Alert, ...]:

@@ -51,16 +51,16 @@ class RoutesSettings(Settings):
             return given
         settings = given.get("settings") or {}
         try:
-            found = route_finder(given["finder"])
+            finder = route_finder(given["finder"])
         except UsageError as error:
             raise ValueError(str(error)) from None
         if not isinstance(settings, Mapping):
             return given
-        if given.get("version") and given["version"] != found.version:
-            raise ValueError(f"version {found.version} of {found.name} is installed, not {given['version']}")
-        whole = {**found.defaults, **settings}
-        found(whole)
-        return {**given, "version": found.version, "settings": whole}
+        if given.get("version") and given["version"] != finder.version:
+            raise ValueError(f"version {finder.version} of {finder.name} is installed, not {given['version']}")
+        whole = {**finder.defaults, **settings}
+        finder(whole)
+        return {**given, "version": finder.version, "settings": whole}
 
 
 class MoleculeSynthesisSettings(Settings):
@@ -76,7 +76,7 @@ class MoleculeSynthesisSettings(Settings):
     @field_validator("building_blocks")
     @classmethod
     def _different(cls, value: tuple[StructureFile, ...]) -> tuple[StructureFile, ...]:
-        if len({one.name for one in value}) < len(value):
+        if len({file.name for file in value}) < len(value):
             raise ValueError("two files have one name; give them different ones (name:)")
         return value
 
@@ -114,7 +114,7 @@ class MoleculeSynthesis(Verifier[Molecule]):
     @cached_property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         s = self.settings
-        names = "+".join(sorted(one.name for one in s.building_blocks))
+        names = "+".join(sorted(file.name for file in s.building_blocks))
         if len(names) > LONGEST_NAMES:
             names = f"{len(s.building_blocks)} files {self.settings_hash[:12]}"
         wanted = at(Level("RDKit"), SA_SCORE)
@@ -126,7 +126,7 @@ class MoleculeSynthesis(Verifier[Molecule]):
 
     @cached_property
     def _stock(self) -> _Shelf:
-        files = sorted(self.settings.building_blocks, key=lambda one: one.name)
+        files = sorted(self.settings.building_blocks, key=lambda file: file.name)
         return _Shelf(tuple(map(index_of, files)), self.settings.match == "connectivity")
 
     @cached_property
@@ -166,9 +166,13 @@ class MoleculeSynthesis(Verifier[Molecule]):
                     {"product": r.product, "reactants": list(r.reactants), "name": r.name} for r in route.reactions
                 ]
         measured = tuple(
-            Measured(one.property.name, one.level, Quantity(values[one.property], one.property.unit, uncertainty=0.0))
-            for one in self.measures
-            if one.property in values
+            Measured(
+                measure.property.name,
+                measure.level,
+                Quantity(values[measure.property], measure.property.unit, uncertainty=0.0),
+            )
+            for measure in self.measures
+            if measure.property in values
         )
         return Finding(molecule.key, Outcome.OK, measured, diagnostics=diagnostics)
 
@@ -199,5 +203,5 @@ class _Shelf:
 
     def called(self, inchikey: str | None) -> str | None:
         """The block's name in the first file that has it."""
-        found = (index.holds(inchikey, connectivity=self._connectivity) for index in self.indexes)
-        return next((name for name in found if name is not None), None)
+        names = (index.holds(inchikey, connectivity=self._connectivity) for index in self.indexes)
+        return next((name for name in names if name is not None), None)

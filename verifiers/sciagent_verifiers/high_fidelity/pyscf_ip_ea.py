@@ -144,10 +144,10 @@ class PyscfIpEa(DensityFunctional):
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         chosen = self.settings
-        found = at(chosen.level, *(ENERGIES[part, chosen.kind] for part in chosen.which))
+        quantities = at(chosen.level, *(ENERGIES[part, chosen.kind] for part in chosen.which))
         if chosen.reference:
-            found += at(self.potential_level, *(POTENTIALS[part] for part in chosen.which))
-        return found
+            quantities += at(self.potential_level, *(POTENTIALS[part] for part in chosen.which))
+        return quantities
 
     @property
     def potential_level(self) -> Level:
@@ -168,7 +168,7 @@ class PyscfIpEa(DensityFunctional):
             seconds += ions * self.relax_seconds(candidate, ion_multiplicity)
         return Cost(core_seconds=seconds)
 
-    def one(self, molecule: Molecule, context: Context) -> Finding:
+    def calculate(self, molecule: Molecule, context: Context) -> Finding:
         chosen = self.settings
         geometry, diagnostics = self.start(molecule, context)
         file = self.checkpoint(molecule, context, "scf").with_suffix(".chk")
@@ -177,7 +177,7 @@ class PyscfIpEa(DensityFunctional):
         if chosen.kind == "adiabatic":
             relaxation = Relaxation(chosen.fmax, chosen.max_steps, tuple(bonds_of(molecule.mol)))
         diagnostics |= ground.diagnostics
-        found: list[Measured] = []
+        values: list[Measured] = []
         artifacts: list[ArtifactFile] = [geometry_artifact(geometry, molecule, context)]
         notes: list[str] = []
         first: SimulatorError | None = None
@@ -186,7 +186,7 @@ class PyscfIpEa(DensityFunctional):
             stem = self.checkpoint(molecule, context, NAMES[part])
             try:
                 charged = ion(geometry, ground, change, chosen.engine(), relaxation, stem, context.threads)
-                found += self._values(molecule, part, charged)
+                values += self._values(molecule, part, charged)
             except SimulatorError as error:
                 first = first or error
                 notes.append(f"{NAMES[part]}: {error.reason}: {error.detail}")
@@ -197,13 +197,13 @@ class PyscfIpEa(DensityFunctional):
                 notes.append(f"{Reason.ANION_UNBOUND}: the anion lies {charged.energy:.2f} eV above the molecule")
             if relaxation is not None:
                 artifacts.append(geometry_artifact(charged.geometry, molecule, context, NAMES[part]))
-        if not found:
+        if not values:
             assert first is not None
             raise first
         return Finding(
             molecule.key,
             Outcome.OK,
-            measured=tuple(found),
+            measured=tuple(values),
             detail="; ".join(notes),
             diagnostics=diagnostics,
             artifacts=tuple(artifacts),
@@ -216,7 +216,7 @@ class PyscfIpEa(DensityFunctional):
         wanted: list[tuple[Property, Level, float]] = [(ENERGIES[part, chosen.kind], chosen.level, energy)]
         if chosen.reference:
             wanted.append((POTENTIALS[part], self.potential_level, energy - chosen.absolute))
-        values = [one for p, level, v in wanted for one in measured(molecule, level, {p: v}, RIGID, FLEXIBLE)]
+        values = [value for p, level, v in wanted for value in measured(molecule, level, {p: v}, RIGID, FLEXIBLE)]
         if charged.unbound:
             return [
                 replace(v, quantity=replace(v.quantity, censoring=Censoring.BELOW, uncertainty=None)) for v in values

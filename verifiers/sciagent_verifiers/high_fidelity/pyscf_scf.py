@@ -46,7 +46,7 @@ class PyscfScf(DensityFunctional):
         relaxed = self.relax_seconds(candidate) if self.settings.optimise else 0.0
         return Cost(core_seconds=0.5 + self.scf_seconds(candidate) + self.spin_seconds(candidate) + relaxed)
 
-    def one(self, molecule: Molecule, context: Context) -> Finding:
+    def calculate(self, molecule: Molecule, context: Context) -> Finding:
         geometry, diagnostics = self.start(molecule, context)
         checkpoint = self.checkpoint(molecule, context, "scf").with_suffix(".chk")
         result = single_point(geometry, self.settings.engine(), checkpoint, context.threads)

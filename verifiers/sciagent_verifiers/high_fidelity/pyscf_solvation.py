@@ -61,7 +61,7 @@ class PyscfSolvation(DensityFunctional):
         seconds += self.scf_seconds(candidate, gas=True) + self.spin_seconds(candidate, gas=True)
         return Cost(core_seconds=seconds + (self.relax_seconds(candidate, gas=True) if self.settings.optimise else 0.0))
 
-    def one(self, molecule: Molecule, context: Context) -> Finding:
+    def calculate(self, molecule: Molecule, context: Context) -> Finding:
         chosen = self.settings
         geometry, diagnostics = self.start(molecule, context)
         files = [self.checkpoint(molecule, context, part).with_suffix(".chk") for part in ("gas", "solvent")]

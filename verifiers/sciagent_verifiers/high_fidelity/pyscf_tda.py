@@ -55,8 +55,8 @@ class PyscfTda(DensityFunctional):
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        found = at(self.settings.level, S1_ENERGY, S1_WAVELENGTH, S1_OSCILLATOR_STRENGTH)
-        return found + at(self.settings.level, T1_ENERGY) if self.settings.triplet else found
+        properties = at(self.settings.level, S1_ENERGY, S1_WAVELENGTH, S1_OSCILLATOR_STRENGTH)
+        return properties + at(self.settings.level, T1_ENERGY) if self.settings.triplet else properties
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
         if candidate.multiplicity != 1:
@@ -73,7 +73,7 @@ class PyscfTda(DensityFunctional):
         relaxed = self.relax_seconds(candidate) if chosen.optimise else 0.0
         return Cost(core_seconds=0.5 + field * (1 + states) + self.spin_seconds(candidate) + relaxed)
 
-    def one(self, molecule: Molecule, context: Context) -> Finding:
+    def calculate(self, molecule: Molecule, context: Context) -> Finding:
         from pyscf import lib
 
         chosen = self.settings
@@ -84,8 +84,8 @@ class PyscfTda(DensityFunctional):
         with lib.with_omp_threads(context.threads):
             singlets = excite(mf, chosen.states, full=chosen.full, solvent=chosen.solvent)
             triplets = excite(mf, 1, singlet=False, full=chosen.full, solvent=chosen.solvent) if chosen.triplet else []
-        diagnostics["singlets"] = [one.as_dict() for one in singlets]
-        diagnostics["triplets"] = [one.as_dict() for one in triplets]
+        diagnostics["singlets"] = [state.as_dict() for state in singlets]
+        diagnostics["triplets"] = [state.as_dict() for state in triplets]
         lowest = singlets[0]
         if lowest.energy < LOWEST:
             raise failure(

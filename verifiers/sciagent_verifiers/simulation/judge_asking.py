@@ -97,7 +97,7 @@ def ask(
 ) -> list[Ballot]:
     """A ballot for each seed, in order. version: of the model that must answer."""
 
-    def one(seed: int) -> Ballot:
+    def ask(seed: int) -> Ballot:
         order = list(rubric.criteria)
         random.Random(seed).shuffle(order)
         names = tuple(criterion.name for criterion in order)
@@ -117,12 +117,12 @@ def ask(
             return Ballot(seed, names, None, str(error), tokens=tokens)
 
     with ThreadPoolExecutor(min(at_once, len(numbers))) as threads:
-        return list(threads.map(one, numbers))
+        return list(threads.map(ask, numbers))
 
 
 def _tokens(sampled: Sampled, asked: Sequence[Message]) -> int:
     """As whoever answered has counted them; a server that does not say is taken at the usual length of a token."""
-    written = sum(len(one.content) for one in asked) + len(sampled.message.content)
+    written = sum(len(message.content) for message in asked) + len(sampled.message.content)
     return sampled.prompt_tokens + sampled.output_tokens or round(written / PER_TOKEN)
 
 

@@ -1,4 +1,4 @@
-"""Votes: what an answer must be to count as one, and what several of them say together.
+"""Votes: which answers count as votes, and how several votes are combined.
 
 An answer that is no vote is an error with a name. It is never a grade, least of all 0.
 """
@@ -33,23 +33,23 @@ class Vote:
 def read_vote(text: str, rubric: Rubric) -> Vote:
     """The answer, if it is one JSON object with a reason and a grade for every criterion, and nothing else. Raises
     BadVoteError."""
-    found = _read_object(text)
+    answers = _read_object(text)
     names = {criterion.name for criterion in rubric.criteria}
-    if missing := sorted(names - found.keys()):
+    if missing := sorted(names - answers.keys()):
         raise BadVoteError(f"no answer to {', '.join(missing)}")
-    if len(found) > len(names):
+    if len(answers) > len(names):
         raise BadVoteError("answers to what was not asked")
     grades, reasons = {}, {}
-    for one in rubric.criteria:
-        answer = found[one.name]
+    for criterion in rubric.criteria:
+        answer = answers[criterion.name]
         if not isinstance(answer, dict) or set(answer) != {"reason", "grade"}:
-            raise BadVoteError(f"{one.name}: not a reason and a grade")
+            raise BadVoteError(f"{criterion.name}: not a reason and a grade")
         grade, reason = answer["grade"], answer["reason"]
-        if type(grade) is not int or grade not in one.scale:
-            raise BadVoteError(f"{one.name}: the grade is not a whole number from 0 to {one.top}")
+        if type(grade) is not int or grade not in criterion.scale:
+            raise BadVoteError(f"{criterion.name}: the grade is not a whole number from 0 to {criterion.top}")
         if not isinstance(reason, str) or len(reason) > LONGEST_REASON:
-            raise BadVoteError(f"{one.name}: the reason is not a text of at most {LONGEST_REASON} characters")
-        grades[one.name], reasons[one.name] = grade, reason
+            raise BadVoteError(f"{criterion.name}: the reason is not a text of at most {LONGEST_REASON} characters")
+        grades[criterion.name], reasons[criterion.name] = grade, reason
     return Vote(grades, reasons)
 
 
@@ -57,23 +57,23 @@ def _read_object(text: str) -> Mapping[str, Any]:
     if len(text) > LONGEST:
         raise BadVoteError(f"{len(text)} characters; at most {LONGEST}")
     try:
-        found = json.loads(text, object_pairs_hook=_once)
+        answers = json.loads(text, object_pairs_hook=_once)
     except RecursionError:
         raise BadVoteError("nested too deeply") from None
     except BadVoteError:
         raise
     except ValueError as error:  # a number of thousands of digits is another one than bad JSON
         raise BadVoteError(f"not one JSON object: {error}"[:200]) from None
-    if not isinstance(found, dict):
+    if not isinstance(answers, dict):
         raise BadVoteError("not a JSON object")
-    return found
+    return answers
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         raise BadVoteError("one key given twice")
-    return found
+    return unique
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,9 @@ def score(rubric: Rubric, votes: Sequence[Vote]) -> Estimate:
     step either way, so its standard uncertainty is 1 / (t_c sqrt 12), and those of the criteria add in quadrature.
     votes: two at least.
     """
-    shares = {one.name: one.weight / sum(c.weight for c in rubric.criteria) for one in rubric.criteria}
+    shares = {
+        criterion.name: criterion.weight / sum(c.weight for c in rubric.criteria) for criterion in rubric.criteria
+    }
     whole = [sum(shares[c.name] * vote.grades[c.name] / c.top for c in rubric.criteria) for vote in votes]
     floor = math.sqrt(sum((shares[c.name] / c.top) ** 2 for c in rubric.criteria) / 12)
     return _mean(whole, floor)
@@ -101,12 +103,15 @@ def score(rubric: Rubric, votes: Sequence[Vote]) -> Estimate:
 def margin(rubric: Rubric, votes: Sequence[Vote]) -> Estimate | None:
     """How far the mean grade of a criterion lies above its gate, as a share of its scale, where that is least; None
     without gates. Below 0 one of them is missed."""
-    found = [
-        _mean([(vote.grades[one.name] - one.gate) / one.top for vote in votes], 1 / (one.top * math.sqrt(12)))
-        for one in rubric.gated
-        if one.gate is not None
+    margins = [
+        _mean(
+            [(vote.grades[criterion.name] - criterion.gate) / criterion.top for vote in votes],
+            1 / (criterion.top * math.sqrt(12)),
+        )
+        for criterion in rubric.gated
+        if criterion.gate is not None
     ]
-    return min(found, key=lambda one: one.value, default=None)
+    return min(margins, key=lambda estimate: estimate.value, default=None)
 
 
 def _mean(values: Sequence[float], floor: float) -> Estimate:

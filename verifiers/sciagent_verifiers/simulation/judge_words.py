@@ -51,10 +51,10 @@ def messages(rubric: Rubric, order: Sequence[Criterion], description: str) -> tu
     """The question, with the criteria in this order."""
     parts = [f"What it is for: {rubric.goal}"] if rubric.goal else []
     parts += [f"The molecule:\n{description}", "The criteria:"]
-    for one in order:
-        scale = "\n".join(f"  {grade}: {meaning}" for grade, meaning in one.scale.items())
-        parts.append(f"{one.name}: {one.question}\n{scale}")
-    form = ", ".join(f'"{one.name}": {{"reason": "…", "grade": N}}' for one in order)
+    for criterion in order:
+        scale = "\n".join(f"  {grade}: {meaning}" for grade, meaning in criterion.scale.items())
+        parts.append(f"{criterion.name}: {criterion.question}\n{scale}")
+    form = ", ".join(f'"{criterion.name}": {{"reason": "…", "grade": N}}' for criterion in order)
     parts.append(f"The form of the answer, where each N is a whole number of that scale:\n{{{form}}}")
     return Message("system", SYSTEM), Message("user", "\n\n".join(parts))
 
@@ -62,15 +62,15 @@ def messages(rubric: Rubric, order: Sequence[Criterion], description: str) -> tu
 def schema(order: Sequence[Criterion]) -> dict[str, Any]:
     """The JSON schema of an answer. The reason comes before the grade, so that the grade can follow from it."""
     answers = {
-        one.name: {
+        criterion.name: {
             "type": "object",
             "properties": {
                 "reason": {"type": "string", "maxLength": REASON},
-                "grade": {"type": "integer", "enum": list(one.scale)},
+                "grade": {"type": "integer", "enum": list(criterion.scale)},
             },
             "required": ["reason", "grade"],
             "additionalProperties": False,
         }
-        for one in order
+        for criterion in order
     }
     return {"type": "object", "properties": answers, "required": list(answers), "additionalProperties": False}

@@ -198,7 +198,7 @@ class LmJudge(MoleculeCalculation):
     @cached_property
     def _asked(self) -> int:
         """Characters of a question without the structure."""
-        return sum(len(one.content) for one in messages(self.rubric, self.rubric.criteria, "")) + 400
+        return sum(len(message.content) for message in messages(self.rubric, self.rubric.criteria, "")) + 400
 
     def cost(self, candidate: Molecule) -> Cost:
         """Tokens of prompts and answers, and where the model is our own what they take of the CPU."""
@@ -208,21 +208,21 @@ class LmJudge(MoleculeCalculation):
         seconds = 0.02 if s.endpoint else prompt * LOCAL_SECONDS[0] + answer * LOCAL_SECONDS[1]
         return Cost(core_seconds=s.votes * seconds, llm_tokens=round(s.votes * (prompt + answer)))
 
-    def one(self, molecule: Molecule, context: Context) -> Finding:
+    def calculate(self, molecule: Molecule, context: Context) -> Finding:
         s, policy = self.settings, usable(self._model)
         numbers = seeds(self.evidence_key(molecule, context.replicate).seed, s.votes)
         sampling = Sampling(s.temperature, max_tokens=s.max_tokens)
         structured, at_once = (s.structured, AT_ONCE) if s.endpoint else (True, 1)
         ballots = ask(policy, self.rubric, described(molecule), numbers, sampling, s.version, structured, at_once)
-        ballots = [_without(one, os.environ.get(s.api_key_env or "", "")) for one in ballots]
-        votes = [one.vote for one in ballots if one.vote]
-        told, spent = self._told(ballots), Cost(llm_tokens=sum(one.tokens for one in ballots))
+        ballots = [_without(ballot, os.environ.get(s.api_key_env or "", "")) for ballot in ballots]
+        votes = [ballot.vote for ballot in ballots if ballot.vote]
+        diagnostics, spent = self._diagnostics(ballots), Cost(llm_tokens=sum(ballot.tokens for ballot in ballots))
         if len(votes) < s.needed:
             outcome, reason, detail = _why(ballots, len(votes), s.needed)
-            return Finding(molecule.key, outcome, reason=reason, detail=detail, diagnostics=told, spent=spent)
-        found = {JUDGED_SCORE: score(self.rubric, votes), JUDGED_MARGIN: margin(self.rubric, votes)}
-        measured = tuple(_measured(prop.name, self.level, one) for prop, one in found.items() if one)
-        return Finding(molecule.key, Outcome.OK, measured, diagnostics=told, spent=spent)
+            return Finding(molecule.key, outcome, reason=reason, detail=detail, diagnostics=diagnostics, spent=spent)
+        estimates = {JUDGED_SCORE: score(self.rubric, votes), JUDGED_MARGIN: margin(self.rubric, votes)}
+        measured = tuple(_measured(prop.name, self.level, estimate) for prop, estimate in estimates.items() if estimate)
+        return Finding(molecule.key, Outcome.OK, measured, diagnostics=diagnostics, spent=spent)
 
     def _model(self) -> PolicyClient:
         s = self.settings
@@ -242,33 +242,33 @@ class LmJudge(MoleculeCalculation):
         except (SciagentError, OSError) as error:
             raise no_model(error) from error
 
-    def _told(self, ballots: Sequence[Ballot]) -> dict[str, Any]:
+    def _diagnostics(self, ballots: Sequence[Ballot]) -> dict[str, Any]:
         """Every vote with its grades and, as far as there is room, its reasons; what was no vote with its fault."""
         room, shown = KEPT, []
-        for one in ballots:
-            row: dict[str, Any] = {"seed": one.seed, "order": list(one.order), "tokens": one.tokens}
-            if one.vote is None:
-                row["fault"] = one.fault[:200]
+        for ballot in ballots:
+            row: dict[str, Any] = {"seed": ballot.seed, "order": list(ballot.order), "tokens": ballot.tokens}
+            if ballot.vote is None:
+                row["fault"] = ballot.fault[:200]
             else:
-                row["grades"] = dict(one.vote.grades)
-                reasons = {name: text[:300] for name, text in one.vote.reasons.items()}
+                row["grades"] = dict(ballot.vote.grades)
+                reasons = {name: text[:300] for name, text in ballot.vote.reasons.items()}
                 room -= len(json.dumps(reasons))
                 row |= {"reasons": reasons} if room >= 0 else {}
             shown.append(row)
         return {"rubric": self.rubric.name, "rubric_sha256": self.rubric.sha256, "votes": shown}
 
 
-def _measured(name: str, level: Level, one: Estimate) -> Measured:
-    return Measured(name, level, Quantity(one.value, "1", one.uncertainty, n=one.n))
+def _measured(name: str, level: Level, estimate: Estimate) -> Measured:
+    return Measured(name, level, Quantity(estimate.value, "1", estimate.uncertainty, n=estimate.n))
 
 
 def _why(ballots: Sequence[Ballot], n: int, needed: int) -> tuple[Outcome, Reason, str]:
     """What too few votes mean. A model that could not be asked says nothing of the molecule; one that was asked and
     answered nothing that can be read is inconclusive."""
-    faults = Counter(one.fault[:200] for one in ballots if not one.vote)
+    faults = Counter(ballot.fault[:200] for ballot in ballots if not ballot.vote)
     detail = f"{n} of {len(ballots)} votes, {needed} are needed; {faults.most_common(1)[0][0]}"
     for reason in (Reason.MODEL_CHANGED, Reason.MODEL_UNREACHABLE):
-        if any(one.reason is reason for one in ballots):
+        if any(ballot.reason is reason for ballot in ballots):
             return Outcome.BAD_ENVIRONMENT, reason, detail
     return Outcome.NOT_CONVERGED, Reason.TOO_FEW_VOTES, detail
 

@@ -66,7 +66,7 @@ class Rubric(BaseModel):
     @field_validator("criteria")
     @classmethod
     def _different(cls, value: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
-        names = [one.name for one in value]
+        names = [criterion.name for criterion in value]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f'two criteria are called "{twice}"')
         return value
@@ -78,7 +78,7 @@ class Rubric(BaseModel):
 
     @property
     def gated(self) -> tuple[Criterion, ...]:
-        return tuple(one for one in self.criteria if one.gate is not None)
+        return tuple(criterion for criterion in self.criteria if criterion.gate is not None)
 
 
 def _content(value: Any, info: ValidationInfo) -> Any:
@@ -113,7 +113,7 @@ def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
             raise ValueError(f'"{shown}", line {mark[0]}: not YAML that a person wrote: brackets are nested too deeply')
         if any(isinstance(event, AliasEvent) for event in YAML(typ="safe", pure=True).parse(text)):
             raise ValueError(f'"{shown}" uses YAML aliases (*name); write the text out')
-        found = YAML(typ="safe", pure=True).load(text)
+        rubric = YAML(typ="safe", pure=True).load(text)
     except UnicodeDecodeError:
         raise ValueError(f'"{shown}" is not text in UTF-8') from None
     except (YAMLError, RecursionError) as error:
@@ -121,6 +121,6 @@ def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
         where = f", line {mark.line + 1}" if mark else ""
         what = getattr(error, "problem", None) or str(error)
         raise ValueError(f'"{shown}"{where}: not YAML: {what[:200]}') from None
-    if not isinstance(found, dict):
+    if not isinstance(rubric, dict):
         raise ValueError(f'"{shown}" holds no rubric; it has the keys name, goal and criteria')
-    return found
+    return rubric

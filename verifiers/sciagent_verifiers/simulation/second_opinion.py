@@ -1,6 +1,7 @@
 """What GFN1-xTB and GFN2-xTB say of the same geometry, and how far that can be trusted.
 
-Two fits of one family of methods to different data; their errors are partly the same, so that they agree is no proof.
+The two methods are fits of the same family to different data. Part of their errors is the same, so agreement is no
+proof.
 
 - Where they are comparable as numbers (dipoles, free energies of solvation) the distance between the two is added to
   the repeatability, in quadrature. On average it is as large as the error against experiment (dipoles: root mean
@@ -67,15 +68,15 @@ def second_opinion(
         result = single_point(geometry, other, solvation=solvation)
     except SimulatorError as error:
         return {"method": other, "failed": str(error.reason)}, {}
-    told: dict[str, Any] = {"method": other, DIPOLE.name: result.dipole}
+    details: dict[str, Any] = {"method": other, DIPOLE.name: result.dipole}
     low = (first.get(LUMO) if method == "GFN2-xTB" else result.lumo) or 0.0
     for prop, second in ((HOMO, result.homo), (LUMO, result.lumo), (HOMO_LUMO_GAP, result.gap)):
         value = first.get(prop)
         if value is None or second is None:
             continue
         pair = (value, second) if method == "GFN2-xTB" else (second, value)
-        told[prop.name] = second
+        details[prop.name] = second
         if prop == HOMO or low < HIGHEST_LUMO:
-            told[f"{prop.name}_deviations"] = round(LINES[prop].deviations(*pair), 2)
+            details[f"{prop.name}_deviations"] = round(LINES[prop].deviations(*pair), 2)
     dipole = first.get(DIPOLE)
-    return told, {} if dipole is None else {DIPOLE: disagreement(dipole, result.dipole)}
+    return details, {} if dipole is None else {DIPOLE: disagreement(dipole, result.dipole)}

@@ -108,12 +108,12 @@ class XtbConformers(MoleculeCalculation):
         embedded = self.settings.embed or how_many(candidate.mol)
         return Cost(core_seconds=0.04 + 5.5e-6 * embedded * candidate.n_atoms**3)
 
-    def one(self, molecule: Molecule, context: Context) -> Finding:
+    def calculate(self, molecule: Molecule, context: Context) -> Finding:
         s = self.settings
         mol = resolved(molecule.mol)
         if mol is None:
             raise failure(Outcome.REFUSED, Reason.UNDEFINED_STEREO, OPEN_STEREO.format(molecule.smiles))
-        ensemble, told = search(
+        ensemble, diagnostics = search(
             mol,
             molecule.charge,
             molecule.multiplicity,
@@ -130,14 +130,14 @@ class XtbConformers(MoleculeCalculation):
             DIPOLE: ensemble.dipole(s.temperature),
             TOTAL_ENERGY: float(ensemble.energies[0]),
         }
-        spread = RIGID if len(ensemble.geometries) == 1 and not told["found_once"] else FLEXIBLE
+        spread = RIGID if len(ensemble.geometries) == 1 and not diagnostics["found_once"] else FLEXIBLE
         file = context.scratch / f"{molecule.key[:16]}-conformers.xyz"
         file.write_text(ensemble.to_xyz(s.temperature), encoding="utf-8")
         return Finding(
             molecule.key,
             Outcome.OK,
             measured=measured(molecule, self.level, values, spread, spread),
-            diagnostics=told,
+            diagnostics=diagnostics,
             artifacts=(ArtifactFile(file.name, str(file), "chemical/x-xyz"),),
         )
 

@@ -126,19 +126,19 @@ class XtbIpEa(TightBinding):
         relaxations = len(self.ions) * self.settings.adiabatic
         return Cost(core_seconds=0.02 + self.geometry_seconds(candidate, further=0.6 * relaxations))
 
-    def one(self, molecule: Molecule, context: Context) -> Finding:
+    def calculate(self, molecule: Molecule, context: Context) -> Finding:
         settings, protocol = self.settings, self.settings.geometry
         solvation = Solvation(settings.solvent) if settings.solvent else None
         seed = protocol.seed(molecule.key, context.replicate)
         geometry, diagnostics = prepare(molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed)
         values: dict[Property, float | None] = {}
-        told: dict[str, Any] = {"shift": round(SHIFT, 4)}
+        details: dict[str, Any] = {"shift": round(SHIFT, 4)}
         artifacts = [geometry_artifact(geometry, molecule, context)]
         for ion in self.ions:
             charged = ionised(geometry, ion)
             vertical = difference(geometry, charged, ion, settings.method, solvation)
             values[VERTICAL[ion]] = vertical.energy
-            told[f"{ion}_scf_step"] = vertical.recovery
+            details[f"{ion}_scf_step"] = vertical.recovery
             if settings.adiabatic:
                 own = relaxed(charged, ion, bonds_of(molecule.mol), solvation)
                 adiabatic = difference(geometry, own, ion, settings.method, solvation).energy
@@ -148,11 +148,11 @@ class XtbIpEa(TightBinding):
         for prop in (ADIABATIC_EA, VERTICAL_EA):
             affinity = values.get(prop)
             if affinity is not None:
-                told.setdefault("anion_bound", affinity > 0)
+                details.setdefault("anion_bound", affinity > 0)
         return Finding(
             molecule.key,
             Outcome.OK,
             measured=measured(molecule, self.level, values, RIGID, FLEXIBLE),
-            diagnostics=diagnostics | told,
+            diagnostics=diagnostics | details,
             artifacts=tuple(artifacts),
         )

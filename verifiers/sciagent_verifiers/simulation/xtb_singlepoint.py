@@ -98,7 +98,7 @@ class XtbSinglepoint(TightBinding):
         """The geometry; the single point is nothing beside it."""
         return Cost(core_seconds=0.02 + self.geometry_seconds(candidate))
 
-    def one(self, molecule: Molecule, context: Context) -> Finding:
+    def calculate(self, molecule: Molecule, context: Context) -> Finding:
         protocol = self.settings.geometry
         seed = protocol.seed(molecule.key, context.replicate)
         geometry, diagnostics = prepare(molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed)
@@ -111,14 +111,14 @@ class XtbSinglepoint(TightBinding):
             DIPOLE: result.dipole,
             TOTAL_ENERGY: result.energy,
         }
-        told: dict[str, Any] = {"scf_step": result.recovery, "fmax": result.fmax}
+        details: dict[str, Any] = {"scf_step": result.recovery, "fmax": result.fmax}
         further: dict[Property, float] = {}
         if self.settings.second_opinion:
-            told["second_opinion"], further = second_opinion(geometry, self.settings.method, values, solvation)
+            details["second_opinion"], further = second_opinion(geometry, self.settings.method, values, solvation)
         return Finding(
             molecule.key,
             Outcome.OK,
             measured=measured(molecule, self.level, values, RIGID, FLEXIBLE, further),
-            diagnostics=diagnostics | told,
+            diagnostics=diagnostics | details,
             artifacts=(geometry_artifact(geometry, molecule, context),),
         )

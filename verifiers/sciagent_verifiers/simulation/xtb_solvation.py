@@ -128,7 +128,7 @@ class XtbSolvation(TightBinding):
         times = 2.5 if self.settings.relax == "solvent" else 1.0
         return Cost(core_seconds=0.03 + self.geometry_seconds(candidate, times=times))
 
-    def one(self, molecule: Molecule, context: Context) -> Finding:
+    def calculate(self, molecule: Molecule, context: Context) -> Finding:
         settings, protocol = self.settings, self.settings.geometry
         seed = protocol.seed(molecule.key, context.replicate)
         graph = (molecule.mol, molecule.charge, molecule.multiplicity)
@@ -137,16 +137,16 @@ class XtbSolvation(TightBinding):
         if settings.relax == "solvent":
             dissolved, _ = prepare(*graph, protocol.model_copy(update={"solvent": settings.solvent}), seed)
             artifacts.append(geometry_artifact(dissolved, molecule, context, "dissolved"))
-        told: dict[str, Any] = {"reference_state": "1 mol/L gas to 1 mol/L solution"}
+        details: dict[str, Any] = {"reference_state": "1 mol/L gas to 1 mol/L solution"}
         value = self._difference(settings.method, gas, dissolved)
         further: dict[Property, float] = {}
         if settings.second_opinion:
-            told["second_opinion"], further = self._second_opinion(value, gas, dissolved)
+            details["second_opinion"], further = self._second_opinion(value, gas, dissolved)
         return Finding(
             molecule.key,
             Outcome.OK,
             measured=measured(molecule, self.level, {SOLVATION_ENERGY: value}, RIGID, FLEXIBLE, further),
-            diagnostics=diagnostics | told,
+            diagnostics=diagnostics | details,
             artifacts=tuple(artifacts),
         )
 

@@ -1,4 +1,4 @@
-"""One drawing for all that is the same hazard: no isotopes, no protons too many or too few."""
+"""A normalised drawing for hazard rules: without isotopes, with charges neutralised by protons."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _pattern(smarts: str) -> Any:
 
 
 class Drawing:
-    """A molecule as the rules see it. mol: an RDKit molecule; it is copied before anything is changed.
+    """A molecule in the form that the rules match. mol: an RDKit molecule; it is copied before any change.
 
-    Isotope labels are dropped (with explicit hydrogens), charges that a proton makes or takes are neutralised; charges
-    that belong to the drawing (nitro, azide, quaternary nitrogen) stay. Several fragments may stand side by side.
+    Isotope labels are dropped (with explicit hydrogens), and charges that a proton can compensate are neutralised;
+    charges that belong to the drawing (nitro, azide, quaternary nitrogen) stay. There may be several fragments.
 
-    counts: atoms by symbol, hydrogen left out; "X" is all halogens, "M"
-    all that is not of the elements of organic chemistry. formula: heavy atoms in alphabetical order.
+    counts: atoms by symbol, without hydrogen; "X" counts all halogens, "M" all elements outside organic chemistry.
+    formula: heavy atoms in alphabetical order.
     """
 
     def __init__(self, mol: Any) -> None:
@@ -51,7 +51,7 @@ class Drawing:
         self._seen: dict[str, bool] = {}
 
     def has(self, smarts: str) -> bool:
-        """Whether a pattern matches; remembered."""
+        """Whether a pattern matches; the result is cached."""
         if smarts not in self._seen:
             self._seen[smarts] = self.mol.HasSubstructMatch(_pattern(smarts))
         return self._seen[smarts]
@@ -70,14 +70,14 @@ class Drawing:
 
     @cached_property
     def exact_mass(self) -> float:
-        """Monoisotopic, g/mol."""
+        """Monoisotopic mass, g/mol."""
         from rdkit.Chem.rdMolDescriptors import CalcExactMolWt
 
         return float(CalcExactMolWt(self.mol))
 
     @cached_property
     def key(self) -> str:
-        """First block of the standard InChIKey; empty where InChI has none."""
+        """First block of the standard InChIKey; empty where InChI fails."""
         from rdkit.Chem import rdinchi
 
         inchi = rdinchi.MolToInchi(self.mol)[0]
@@ -85,7 +85,7 @@ class Drawing:
 
     @cached_property
     def oxygen_balance(self) -> float | None:
-        """Percent by mass, to carbon dioxide and water; None outside CHNO, for which the scale was made.
+        """Oxygen balance to carbon dioxide and water, percent by mass; None outside CHNO, for which the scale was made.
 
         Source: Lothrop, Handrick, Chem. Rev. 44, 419 (1949): OB = -1600 (2 C + H/2 - O) / M.
         """
@@ -114,7 +114,7 @@ def _plain(mol: Any, labelled: bool) -> Any:
 
 
 def _neutralise(atom: Any) -> None:
-    """Take or give protons, unless a neighbour carries the opposite charge: then the charges are the drawing's."""
+    """Remove a charge by adding or removing protons, unless a neighbour carries the opposite charge."""
     charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
     if any(charge * other.GetFormalCharge() < 0 for other in atom.GetNeighbors()):
         return

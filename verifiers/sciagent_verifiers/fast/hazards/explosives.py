@@ -30,7 +30,7 @@ NITROGEN_LIMIT = 70.0  # percent by mass; 3-amino-1,2,4-triazole has 67, 5-amino
 
 
 def _dilution(drawing: Drawing, energetic: int) -> float:
-    """Carbon and atoms of its size (oxygen, silicon, sulfur, phosphorus) for each energetic nitrogen."""
+    """Number of carbon, oxygen, silicon, sulfur and phosphorus atoms per energetic nitrogen."""
     return sum(drawing.counts.get(s, 0) for s in ("C", "O", "Si", "S", "P")) / max(energetic, 1)
 
 
@@ -47,7 +47,7 @@ def _chain_crowded(drawing: Drawing) -> bool:
 
 
 def _active_oxygen(drawing: Drawing) -> bool:
-    """Available oxygen: 16 g/mol for each O-O bond."""
+    """Whether the available oxygen, 16 g/mol for each O-O bond, is above the limit."""
     bonds = drawing.count("[#8X2]-[#8X2]")
     return float(1600 * bonds / drawing.exact_mass) >= PEROXIDE_LIMIT
 
@@ -69,7 +69,7 @@ def _nitrate_crowded(drawing: Drawing) -> bool:
 
 
 def _rich_in_nitrogen(drawing: Drawing) -> bool:
-    """At least 70 % nitrogen by mass, in a compound of carbon with four nitrogen atoms or more."""
+    """Whether a carbon compound has four nitrogen atoms or more and at least 70 % nitrogen by mass."""
     n = drawing.counts.get("N", 0)
     return n >= 4 and "C" in drawing.counts and 1400.3 * n / drawing.exact_mass >= NITROGEN_LIMIT
 

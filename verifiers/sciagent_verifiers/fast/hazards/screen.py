@@ -19,10 +19,11 @@ _COMMON = "NOC"  # the rest is rarer, and comes first
 
 @dataclass(frozen=True)
 class Compiled:
-    """A rule with its patterns read. needs: rarest element first."""
+    """A rule with its patterns parsed."""
 
     rule: Rule
     needs: tuple[tuple[str, int], ...]
+    """(element, how many atoms), rarest element first."""
     patterns: tuple[Any, ...]
     without: tuple[Any, ...]
 
@@ -49,18 +50,18 @@ class Compiled:
 
 
 def rule_names() -> tuple[str, ...]:
-    """All names, sorted."""
+    """The names of all rules, sorted."""
     return tuple(sorted({rule.name for rule in RULES} | {substance.name for substance in SUBSTANCES}))
 
 
 @cache
 def _by_element() -> dict[str, tuple[Compiled, ...]]:
-    """Under the rarest element that each rule needs; under an empty string where it needs none."""
-    found: dict[str, tuple[Compiled, ...]] = {}
-    for one in map(compiled, RULES):
-        element = one.needs[0][0] if one.needs else ""
-        found[element] = (*found.get(element, ()), one)
-    return found
+    """{rarest element that a rule needs: rules}; the key is an empty string for rules that need none."""
+    by_element: dict[str, tuple[Compiled, ...]] = {}
+    for rule in map(compiled, RULES):
+        element = rule.needs[0][0] if rule.needs else ""
+        by_element[element] = (*by_element.get(element, ()), rule)
+    return by_element
 
 
 @cache
@@ -70,8 +71,8 @@ def _by_formula() -> dict[str, tuple[Substance, ...]]:
 
 
 def compiled(rule: Rule) -> Compiled:
-    """Raises ValueError when a pattern is no SMARTS."""
-    needs = tuple(sorted(rule.needs.items(), key=lambda one: one[0] in ("C", "N", "O")))  # rare elements first
+    """The rule with its patterns parsed. Raises ValueError for a pattern that is no SMARTS."""
+    needs = tuple(sorted(rule.needs.items(), key=lambda need: need[0] in ("C", "N", "O")))  # rare elements first
     return Compiled(rule, needs, _patterns(rule.smarts), _patterns(rule.without))
 
 
@@ -81,11 +82,11 @@ def _patterns(smarts: Sequence[str]) -> tuple[Any, ...]:
     from sciagent.chemistry.messages import rdkit_messages
 
     made = []
-    for one in smarts:
+    for text in smarts:
         with rdkit_messages():
-            pattern = Chem.MolFromSmarts(one) if one.strip() else None
+            pattern = Chem.MolFromSmarts(text) if text.strip() else None
         if pattern is None:
-            raise ValueError(f'"{one}" is not a SMARTS pattern')
+            raise ValueError(f'"{text}" is not a SMARTS pattern')
         made.append(pattern)
     return tuple(made)
 
@@ -93,27 +94,27 @@ def _patterns(smarts: Sequence[str]) -> tuple[Any, ...]:
 def screen(mol: Any, more: Sequence[Compiled] = ()) -> tuple[Alert, ...]:
     """Every rule that an RDKit molecule matches, gravest group first; empty where none does.
 
-    more: rules beyond those that ship, from `compiled`. Fragments are looked at together.
+    more: rules beyond those that ship, from `compiled`. Fragments are screened together.
     """
     drawing = Drawing(mol)
-    rules = [one for element in ("", *drawing.counts) for one in _by_element().get(element, ())]
-    found = {one.rule.name: _alert(one.rule) for one in (*rules, *more) if one.matches(drawing)}
-    for one in _whole(drawing):
-        found[one.name] = _alert(one)
-    return tuple(sorted(found.values(), key=lambda alert: GROUPS.index(alert.group)))
+    rules = [rule for element in ("", *drawing.counts) for rule in _by_element().get(element, ())]
+    alerts = {rule.rule.name: _alert(rule.rule) for rule in (*rules, *more) if rule.matches(drawing)}
+    for substance in _whole(drawing):
+        alerts[substance.name] = _alert(substance)
+    return tuple(sorted(alerts.values(), key=lambda alert: GROUPS.index(alert.group)))
 
 
 def _whole(drawing: Drawing) -> list[Substance]:
     """Substances that are the molecule, or one of its fragments."""
     from rdkit import Chem
 
-    found = []
+    substances = []
     single = len(Chem.GetMolFrags(drawing.mol)) == 1
     for part in (drawing,) if single else map(Drawing, Chem.GetMolFrags(drawing.mol, asMols=True)):
         named = _by_formula().get(part.formula, ())
-        found += [substance for substance in named if substance.key == part.key]
-    return found
+        substances += [substance for substance in named if substance.key == part.key]
+    return substances
 
 
-def _alert(one: Rule | Substance) -> Alert:
-    return Alert(one.name, one.group, one.reason, one.source)
+def _alert(rule: Rule | Substance) -> Alert:
+    return Alert(rule.name, rule.group, rule.reason, rule.source)

@@ -1,0 +1,51 @@
+"""The limits of a job, and what it may leave behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sciagent.verification.sandbox.host import Limits, Request, Worker
+from tests.verification.sandbox.working import ABC, AMPLE, ETHANOL, run, said
+
+
+def test_in_a_batch_the_wall_limit_is_each_candidates_own(worker: Worker) -> None:
+    results = run(worker, "bad.hang", *ABC, at="CCN", limits=Limits(1.5, 300))
+    assert said(results) == ["ok", "timeout/wall_limit", "ok", "ok"]
+    assert 1.4 < results[1].wall_seconds < 4
+    burnt = run(worker, "bad.noop", *ABC[:3], burn=0.35, limits=Limits(wall_seconds=2))
+    assert said(burnt) == ["ok"] * 3
+    assert all(0.3 < r.cost["core_seconds"] < 0.6 for r in burnt)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"path": "/etc/hostname"},
+        {"path": "../output"},
+        {"link_to": "/etc/passwd"},
+        {"path": "pipe"},
+        {"path": "checkpoint/../../../zygote.log"},
+        {"name": "../../evil"},
+        {"path": "."},
+        {"path": "never/../written"},
+        {"path": "loop"},
+        {"path": "/dev/zero"},
+        {"link_to": "/dev/zero"},
+    ],
+)
+def test_no_artifact_comes_from_outside_the_scratch_folder(worker: Worker, settings: dict[str, Any]) -> None:
+    assert said(run(worker, "bad.files", **settings)) == ["crashed/bad_result"]
+    assert not list((worker.folder / "spool").rglob("evil"))
+
+
+def test_the_first_of_a_group_has_the_wall_time_of_all(worker: Worker) -> None:
+    results = worker.run(Request("bad.together", {"sleep": 1.5}, ABC, Limits(1.0, 300), together=True))
+    assert said(results) == ["ok"] * 4
+
+
+def test_the_memory_of_a_job_with_a_gpu_is_watched_though_its_addresses_are_free(worker: Worker) -> None:
+    [result] = worker.run(Request("bad.memory", {}, (ETHANOL,), AMPLE, cuda="0"))
+    assert said([result]) == ["out_of_memory/memory_limit"]
+    assert "MB" in result.finding.detail, "seen by who watches, not met as a MemoryError"

@@ -1,0 +1,49 @@
+"""A zygote that is killed or stopped is replaced; nobody waits for one that has nothing to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import psutil
+
+from sciagent.verification.sandbox.host import Limits, Request, Worker
+from tests.verification.sandbox.working import ABC, carrying, run, said, wait_until
+
+
+def test_a_killed_zygote_loses_what_ran_and_is_replaced(misbehaving: Path, mark: str, tmp_path: Path) -> None:
+    with Worker(tmp_path) as worker:
+        assert said(run(worker, "bad.noop")) == ["ok"]
+        first = worker.pid
+        before = carrying(mark)
+        killer = threading.Timer(0.7, os.kill, (first, signal.SIGKILL))
+        killer.start()
+        begun = time.monotonic()
+        results = worker.run(Request("bad.forks", {"then_hang": True}, ABC[:2], Limits(100)))
+        assert time.monotonic() - begun < 6
+        assert said(results) == ["lost/worker_died"] * 2
+        assert wait_until(lambda: carrying(mark) <= before - {first}, 3)
+        assert not list(worker.folder.glob("job-*"))
+        assert said(run(worker, "bad.noop")) == ["ok"]
+        assert worker.pid != first
+        begun = time.monotonic()
+        [stopped] = run(worker, "bad.silent", how="stop_parent")
+        assert stopped.finding.detail == "the zygote died: a signal stopped it" and time.monotonic() - begun < 5
+        assert said(run(worker, "bad.noop")) == ["ok"]
+        os.kill(worker.pid, signal.SIGKILL)
+        assert wait_until(lambda: not psutil.pid_exists(worker.pid) or _is_zombie(worker.pid), 3)
+        assert said(run(worker, "bad.noop")) == ["ok"]
+
+
+def test_a_worker_that_was_asked_nothing_is_not_waited_for(mark: str, tmp_path: Path) -> None:
+    with Worker(tmp_path, preload=["pyscf.scf"]) as worker:
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 0.3, "it was closed while the nursery imported"
+    assert not worker.folder.exists()
+
+
+def _is_zombie(pid: int) -> bool:
+    return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
