@@ -17,8 +17,8 @@ from sciagent.api.values import CandidateRow, MeasuredValue
 from sciagent.domain.answers.best import BestCandidate
 from sciagent.domain.answers.status import CampaignCounts, Status
 from sciagent.domain.answers.values import ShownValue
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.domain.quantities import show
-from sciagent.domain.states import CampaignState
 
 NOTHING = '<span class="soft">–</span>'
 

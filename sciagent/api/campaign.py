@@ -25,7 +25,7 @@ from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
 from sciagent.domain.answers.best import BestCandidate
-from sciagent.domain.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
 from sciagent.execution.executors import executor_of
 from sciagent.report.answers.best import best
@@ -300,7 +300,7 @@ class Campaign:
     def entering(self, texts: Iterable[str], reason: str, who: str | None = None) -> Iterator[answers.AddedCandidate]:
         """The same, one after the other, for more than memory holds. who: by default the user of this machine."""
         from sciagent.campaign.people.screening import add
-        from sciagent.domain.ports import ProposalIn
+        from sciagent.domain.campaigns.ports import ProposalIn
 
         why = directives.reason(reason)
         given = (ProposalIn(text, operation="person", rationale=why) for text in texts)

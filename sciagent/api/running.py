@@ -13,7 +13,7 @@ from typing import Protocol
 from sciagent.api.interrupts import each_signal, raise_interrupt
 from sciagent.campaign.core.build import Built, open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.domain.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.executors import Executor
 from sciagent.execution.worker.runner import patiently

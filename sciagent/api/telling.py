@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sciagent.domain.directives import Verb
-from sciagent.domain.states import CampaignState
+from sciagent.domain.campaigns.directives import Verb
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger

@@ -14,7 +14,7 @@ from scipy.stats import multivariate_normal, norm, spearmanr
 
 from sciagent.bench.opening import PurchaseOrder, ladders
 from sciagent.bench.simulate import SLOTS
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.port import Buyer
 from sciagent.scheduling.rules.best_rung import BestRung

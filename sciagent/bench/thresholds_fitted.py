@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sciagent.bench.opening import ladders
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
 
 Array = NDArray[np.float64]

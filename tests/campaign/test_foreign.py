@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from sciagent.campaign.core.build import open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.cli.main import app
-from sciagent.domain.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
 from sciagent.report.page import episode_list
 from sciagent.store.campaign_state import campaigns

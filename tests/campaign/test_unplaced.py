@@ -13,7 +13,7 @@ from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
 from sciagent.campaign.spec.load import load_spec
-from sciagent.domain.ports import Choice
+from sciagent.domain.campaigns.ports import Choice
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import GFN1, write_campaign
 

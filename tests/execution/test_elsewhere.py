@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.directives import Verb
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain.campaigns.directives import Verb
+from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.errors import SchemaVersionError
 from sciagent.execution.station import Station
 from sciagent.execution.worker.checkpoints import scratch_of

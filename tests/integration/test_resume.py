@@ -10,7 +10,7 @@ from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.status import RungCounts
-from sciagent.domain.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import queries

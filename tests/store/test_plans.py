@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.states import JobState
+from sciagent.domain.jobs.states import JobState
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, jobs, leases, licences, reservations, resource_matching, spend, workers

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sciagent.agent.tools.bench import Past
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.ports import ProposalIn, ProposalOut, Scored
+from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.errors import InvalidCandidateError
 
 

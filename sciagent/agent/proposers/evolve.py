@@ -16,7 +16,7 @@ from sciagent.agent.proposers.genetic import KEEP, POPULATION, GeneticSearch
 from sciagent.chemistry.editing.edits import ANY, EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.structure_files import read_structures
-from sciagent.domain.ports import ProposalIn, Turn, Workbench
+from sciagent.domain.campaigns.ports import ProposalIn, Turn, Workbench
 from sciagent.errors import InvalidCandidateError
 
 STAND_IN = 200  # seeds, at most, that breed beside what is scored while few are

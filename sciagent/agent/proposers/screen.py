@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.structure_files import StructureRecord, read_structures
-from sciagent.domain.ports import ProposalIn, Turn, Workbench
+from sciagent.domain.campaigns.ports import ProposalIn, Turn, Workbench
 
 
 class Screen:

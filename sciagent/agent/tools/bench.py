@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypedDict
 
-from sciagent.domain.ports import Workbench
+from sciagent.domain.campaigns.ports import Workbench
 
 
 class Past(TypedDict):

@@ -19,7 +19,7 @@ from sciagent.chemistry.editing import edits, named
 from sciagent.chemistry.editing.named import NAMED_EDITS
 from sciagent.chemistry.editing.sites import Site
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.text import escaped
 from sciagent.errors import InvalidCandidateError
 

@@ -18,13 +18,13 @@ from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.sources import OneProposerSpec, PricedSpec
 from sciagent.chemistry.editing.edits import EditLimits
+from sciagent.domain.campaigns.ports import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.needs import CORES
+from sciagent.domain.jobs.needs import CORES
+from sciagent.domain.jobs.states import Standing
 from sciagent.domain.objectives import Objective
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.ports import Proposer
-from sciagent.domain.states import Standing
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError
 from sciagent.execution.worker.checkpoints import scratch_of

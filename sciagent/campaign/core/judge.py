@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sciagent.domain.directives import SteeringState
+from sciagent.domain.campaigns.directives import SteeringState
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import Measured, at_highest_rung
-from sciagent.domain.ladder import Position
+from sciagent.domain.jobs.states import Standing
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states import Standing
 from sciagent.domain.tiers import Tier
 
 

@@ -9,14 +9,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, under
+from sciagent.domain.campaigns.directives import NOWHERE
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.directives import NOWHERE
 from sciagent.domain.evidence import Finding
-from sciagent.domain.job_rules import DEATHS
-from sciagent.domain.ladder import Position
+from sciagent.domain.jobs.job_rules import DEATHS
+from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
-from sciagent.domain.states import Standing
 from sciagent.execution.worker.completing import DirectResult, Stored
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.job_queue import jobs

@@ -10,11 +10,11 @@ from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.record import Settling, given_up, settle, settle_again
 from sciagent.campaign.driving.dispatch import LocalJob
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
-from sciagent.domain.ladder import Position
+from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.worker.checkpoints import home_of, left_in
 from sciagent.execution.worker.completing import JobEnding, JobResult, Reaped, complete, reap_driver, store_files
 from sciagent.execution.worker.local_pool import Completed

@@ -13,12 +13,12 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settle_again
 from sciagent.campaign.driving.pace import MARGIN, Group, Places
 from sciagent.campaign.driving.remote_jobs import Offered, Rooms, offer_of
+from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
-from sciagent.domain.ladder import Position
-from sciagent.domain.ports import Choice
-from sciagent.domain.states import AttemptState, Standing
+from sciagent.domain.jobs.states import AttemptState, Standing
 from sciagent.execution.worker.claimed_jobs import ClaimedJob, Task
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database import tables as t

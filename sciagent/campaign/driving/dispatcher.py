@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sciagent.domain.job_rules import MAX_LOSSES
+from sciagent.domain.jobs.job_rules import MAX_LOSSES
 from sciagent.errors import CampaignError, LedgerAwayError
 from sciagent.execution.executors import Executor
 from sciagent.execution.worker.registration import Presence

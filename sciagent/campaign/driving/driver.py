@@ -27,10 +27,10 @@ from sciagent.campaign.driving.remote_jobs import Outside, Rooms, request_for_wo
 from sciagent.campaign.driving.stop_rules import Ending
 from sciagent.campaign.pricing.purchasing import purchasing_of
 from sciagent.campaign.proposing.sources import source_of
-from sciagent.domain.directives import Verb
-from sciagent.domain.needs import text_of
+from sciagent.domain.campaigns.directives import Verb
+from sciagent.domain.jobs.needs import text_of
+from sciagent.domain.jobs.states import CampaignState, JobState
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
 from sciagent.execution.executors import Executor
 from sciagent.execution.worker import completing

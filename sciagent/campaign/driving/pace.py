@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from sciagent.domain.ladder import Position
+from sciagent.domain.campaigns.ladder import Position
 
 LONG_SECONDS = 1.0  # a job this long is not claimed before a worker is free
 MARGIN = 32  # once costs are known, a job is claimed ahead or shares a call while the budget holds so many like it

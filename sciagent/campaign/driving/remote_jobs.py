@@ -15,11 +15,11 @@ from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, given_up, settle
 from sciagent.campaign.driving.pace import Group, Pace
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
-from sciagent.domain.ladder import Position
-from sciagent.domain.needs import text_of
-from sciagent.domain.states import JobState, Standing
+from sciagent.domain.jobs.needs import text_of
+from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.job_queue import licences, offers, reservations, workers
 from sciagent.store.job_queue.capacity import cannot, capacity

@@ -9,8 +9,8 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.purchasing import Purchasing
-from sciagent.domain.ladder import Position
-from sciagent.domain.states import CampaignState
+from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.store.campaign_state import standings
 from sciagent.store.job_queue import jobs
 

@@ -13,8 +13,8 @@ from ruamel.yaml import YAML
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
+from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.directives import Verb
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow

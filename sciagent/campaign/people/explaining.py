@@ -18,7 +18,7 @@ from sciagent.domain.answers.explanation import Children, Explanation, RefusedPr
 from sciagent.domain.answers.outlook import Outlook
 from sciagent.domain.answers.rung_story import RungStory
 from sciagent.domain.answers.values import CandidateName
-from sciagent.domain.states import CampaignState, Standing
+from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.report.answers.best import imported_values
 from sciagent.store.campaign_state import campaigns, directives, standings

@@ -14,9 +14,9 @@ from sciagent.campaign.core.record import direct_result
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.campaign.spec.safety import SCREEN
-from sciagent.domain.directives import Verb
+from sciagent.domain.campaigns.directives import Verb
+from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.ports import ProposalIn, ProposalOut
 from sciagent.errors import UsageError
 from sciagent.execution.worker.completing import complete_direct, store_files
 from sciagent.store.campaign_state import directives, standings

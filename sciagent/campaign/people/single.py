@@ -15,8 +15,8 @@ from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Measured
+from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Verdict
-from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.completing import complete_direct, store_files
 from sciagent.store.campaign_state.campaigns import log_event, new_owner

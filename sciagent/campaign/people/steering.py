@@ -17,10 +17,10 @@ from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.people.screening import complete_fast
+from sciagent.domain.campaigns.directives import SteeringState, Verb
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
-from sciagent.domain.directives import SteeringState, Verb
-from sciagent.domain.ladder import Position
-from sciagent.domain.states import JobState, Standing
+from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database import tables as t

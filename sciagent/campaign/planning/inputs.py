@@ -20,8 +20,8 @@ from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.spec.campaign_spec import CampaignSpec, ScreenSpec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.structure_files import read_structures
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
-from sciagent.domain.ladder import Position
 from sciagent.domain.outcomes import Verdict
 from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
 from sciagent.scheduling.value import variances_left

@@ -18,7 +18,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.numeraire import Numeraire
 from sciagent.campaign.pricing.observations import ObservationSchema
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, priced_campaign
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.aims import questions
 from sciagent.scheduling.indices import CandidateGroup, groups

@@ -16,11 +16,11 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.chemistry.fingerprint import structure_of
+from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.ladder import PaidIndex, Position
+from sciagent.domain.jobs.states import Standing
 from sciagent.domain.quantities import Censoring
-from sciagent.domain.states import Standing
 from sciagent.scheduling.audit.draw import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.growing import GrowingStructures

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.cost import MEASURED
-from sciagent.domain.ladder import PaidIndex, Position
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.ladder import PaidIndex, Position
+from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.objectives import Objective, Window
 
 if TYPE_CHECKING:

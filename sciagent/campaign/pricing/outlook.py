@@ -11,8 +11,8 @@ from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.pricing.forecast import Promise, Remade, promise, remake
 from sciagent.campaign.pricing.predicted import forecasts, sentence
 from sciagent.domain.answers.outlook import Outlook, OutlookUnits
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.ladder import Position
 from sciagent.domain.valuation import Valuation
 from sciagent.errors import SciagentError
 from sciagent.scheduling.rules.priced import WARM_UP

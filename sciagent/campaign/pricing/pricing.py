@@ -20,9 +20,9 @@ from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.pricing.auditing import Audit, Auditing
 from sciagent.campaign.pricing.batch_order import side_by_side
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign
-from sciagent.domain.ladder import PaidIndex, Position
-from sciagent.domain.ports import Choice
-from sciagent.domain.states import CampaignState
+from sciagent.domain.campaigns.ladder import PaidIndex, Position
+from sciagent.domain.campaigns.ports import Choice
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import SOME, Patience
 from sciagent.store.results import laws

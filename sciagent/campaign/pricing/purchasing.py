@@ -13,9 +13,9 @@ from sciagent.campaign.core.budget_tracker import Purse
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.spec.sources import BestRungSpec, HalvingSpec, PricedSpec
-from sciagent.domain.ladder import PaidIndex, Position
-from sciagent.domain.ports import Choice
-from sciagent.domain.states import CampaignState
+from sciagent.domain.campaigns.ladder import PaidIndex, Position
+from sciagent.domain.campaigns.ports import Choice
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.domain.tiers import Tier
 from sciagent.scheduling.rules import RuleSetup, make_rule
 from sciagent.scheduling.rules.rung_by_rung import Ruled, RungRule, Waiting

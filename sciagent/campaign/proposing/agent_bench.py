@@ -11,7 +11,7 @@ from sciagent.agent.tools.bench import Past
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
-from sciagent.domain.ports import ProposalIn, ProposalOut
+from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
 from sciagent.store.database import tables as t
 from sciagent.verification.sandbox.host import Worker
 

@@ -18,9 +18,9 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.campaign.spec.campaign_spec import LlmSpec
 from sciagent.campaign.spec.sources import OneProposerSpec
+from sciagent.domain.campaigns.ports import Turn
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.ports import Turn
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease

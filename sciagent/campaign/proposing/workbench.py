@@ -16,11 +16,11 @@ from sciagent.campaign.core.record import answer_of, columns, direct_result
 from sciagent.campaign.proposing import newness
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
+from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
-from sciagent.domain.ports import ProposalIn, ProposalOut, Scored
-from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.completing import complete_direct, store_files
 from sciagent.store.campaign_state import standings

@@ -29,9 +29,9 @@ from sciagent.campaign.spec.sources import (
     check_best_rung,
     file_hash,
 )
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.ladder import Position
-from sciagent.domain.needs import text_of
+from sciagent.domain.jobs.needs import text_of
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
 from sciagent.yaml.faults import Faults, fault

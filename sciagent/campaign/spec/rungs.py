@@ -18,8 +18,8 @@ from sciagent.campaign.spec.goals import (
     check_window,
     registered_property,
 )
-from sciagent.domain import needs
 from sciagent.domain.evidence import canonical_json
+from sciagent.domain.jobs import needs
 from sciagent.domain.objectives import Window
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError, UsageError, did_you_mean

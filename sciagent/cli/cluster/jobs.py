@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from sciagent.campaign.people.cancelling import JobChange
-    from sciagent.domain.states import JobState
+    from sciagent.domain.jobs.states import JobState
     from sciagent.store.database.ledger import Ledger
 
 GAVE_UP = ("failed", "quarantined")
@@ -264,7 +264,7 @@ def short_owner(owner: str | None) -> str:
 
 
 def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:
-    from sciagent.domain.states import JobState
+    from sciagent.domain.jobs.states import JobState
 
     for state in given:
         if state not in allowed:

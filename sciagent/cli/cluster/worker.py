@@ -142,7 +142,7 @@ def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
 
 def _resources(texts: list[str]) -> dict[str, int]:
     """Of NAME=N, each."""
-    from sciagent.domain import needs
+    from sciagent.domain.jobs import needs
     from sciagent.errors import UsageError
     from sciagent.execution.worker import devices
 

@@ -109,7 +109,7 @@ def _headline(worker: WorkerRow, alive: bool, now: datetime) -> str:
         state = ", stopped" if worker.stopped_at else f", lost: last seen {ago(now, seen)} ago"
     slots = f"{worker.slots} slot{'' if worker.slots == 1 else 's'}"
     since = f"up {ago(now, worker.started_at)}, seen {ago(now, worker.seen_at)} ago"
-    from sciagent.domain.needs import CORES, in_words
+    from sciagent.domain.jobs.needs import CORES, in_words
 
     more = {} if worker.cores in (None, worker.slots) else {CORES: worker.cores}
     has = f", {in_words({**more, **worker.resources})}" if more or worker.resources else ""
@@ -123,7 +123,7 @@ def _job(job: Running) -> str:
 
 
 def _held(holds: Mapping[str, Any]) -> str:
-    from sciagent.domain.needs import GPU, in_words
+    from sciagent.domain.jobs.needs import GPU, in_words
 
     gpus = f"GPU {', '.join(map(str, holds[GPU]))}" if GPU in holds else ""
     rest = in_words({name: n for name, n in holds.items() if name != GPU})

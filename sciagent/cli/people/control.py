@@ -58,8 +58,8 @@ def _tell(
     verb: str, name: str | None, reason: str, ledger: str | None, as_who: str | None, json: bool,
     payload: dict[str, bool],
 ) -> None:  # fmt: skip
-    from sciagent.domain.directives import Verb
-    from sciagent.domain.states import AttemptState, CampaignState
+    from sciagent.domain.campaigns.directives import Verb
+    from sciagent.domain.jobs.states import AttemptState, CampaignState
     from sciagent.errors import UsageError
     from sciagent.store.campaign_state import campaigns, directives
     from sciagent.store.database import tables as t

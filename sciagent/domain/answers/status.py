@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sciagent.domain.answers.audit import AuditReport
 from sciagent.domain.answers.model import AnswerModel
-from sciagent.domain.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.domain.tiers import Tier
 
 

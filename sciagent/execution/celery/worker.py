@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from sciagent.domain.states import JobState
+from sciagent.domain.jobs.states import JobState
 from sciagent.errors import UsageError
 from sciagent.execution.celery.app import make_app
 from sciagent.execution.messaging.brokers import Broker

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from sciagent.domain.needs import NAME
+from sciagent.domain.jobs.needs import NAME
 from sciagent.yaml.faults import fault
 
 RESERVED = (

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.needs import read
+from sciagent.domain.jobs.needs import read
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.slurm.client import Array, Slurm

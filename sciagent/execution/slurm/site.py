@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sciagent.domain.needs import MOST_OTHERS
+from sciagent.domain.jobs.needs import MOST_OTHERS
 from sciagent.execution.slurm.argument_types import AbsolutePath, Licence, Module, Name, Option, Value, Variable, key_of
 from sciagent.yaml.faults import Faults
 

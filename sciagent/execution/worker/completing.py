@@ -15,9 +15,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
-from sciagent.domain.job_rules import AfterAttempt, after_loss, after_recall, after_result, cost_of_killed
+from sciagent.domain.jobs.job_rules import AfterAttempt, after_loss, after_recall, after_result, cost_of_killed
+from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.worker.claimed_jobs import ClaimedJob
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger

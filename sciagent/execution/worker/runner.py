@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
-from sciagent.domain.needs import GPU
+from sciagent.domain.jobs.needs import GPU
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.worker.checkpoints import home_of, scratch_of

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.audit import AuditReport, EstimateWithInterval, GuardState, RungAgreement
+from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Censoring
-from sciagent.domain.states import Standing
 from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD
 from sciagent.report.parts.wording import many

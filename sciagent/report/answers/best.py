@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.best import BestCandidate
 from sciagent.domain.answers.values import ImportedValue, RungValue
 from sciagent.domain.evidence import at_highest_rung
-from sciagent.domain.states import Standing
+from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views import report_candidates as ask
 from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import Measured, at_highest_rung
-from sciagent.domain.states import Standing
+from sciagent.domain.jobs.states import Standing
 from sciagent.errors import SciagentError
 from sciagent.report.parts.geometries import geometry
 from sciagent.report.parts.wording import MISSED, value, words

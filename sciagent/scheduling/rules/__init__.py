@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.exhaustive import Exhaustive

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 

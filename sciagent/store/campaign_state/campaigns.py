@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import DriverState
-from sciagent.domain.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
+from sciagent.domain.jobs.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
 from sciagent.settings import lease_seconds
 from sciagent.store.database import tables as t

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.directives import SteeringState, Verb, fold_directives
+from sciagent.domain.campaigns.directives import SteeringState, Verb, fold_directives
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import CHUNK, among

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.states import ATTEMPT_TRANSITIONS, AttemptState, check_transition
+from sciagent.domain.jobs.states import ATTEMPT_TRANSITIONS, AttemptState, check_transition
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.needs import CORES, GPU, in_words, read
+from sciagent.domain.jobs.needs import CORES, GPU, in_words, read
 from sciagent.store.job_queue import licences, workers
 from sciagent.store.job_queue.resource_matching import kinds
 from sciagent.store.job_queue.worker_resources import Has, has_of

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent import settings
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import CHUNK, among, insert_many
 from sciagent.store.database.clock import db_now

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain import needs
+from sciagent.domain.jobs import needs
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
+from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import JobState, Standing
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now

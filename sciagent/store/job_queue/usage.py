@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.needs import CORES
+from sciagent.domain.jobs.needs import CORES
 from sciagent.store.job_queue import licences
 from sciagent.store.job_queue.worker_resources import has_of
 from sciagent.store.job_queue.workers import Running, WorkerRow

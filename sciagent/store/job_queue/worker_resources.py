@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sciagent.domain.needs import CORES
+from sciagent.domain.jobs.needs import CORES
 from sciagent.store.job_queue.workers import NewWorker
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.states import JobState
+from sciagent.domain.jobs.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue.leases import LEASE_SECONDS

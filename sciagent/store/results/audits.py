@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.states import Standing
+from sciagent.domain.jobs.states import Standing
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import CHUNK, among
 

@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.jobs.states import AttemptState, CampaignState, JobState
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.states import AttemptState, CampaignState, JobState
 from sciagent.store.campaign_state.campaigns import rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import Measured
+from sciagent.domain.jobs.states import Standing
 from sciagent.domain.pooling import pooled_measured
-from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.results.evidence import measured_of

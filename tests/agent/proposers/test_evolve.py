@@ -14,7 +14,7 @@ from rdkit.Chem import Crippen
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.chemistry.editing.edits import CROSSOVERS, OPERATIONS, EditLimits
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.ports import ProposalIn, ProposalOut, Scored, Turn
+from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored, Turn
 from sciagent.errors import InvalidCandidateError
 
 SEEDS = ("c1ccccc1", "CCO", "not a molecule", "c1ccncc1", "COc1ccccc1", "OCC")

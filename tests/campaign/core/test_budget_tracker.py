@@ -19,7 +19,7 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.model import plain as as_json
 from sciagent.domain.answers.status import CampaignCounts
 from sciagent.domain.cost import Cost
-from sciagent.domain.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -16,7 +16,7 @@ from sciagent.campaign.people.single import verify_one
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.safety import is_reason
-from sciagent.domain.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

@@ -23,7 +23,7 @@ from sciagent.campaign.pricing.predicted import forecasts, sentence
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.model import plain
 from sciagent.domain.answers.outlook import PropertyForecast
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification import registry

@@ -14,7 +14,7 @@ from sciagent.campaign.pricing.observations import observation_schema
 from sciagent.campaign.pricing.pricing import Pricing
 from sciagent.campaign.pricing.purchasing import purchasing_of
 from sciagent.campaign.spec.load import load_spec
-from sciagent.domain.states import CampaignState, Standing
+from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -12,7 +12,7 @@ from sciagent.agent import asking
 from sciagent.campaign.core.build import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.report.page import episode_list
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

@@ -15,7 +15,7 @@ from sciagent.agent import asking
 from sciagent.campaign.core.build import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import SpecError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import Built
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.cost import Cost
+from sciagent.domain.jobs.states import AttemptState, JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import AttemptState, JobState, Standing
 from sciagent.report.live.metrics import LedgerCollector
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sciagent.domain.evidence import Measured
+from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.domain.states import Standing
 from sciagent.report.analysis.ladder import Compared, imported
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger

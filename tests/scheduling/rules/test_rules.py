@@ -7,7 +7,7 @@ import typing
 import pytest
 
 from sciagent.campaign.spec.sources import SchedulerSpec
-from sciagent.domain.ladder import PaidIndex
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.rules import RULES, RuleSetup, make_rule
 from tests.scheduling.rules.arrays import waiting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.directives import Verb
+from sciagent.domain.campaigns.directives import Verb
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.errors import LedgerError
 from sciagent.execution.worker.completing import give_back
 from sciagent.store.campaign_state import campaigns

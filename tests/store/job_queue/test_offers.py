@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.job_rules import MAX_LOSSES
+from sciagent.domain.jobs.job_rules import MAX_LOSSES
+from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.worker.completing import Reaped, reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow

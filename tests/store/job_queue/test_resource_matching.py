@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain import needs
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain.jobs import needs
+from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.execution.worker.completing import reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow

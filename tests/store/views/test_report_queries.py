@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.job_rules import MAX_LOSSES, after_loss, after_recall, after_result, cost_of_killed
+from sciagent.domain.jobs.job_rules import MAX_LOSSES, after_loss, after_recall, after_result, cost_of_killed
 from sciagent.domain.outcomes import Outcome, Reason
 
 

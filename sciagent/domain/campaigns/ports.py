@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sciagent.domain.ladder import Position
+from sciagent.domain.campaigns.ladder import Position
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sciagent.domain.cost import Cost
+from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import AttemptState, JobState
 
 MAX_KILLS = 2  # the job is then quarantined
 MAX_LOSSES = 5

@@ -11,7 +11,7 @@ of, and core-seconds: what it takes of anything else nobody could hold back, and
 the same holds in every window of seven days: an amount counts from when it is booked, and all that is booked in a
 window before the last start in it was counted at that start.
 
-Source: `tests/domain/test_budget.py` holds it against random campaigns.
+Source: `tests/domain/jobs/test_budget.py` holds it against random campaigns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
-from sciagent.domain.ladder import Position
+from sciagent.domain.campaigns.ladder import Position
 
 WEEK = 7 * 86400.0  # seconds
 GRAIN = 60.0  # seconds; what is booked so close together leaves the window together, with the last of it

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import pytest
 
-from sciagent.domain.states import (
+from sciagent.domain.jobs.states import (
     ATTEMPT_TRANSITIONS,
     CAMPAIGN_TRANSITIONS,
     JOB_TRANSITIONS,

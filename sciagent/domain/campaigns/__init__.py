@@ -1,0 +1,1 @@
+"""What parts of a campaign share: positions on the ladder, ports, what people decide."""
