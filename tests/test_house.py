@@ -20,13 +20,13 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"sciagent": "", "verifiers/sciagent_verifiers": "verifiers", "simulators/sciagent_simulators": "simulators"}
 """Folder of a package, and the folder below `tests` that holds its tests."""
 LIMITS = {  # rule: (offenders allowed today, goal)
-    "folders over 15 modules": (1, 0),
+    "folders over 15 modules": (0, 0),
     "modules over 400 lines": (1, 0),
-    "public class names used twice": (3, 0),
-    "docstrings that begin with Of": (29, 0),
+    "public class names used twice": (0, 0),
+    "docstrings that begin with Of": (0, 0),
     "functions with a complexity over 15": (23, 10),
-    "signatures with dict[str, Any]": (40, 40),
-    "lines with fmt: skip": (60, 60),
+    "signatures with dict[str, Any]": (31, 40),
+    "lines with fmt: skip": (42, 60),
     "modules over 100 lines without a test file": (50, 0),
 }
 

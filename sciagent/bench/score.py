@@ -56,7 +56,7 @@ def index_order(run: Replay) -> NDArray[np.intp]:
 
 
 def recall(run: Replay, truth: Truth) -> float:
-    """Of all hits, by the end of the run."""
+    """The share of all hits that were found by the end of the run."""
     return float(np.sum(run.hit) / truth.hit.sum())
 
 

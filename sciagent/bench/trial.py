@@ -29,7 +29,7 @@ class Trial:
 
 @dataclass
 class TrialOutcome:
-    """Of one scheduler: by budget, and by mark, one value a seed."""
+    """What one scheduler reached: one value a seed, by budget and by mark."""
 
     recall: dict[float, list[float | None]] = field(default_factory=dict)
     cost_to: dict[float, list[float | None]] = field(default_factory=dict)

@@ -42,7 +42,7 @@ class Aims:
 
     @classmethod
     def one(cls, columns: int, threshold: float, sign: int) -> Aims:
-        """Of a ladder of so many columns; hits lie above the threshold where sign is 1, else below."""
+        """The only aim of a ladder of so many columns; hits lie above the threshold where sign is 1, else below."""
         low, high = (threshold, math.inf) if sign > 0 else (-math.inf, threshold)
         return cls((Aim(tuple(range(columns)), low, high),))
 
@@ -55,7 +55,7 @@ class Aims:
 
     @property
     def hints(self) -> tuple[Hint, ...]:
-        """Of every aim; empty where one has none, for the law needs to know something of all."""
+        """The hints of every aim; empty where one aim has none, since the law needs hints for all."""
         found = tuple(aim.hint for aim in self.aims if aim.hint is not None)
         return found if len(found) == len(self.aims) else ()
 

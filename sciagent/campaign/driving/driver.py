@@ -262,7 +262,7 @@ class Driver:
         self._give_back([ticket for group in waited for ticket in group])
 
     def _give_back(self, tickets: Sequence[LocalJob]) -> None:
-        """Of the pool, which had not taken them up: they are queued again, or cancelled if that is what people want."""
+        """Return jobs that the pool had not begun: they are queued again, or cancelled if people want that."""
         if not tickets:
             return
         with self.built.ledger.begin() as connection:

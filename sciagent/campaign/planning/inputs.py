@@ -189,7 +189,7 @@ def _accepts(rung: BuiltRung, molecule: Candidate) -> bool:
 
 
 def _tells(rungs: Sequence[BuiltRung], schema: ObservationSchema, at: int, number: int) -> Tells:
-    """Of one objective, by what the verifier declares."""
+    """How well each rung tells one objective, by what its verifier declares."""
     rung = rungs[schema.paid[at]]
     aim = schema.aims.aims[number]
     decides = schema.columns[aim.columns[-1]]

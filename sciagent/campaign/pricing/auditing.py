@@ -48,7 +48,7 @@ class Audit:
 
 
 class Auditing:
-    """Of one campaign, in its driver. `log`: as in the ledger."""
+    """The audit of one campaign, in its driver. `log`: as in the ledger."""
 
     def __init__(self, built: Built, schema: ObservationSchema, pool: LedgerPool, connection: Connection) -> None:
         spec = built.spec.scheduler
@@ -145,7 +145,7 @@ class Auditing:
         return found
 
     def _cost(self, rows: list[int]) -> Array:
-        """Of the way to the end."""
+        """The cost of all rungs up to the terminal one."""
         pool = self._market
         costs: Array = np.where(pool.closed[rows][:, self._path], 0.0, pool.costs[rows][:, self._path]).sum(1)
         return costs

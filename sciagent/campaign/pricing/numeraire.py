@@ -83,7 +83,7 @@ class Numeraire:
         return found
 
     def price(self, price: float) -> dict[str, float]:
-        """Of each resource, in hits a unit of it, from one on the whole budget."""
+        """The price of each resource, in hits a unit, from the price on the whole budget."""
         return {
             one.name: price * float(weight) / one.limit
             for weight, one in zip(self.weights, self.allowances, strict=True)

@@ -143,8 +143,8 @@ class Pricing:
         return f"{label} would take {100 * cost:.2g} % of the budget, and {100 * max(left, 0):.2g} % are left"
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
-        """Of the last choice. unplaced: nobody could take them now; they are the most urgent still. refused: the budget
-        does not hold what they reserve; their candidates are put off until the next look."""
+        """Take back purchases of the last choice. unplaced: no worker could take them now; they stay the most urgent.
+        refused: the budget does not hold what they reserve; their candidates are put off until the next look."""
         back = [self._given.get((one.id, one.position)) for one in unplaced]
         self._queue.extendleft(one for one in reversed(back) if one is not None)
         put_off = {given.of for one in refused if (given := self._given.get((one.id, one.position))) is not None}
@@ -311,12 +311,12 @@ class Pricing:
         self._balanced = self._numeraire.balanced(drawn, left)
 
     def _left_by_name(self, purse: Purse) -> dict[str, float]:
-        """Of each allowance what may be spent by now."""
+        """What may be spent by now, by allowance."""
         used, share = self._used(purse), self._share()
         return {one.name: max(share * one.limit - used[one.name], 0.0) for one in self._numeraire.allowances}
 
     def _used(self, purse: Purse) -> dict[str, float]:
-        """Of each allowance what was spent or is spoken for."""
+        """What was spent or is reserved, by allowance."""
         used = purse.used()
         if "wall_seconds" in used:
             used["wall_seconds"] *= self._built.spec.workers
@@ -330,7 +330,7 @@ class Pricing:
         return self._numeraire.share(self._left_by_name(purse)) if self._numeraire.allowances else math.inf
 
     def _share(self) -> float:
-        """Of the budget that may be spent by now: as of the candidates that will come."""
+        """The share of the budget that may be spent by now: the share of all candidates that have come."""
         if self.come is not None:
             return self.come
         arrived = self.pool.arrived

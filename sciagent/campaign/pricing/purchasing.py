@@ -22,7 +22,7 @@ from sciagent.scheduling.rules.rung_by_rung import Ruled, RungRule, Waiting
 
 
 class Purchasing(Protocol):
-    """Of one campaign, in its driver; asked again and again."""
+    """Chooses purchases for one campaign; its driver asks it at every dispatch."""
 
     come: float | None
     """Share of the candidates that have come so far; None where nobody knows how many will."""

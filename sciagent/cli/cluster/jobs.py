@@ -257,7 +257,7 @@ def _last(job: Any) -> str:
 
 
 def short_owner(owner: str | None) -> str:
-    """Of the owner of a lease what a person needs: the worker and its slot, or host and process of a driver."""
+    """The part of a lease's owner that a person needs: the worker and its slot, or a driver's host and process."""
     if not owner:
         return ""
     return owner if "/" in owner else ":".join(owner.rsplit(":", 3)[:2])

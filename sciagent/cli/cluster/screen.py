@@ -177,7 +177,7 @@ def _note(worker: WorkerRow | None) -> Text:
 
 
 def _name(owner: str) -> str:
-    """Of a driver's own owner, host and process."""
+    """The host and process of a driver, from the owner of its lease."""
     parts = owner.rsplit(":", 3)
     return ":".join(parts[:2]) if len(parts) == 4 else owner
 

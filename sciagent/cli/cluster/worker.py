@@ -141,7 +141,7 @@ def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
 
 
 def _resources(texts: list[str]) -> dict[str, int]:
-    """Of NAME=N, each."""
+    """Reads resources written as NAME=N."""
     from sciagent.domain.jobs import needs
     from sciagent.errors import UsageError
     from sciagent.execution.worker import devices

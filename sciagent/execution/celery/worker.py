@@ -21,7 +21,7 @@ from sciagent.execution.messaging.brokers import Broker
 from sciagent.execution.messaging.wakeups import Wakeups
 from sciagent.execution.worker.completing import Reaped
 from sciagent.execution.worker.registration import Presence
-from sciagent.execution.worker.slots import MakeRunner, Place, Slots, runner_of
+from sciagent.execution.worker.slots import MakeRunner, Slots, WorkerSite, runner_of
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.worker_resources import has_of
@@ -63,7 +63,7 @@ def serve(
         raise UsageError("a worker needs at least one queue")
     if slots < 1:
         raise UsageError(f"{slots} slots; a worker has at least one")
-    place = Place(ledger_url, broker_url, name, tuple(queues), scratch)
+    place = WorkerSite(ledger_url, broker_url, name, tuple(queues), scratch)
     each = None if memory_mb is None else memory_mb // slots
     new = NewWorker(
         name, socket.gethostname(), os.getpid(), "celery", tuple(queues), slots, memory_mb, cores, dict(resources or {})
@@ -78,7 +78,7 @@ def serve(
 
 
 @contextlib.contextmanager
-def _present(place: Place, new: NewWorker, worker: CeleryWorker) -> Iterator[threading.Thread]:
+def _present(place: WorkerSite, new: NewWorker, worker: CeleryWorker) -> Iterator[threading.Thread]:
     """A thread that keeps the worker's row fresh and takes back lost jobs; to be started when tokens are taken."""
     wakeups, stop = Wakeups(place.broker_url), threading.Event()
     presence = Presence(new, partial(_drain, worker), partial(_wake, new, wakeups))
@@ -121,7 +121,7 @@ def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Rea
 def _worker(app: Any, name: str, slots: int, ending: Ending) -> CeleryWorker:
     from celery.apps.worker import Worker as CeleryWorker
 
-    class Worker(CeleryWorker):  # type: ignore[misc]
+    class ThreadedWorker(CeleryWorker):  # type: ignore[misc]
         def install_platform_tweaks(self, worker: Any) -> None:
             ending.install()
 
@@ -131,7 +131,7 @@ def _worker(app: Any, name: str, slots: int, ending: Ending) -> CeleryWorker:
         def set_process_status(self, info: str) -> None:
             pass
 
-    return Worker(
+    return ThreadedWorker(
         app=app,
         hostname=name,
         pool="threads",

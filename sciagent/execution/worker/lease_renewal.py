@@ -31,7 +31,7 @@ class Held:
 
 
 class Keeper:
-    """Of all slots of one process. The database may be away: the lease says for how long."""
+    """Renews the leases of all slots of one process. The database may be away for as long as a lease lasts."""
 
     def __init__(self, ledger: Ledger, lease_seconds: float = leases.LEASE_SECONDS) -> None:
         self._ledger, self._lease = ledger, lease_seconds

@@ -39,20 +39,23 @@ MakeRunner = Callable[[Ledger, str], Runs]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a worker works. name: begins the owner of each of its leases, NAME/PROCESS.THREAD."""
+class WorkerSite:
+    """Where a worker works."""
 
     ledger_url: str
     broker_url: str
     name: str
+    """Begins the owner of each of its leases, NAME/PROCESS.THREAD."""
     queues: tuple[str, ...]
+    """Queues whose jobs it takes."""
     scratch: Path
+    """Folder on a disk of this machine in which jobs work."""
 
 
 class Slot:
     """A runner with its ledger, and a way to wake others up."""
 
-    def __init__(self, place: Place, owner: str, make: MakeRunner) -> None:
+    def __init__(self, place: WorkerSite, owner: str, make: MakeRunner) -> None:
         self.owner = owner
         with ExitStack() as opened:
             self.ledger = Ledger(place.ledger_url)
@@ -82,7 +85,7 @@ class Slot:
 class Slots:
     """The slots of a worker: one for each thread that takes tokens, made at its first token."""
 
-    def __init__(self, place: Place, make: MakeRunner) -> None:
+    def __init__(self, place: WorkerSite, make: MakeRunner) -> None:
         self.place = place
         self._make = make
         self._open: dict[int, Slot] = {}

@@ -37,8 +37,8 @@ BLOCK = 4096  # candidates at a time, for what is computed of them to stay in th
 
 @dataclass(frozen=True)
 class Forecast:
-    """Of candidates that have seen the same rungs. missing: rungs not seen. mean: (n,) of the terminal answer, hits
-    above 0. covariance: (n, m + 1, m + 1) of the missing rungs' answers and, last, the terminal one."""
+    """The forecast of candidates that have seen the same rungs. missing: rungs not seen. mean: (n,) of the terminal
+    answer, hits above 0. covariance: (n, m + 1, m + 1) of the missing rungs' answers and, last, the terminal one."""
 
     missing: tuple[int, ...]
     mean: Array
@@ -161,8 +161,9 @@ class Chain:
         return z
 
     def _near(self, rows: Places) -> Places:
-        """Of many terminal answers those that matter: mostly of candidates that promised most, where the next decision
-        falls, some at random. What a row promised is what the others foretell: none is chosen for its own error."""
+        """Selects the terminal answers that matter most: mostly of candidates that promised most, where the next
+        decision falls, some at random. What a row promised is what the others foretell: none is chosen for its own
+        error."""
         if len(rows) <= TERMINAL_ROWS:
             return rows
         z = np.nan_to_num(self._z(rows, self._known))

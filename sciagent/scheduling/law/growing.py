@@ -36,7 +36,7 @@ class GrowingStructures:
         self._traits: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
 
     def add(self, structures: Sequence[Structure | None]) -> None:
-        """Of each new candidate; places follow the order of arrival."""
+        """Append a row for each new candidate, in the order of arrival."""
         before, n = len(self), len(self) + len(structures)
         self._counts.add([one.counts if one else {} for one in structures])
         width = max((len(one.traits) for one in structures if one), default=self._traits.shape[1])

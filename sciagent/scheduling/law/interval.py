@@ -33,7 +33,7 @@ NORMAL_ROWS = 30.0  # that the normal counts for: so few errors tell little of t
 
 @dataclass(frozen=True)
 class PredictionInterval:
-    """Of n answers: mean and ends of the interval, (n,) each."""
+    """Mean and ends of the interval of n answers, (n,) each."""
 
     mean: Array
     low: Array
@@ -78,8 +78,8 @@ class Reach:
 
 
 def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterval:
-    """Of the candidates `of`, (n,), in the law's unit: mean ± reach * sd, where mean and sd are those of the laws'
-    mixture and reach is the mean of theirs, all by their weights."""
+    """Predicts the answers of the candidates `of`, (n,), in the law's unit: mean ± reach * sd, where mean and sd are
+    those of the laws' mixture and reach is the mean of theirs, all by their weights."""
     mean, square, reaches = np.zeros(len(of)), np.zeros(len(of)), np.zeros(len(of))
     for law in laws:
         chain = law.chains[question]

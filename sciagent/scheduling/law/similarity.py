@@ -84,8 +84,8 @@ class CountTanimoto:
 
 
 def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
-    """Of rows of zeros and ones, (n, m). The rows of `right`, which are few, are written out in full over the columns
-    that they have: four times as fast as a product of two sparse matrices."""
+    """Tanimoto similarity between rows of zeros and ones, (n, m). The rows of `right`, which are few, are written out
+    in full over the columns that they have: four times as fast as a product of two sparse matrices."""
     columns, places = np.unique(right.indices, return_inverse=True)
     full = np.zeros((len(columns), right.shape[0]), dtype=np.float32)
     full[places, np.repeat(np.arange(right.shape[0]), np.diff(right.indptr))] = 1.0

@@ -113,8 +113,8 @@ def waiting_in(pool: CandidatePool, sign: int = 1) -> list[Waiting]:
 
 
 def standing(pool: CandidatePool, sign: int) -> tuple[NDArray[np.int64], Array]:
-    """Of each candidate the rung it waits for, the one after the last it has tried, and its score, NaN where it has
-    seen nothing; (n,) each."""
+    """The rung that each candidate waits for (the one after the last it has tried) and its score, NaN where no rung
+    has answered; (n,) each."""
     n, k = pool.closed.shape
     position = np.zeros(n, dtype=np.int64)
     for j in range(k):

@@ -64,7 +64,7 @@ class _Questions:
     """Campaigns that have jobs among these, each with the priority of its most urgent one."""
 
     def shorter(self, seconds: float) -> _Questions:
-        """Of jobs that are expected to take no longer; one of which nobody knows it is left to others."""
+        """Only jobs that are expected to take no longer; a job of unknown length is left to others."""
         short = t.job.c.seconds <= seconds
         first = tuple(one.where(short) for one in self.first)
         return _Questions(self.waiting.where(short), self.urgent.where(short), first, self.campaigns.where(short))
@@ -72,7 +72,7 @@ class _Questions:
 
 @lru_cache(maxsize=64)
 def _questions(queues: tuple[str, ...], memory_mb: int | None, skip: tuple[int, ...], bare: bool) -> _Questions:
-    """Of a worker, who asks them again and again: putting them together takes as long as asking. bare: it never said
+    """The queries of a worker, made once, since compiling them takes as long as running them. bare: it never said
     what it has."""
     j = t.job.c
     open_ = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested)]
@@ -173,7 +173,7 @@ def rungs_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
 
 
 def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]:
-    """Of the jobs under these claims those that are lost, or to be cancelled: {job id: whether it is to be cancelled}.
+    """The jobs under these claims that are lost or to be cancelled: {job id: whether it is to be cancelled}.
     Nothing is written."""
     j = t.job.c
     query = sa.select(j.id, j.fence, j.state, j.cancel_requested).where(
@@ -245,7 +245,7 @@ def outstanding(connection: Connection, campaign_id: int) -> list[Out]:
 
 
 def last_attempts(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
-    """Of each job that was tried the last attempt that has ended."""
+    """The last attempt that has ended, for each job that was tried."""
     a = t.attempt.c
     query = sa.select(a.job_id, sa.func.max(a.id)).where(among(connection, a.job_id, job_ids), a.ended_at.is_not(None))
     query = query.group_by(a.job_id)

@@ -48,7 +48,7 @@ def last_lines(log: IO[bytes] | Path) -> str:
     return ""
 
 
-class Nursery:
+class NurseryHandle:
     """A nursery process that was started here, or in a process that this one was forked from."""
 
     def __init__(self, names: frozenset[str], python: dict[str, str]) -> None:
@@ -108,24 +108,24 @@ class Nurseries:
     """The nurseries that this process may ask. Those of the process that it was forked from are shared."""
 
     def __init__(self) -> None:
-        self._running: list[Nursery] = []
+        self._running: list[NurseryHandle] = []
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._renew_lock)
 
     def _renew_lock(self) -> None:
         self._lock = threading.Lock()
 
-    def start(self, names: Sequence[str]) -> Nursery:
+    def start(self, names: Sequence[str]) -> NurseryHandle:
         """The nursery that has imported what these verifiers need; a new one where there is none."""
         wanted = frozenset(names), {name: text for name, text in os.environ.items() if name.startswith("PYTHON")}
         with self._lock:
             for nursery in self._running:
                 if nursery.serves(*wanted):
                     return nursery
-            self._running.append(Nursery(*wanted))
+            self._running.append(NurseryHandle(*wanted))
             return self._running[-1]
 
-    def fork(self, names: Sequence[str], request: bytes, fds: Sequence[int]) -> Nursery:
+    def fork(self, names: Sequence[str], request: bytes, fds: Sequence[int]) -> NurseryHandle:
         """Ask a nursery for a zygote; returns that nursery. Raises ConnectionError when one after the other ends."""
         for _ in range(TRIES):
             nursery = self.start(names)
@@ -136,7 +136,7 @@ class Nurseries:
                 self.drop(nursery)
         raise ConnectionError(f"{TRIES} nurseries ended as soon as they were started")
 
-    def drop(self, nursery: Nursery) -> None:
+    def drop(self, nursery: NurseryHandle) -> None:
         """End a nursery that is gone or does not answer."""
         with self._lock:
             if nursery not in self._running:
