@@ -43,6 +43,7 @@ from benchmarks.scheduling_scale.invented import WRITTEN, Answering, fill, inven
 from sciagent.campaign.core.build import Built  # noqa: E402
 from sciagent.campaign.driving import driver as driving  # noqa: E402
 from sciagent.campaign.driving.driver import Driver  # noqa: E402
+from sciagent.campaign.driving.intake import Intake  # noqa: E402
 from sciagent.campaign.pricing.auditing import Auditing  # noqa: E402
 from sciagent.campaign.pricing.ledger_pool import LedgerPool  # noqa: E402
 from sciagent.campaign.pricing.pricing import Pricing  # noqa: E402
@@ -104,7 +105,7 @@ STEPS: tuple[tuple[str, Any, str], ...] = (
     ("audit", Auditing, "due"),
     ("wants", Pricing, "wants"),
     ("promote", driving, "promote"),
-    ("transactions", Driver, "_propose"),
+    ("transactions", Intake, "propose"),
     ("transactions", Driver, "_dispatch"),
     ("collect", driving, "collect"),
     ("answers", Answering, "submit"),

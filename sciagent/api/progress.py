@@ -176,7 +176,8 @@ def best_table(candidates: Sequence[BestCandidate], properties: Sequence[str]) -
 
 
 def imported_lines(candidates: Sequence[BestCandidate]) -> list[str]:
-    """Values from files, one line each: they stand beside the table, since no rung measured them."""
+    """One line of text for each value imported from a file. No rung measured these values, so they are printed beside
+    the table of rungs."""
     signs = {"below": "< ", "above": "> "}
     return [
         f"{candidate.smiles}: {value.property} = {signs.get(value.censoring, '')}"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from sciagent.bench.botorch_schedulers import EiPerCost, KnowledgeGradient
+from sciagent.bench.fitted_thresholds import CampaignThresholds
 from sciagent.bench.greedy import Greedy
 from sciagent.bench.one_step import OneStep
-from sciagent.bench.ruled import FallingHalving, FittedBestRung, Ordered
-from sciagent.bench.thresholds_fitted import CampaignThresholds
+from sciagent.bench.rule_buyers import FallingHalving, FittedBestRung, Ordered
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.law.similarity import Similarity

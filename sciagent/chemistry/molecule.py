@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from types import NoneType
 from typing import Any, Literal
 
-from sciagent.chemistry.messages import rdkit_messages
+from sciagent.chemistry.rdkit_log import rdkit_messages
 from sciagent.domain.candidates import CandidateKind, candidate_key
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError

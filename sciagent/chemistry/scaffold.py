@@ -41,7 +41,7 @@ def features(smiles: str) -> Features:
     from rdkit.Chem.Scaffolds import MurckoScaffold
     from rdkit.DataStructs import ExplicitBitVect
 
-    from sciagent.chemistry.messages import rdkit_messages
+    from sciagent.chemistry.rdkit_log import rdkit_messages
 
     frame: Any = MurckoScaffold.GetScaffoldForMol
     scaffold, bits = "", ExplicitBitVect(N_BITS)

@@ -13,7 +13,7 @@ from typing import Any
 from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
-from sciagent.chemistry.messages import rdkit_messages
+from sciagent.chemistry.rdkit_log import rdkit_messages
 
 STANDARDISER_VERSION = "1"
 

@@ -104,7 +104,7 @@ def _smi(path: Path) -> Iterator[StructureRecord]:
 def _sdf(path: Path) -> Iterator[StructureRecord]:
     from rdkit import Chem
 
-    from sciagent.chemistry.messages import rdkit_messages
+    from sciagent.chemistry.rdkit_log import rdkit_messages
 
     with open_input(path) as file, rdkit_messages():
         supplier: Any = Chem.ForwardSDMolSupplier(file, sanitize=True, removeHs=True)

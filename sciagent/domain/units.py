@@ -46,9 +46,10 @@ _SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/ato
 
 @lru_cache(maxsize=1024)
 def factor_between(unit: str, canonical: str) -> float:
-    """Multiply a value in `unit` by this to have it in `canonical`.
+    """The factor that converts a value in `unit` to `canonical`.
 
-    Raises UnitError where no factor does it: for units of other dimensions, and where 0 is not 0 in the other unit.
+    Raises UnitError if the units differ in dimension or in zero point (°C and K), so that no factor alone converts
+    them.
     """
     if unit == canonical:
         return 1.0

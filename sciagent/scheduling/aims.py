@@ -42,7 +42,8 @@ class Aims:
 
     @classmethod
     def one(cls, columns: int, threshold: float, sign: int) -> Aims:
-        """The only aim of a ladder of so many columns; hits lie above the threshold where sign is 1, else below."""
+        """Aims with a single aim, on a ladder of `columns` rungs. Hits lie above the threshold if sign is 1, below it
+        if -1."""
         low, high = (threshold, math.inf) if sign > 0 else (-math.inf, threshold)
         return cls((Aim(tuple(range(columns)), low, high),))
 

@@ -145,8 +145,8 @@ def _assigned(
     levels: Array,
     plans: Sequence[Sequence[Programme]],
 ) -> Iterator[CandidateGroup]:
-    """Each candidate with the plan by which it is worth most, of those of the level next to it; the index between
-    levels is a mean of both. plans: by level."""
+    """Assign to each candidate its most valuable plan at the level of u nearest to its own. Its index is interpolated
+    between the two levels around it. plans: the plans of each level."""
     terminal = pool.costs[of, -1]
     own = pool.costs[of[:, None], np.array(rungs, dtype=np.intp)] / terminal[:, None]
     alike = len(plans[0]) == 1 and np.allclose(own, plans[0][0].costs, rtol=1e-6, atol=1e-9)

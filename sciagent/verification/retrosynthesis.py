@@ -136,7 +136,7 @@ def _check_order(route: Route) -> None:
 def _canonical(smiles: str) -> str:
     from rdkit import Chem
 
-    from sciagent.chemistry.messages import rdkit_messages
+    from sciagent.chemistry.rdkit_log import rdkit_messages
 
     with rdkit_messages():
         mol = Chem.MolFromSmiles(smiles) if isinstance(smiles, str) else None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sciagent.errors import InputFileError, SpecError
 from sciagent.input_files import open_input
-from sciagent.yaml.messages import report
+from sciagent.yaml.mistakes import report
 from sciagent.yaml.positions import MAX_BYTES, decode
 
 

@@ -101,7 +101,7 @@ def test_a_driver_that_comes_back_takes_in_what_was_done_meanwhile(ledger: Ledge
             until(lambda: second.step() or counts(ledger, t.job.c.state).get("running", 0) >= 1)
             # killed: nobody says goodbye
             second._heart._stop.set()
-            second._source.close()
+            second.intake.source.close()
             second._worker.close()
             second._pool.close()
             with ledger.begin() as connection:

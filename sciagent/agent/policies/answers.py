@@ -64,7 +64,7 @@ def sampled_of(
 
 
 def _usage(given: object, tokens: Tokens | None) -> tuple[int, int]:
-    """Tokens of the prompt and of the output: as the server counts them, else as many as it sent."""
+    """Numbers of prompt and output tokens as the server reports them, or the lengths of the token ids that it sent."""
     usage = given if isinstance(given, dict) else {}
     sent = (len(tokens.prompt_ids), len(tokens.output_ids)) if tokens else (0, 0)
     return _count(usage.get("prompt_tokens")) or sent[0], _count(usage.get("completion_tokens")) or sent[1]

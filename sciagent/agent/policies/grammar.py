@@ -27,7 +27,8 @@ class Grammars:
     """Compiled schemas for one tokenizer."""
 
     def __init__(self, tokenizer: Any, vocabulary: int, ends: list[int]) -> None:
-        """vocabulary: number of logits, maybe more than the tokenizer's tokens. ends: tokens that end an answer."""
+        """vocabulary: the number of logits, which may exceed the number of the tokenizer's tokens. ends: the ids of
+        tokens that end an answer."""
         from llguidance.hf import from_tokenizer
 
         self.tokens = from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=ends)

@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from sciagent.agent import models
-from sciagent.agent.serving.adapters import checked_adapter
 from sciagent.agent.serving.interpreter import Vllm, clean_environment
+from sciagent.agent.serving.lora_adapters import checked_adapter
 from sciagent.errors import UsageError
 
 CONTEXT = 8192  # tokens, where the model would take more

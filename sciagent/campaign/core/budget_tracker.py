@@ -55,7 +55,8 @@ class Purse(Budget):
         return self.resumes(list(self._next_costs(built, connection)) or [TURN]) if self.has_rates else None
 
     def _next_costs(self, built: Built, connection: Connection) -> Iterator[Cost]:
-        """What the jobs would take that wait for a worker, or could be started on the first candidates of each rung."""
+        """The costs of jobs that wait for a worker, and of those that could be started on the first candidates of
+        each rung."""
         by_id = {r.id: r for r in built.rungs}
         for _, candidate_id, rung_id, *_ in jobs.queued(connection, built.row.id)[:LOOK]:
             yield from self._reservations(connection, [candidate_id], [by_id[rung_id]])

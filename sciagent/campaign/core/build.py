@@ -77,7 +77,7 @@ class BuiltRung:
 
 
 class Built:
-    """All parts of a campaign. `fast`: the leading rungs that run at once when something is proposed."""
+    """All parts of a campaign. `fast`: the leading rungs, which run immediately when something is proposed."""
 
     def __init__(self, ledger: Ledger, row: CampaignRow, spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> None:
         self.ledger = ledger

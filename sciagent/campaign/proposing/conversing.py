@@ -21,7 +21,7 @@ from sciagent.agent.tools.registry import Observation
 from sciagent.agent.trace.deltas import delta_of
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
-from sciagent.campaign.proposing.agent_bench import AgentWorkbench
+from sciagent.campaign.proposing.agent_workbench import AgentWorkbench
 from sciagent.campaign.proposing.sources import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
 from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.domain.cost import Cost

@@ -73,7 +73,7 @@ def limit_in_canonical_unit(value: float, unit: str | None, prop: Property) -> f
 
 
 def scale_in_canonical_unit(scale: float, unit: str | None, prop: Property, limit: float) -> float:
-    """A distance from a limit in `prop.unit`, rounded in the same way. scale, limit: in `unit`."""
+    """Convert `scale`, a distance from `limit`, from `unit` to `prop.unit`; rounded to 12 digits if it was converted."""
     converted = spread_in_canonical_unit(limit, scale, unit or prop.unit, prop)
     return scale if converted == scale else float(f"{converted:.12g}")
 
@@ -259,7 +259,8 @@ _NUMBER: TypeAdapter[float] = TypeAdapter(NotNegative)
 
 
 def _stock_or_rate(value: Any, _: Any) -> float | AmountSpec:
-    """A number stays a number; a mapping with `per: campaign` becomes a number; a weekly rate stays a mapping."""
+    """A number is an amount for the whole campaign, a mapping with `per: week` a weekly rate; both are returned as they
+    are. A mapping with `per: campaign` is returned as its number."""
     if isinstance(value, Mapping):
         value = AmountSpec.model_validate(value)
     if isinstance(value, AmountSpec):

@@ -10,11 +10,11 @@ from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.checks import check_together, draft
-from sciagent.campaign.spec.messages import explain
+from sciagent.campaign.spec.mistakes import explain
 from sciagent.errors import SpecError
 from sciagent.yaml.faults import Faults
 from sciagent.yaml.files import text_of
-from sciagent.yaml.messages import is_echo, report
+from sciagent.yaml.mistakes import is_echo, report
 from sciagent.yaml.positions import MAX_FAULTS, Document, Fault, read
 
 __all__ = ["campaign_schema", "load_spec", "parse_spec"]

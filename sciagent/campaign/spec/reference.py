@@ -24,7 +24,10 @@ verifier](#verifiers), [properties and their units](#properties). Required keys 
 
 
 def reference(distribution: str | None = None) -> str:
-    """The reference as Markdown. distribution: show only its verifiers; by default those of all installed packages."""
+    """The reference as Markdown.
+
+    distribution: show only its verifiers and properties; by default those of all installed packages.
+    """
     schema = campaign_schema()
     names = [name for name in verifier_names() if distribution in (None, provider(name).split()[0])]
     verifiers = list(_loaded(names))
@@ -32,7 +35,7 @@ def reference(distribution: str | None = None) -> str:
     parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec", seen), "## Verifiers\n"]
     for verifier in sorted(verifiers, key=lambda v: (v.tier.order, v.name)):
         parts += _verifier(verifier, seen)
-    parts += ["## Properties\n", _properties()]
+    parts += ["## Properties\n", _properties(distribution)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -130,9 +133,11 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(item)
 
 
-def _properties() -> str:
+def _properties(distribution: str | None) -> str:
     lines = ["| property | units, canonical first | what it is |", "|---|---|---|"]
-    for prop in sorted(properties().values(), key=lambda p: p.name):
+    registry = properties()
+    shown = [name for name in registry if distribution in (None, registry.provider(name).split()[0])]
+    for prop in (registry[name] for name in sorted(shown)):
         lines.append(f"| `{prop.name}` | {_codes(list(prop.units))} | {_cell(prop.description)} |")
     return "\n".join(lines) + "\n"
 

@@ -20,7 +20,7 @@ from sciagent.chemistry.editing.atoms import ATOM_EDITS, Edit, ends
 from sciagent.chemistry.editing.crossover import cross_chain, cross_ring
 from sciagent.chemistry.editing.rings import RING_EDITS
 from sciagent.chemistry.editing.tables import NOT_A_CHILD, SUBSTITUENTS, TEMPLATES
-from sciagent.chemistry.messages import rdkit_messages
+from sciagent.chemistry.rdkit_log import rdkit_messages
 
 __all__ = ["ANY", "CROSSOVERS", "OPERATIONS", "SUBSTITUENTS", "TEMPLATES", "EditLimits", "crossover", "mutate"]
 

@@ -23,7 +23,7 @@ from sciagent.chemistry.editing import joins
 from sciagent.chemistry.editing.edits import ANY, EditLimits, accepted, canonical, reaction
 from sciagent.chemistry.editing.sites import GROUPS, Kind, Site, sites_of
 from sciagent.chemistry.editing.tables import ANNELATIONS, NAMED_LINKERS, NAMED_RINGS
-from sciagent.chemistry.messages import rdkit_messages
+from sciagent.chemistry.rdkit_log import rdkit_messages
 
 ATOMS: dict[str, str] = {"CH2": "C", "NH": "N", "oxygen": "O", "sulfur": "S"}
 # what no child has unless its parent has it, beside `edit_tables.NOT_A_CHILD`

@@ -35,7 +35,7 @@ def explain(
         return
     from rich.console import Console
 
-    from sciagent.cli.campaigns.explain_lines import lines, refused_lines
+    from sciagent.cli.campaigns.explanation_text import lines, refused_lines
     from sciagent.cli.shared.tables import print_paragraph
 
     console = Console()

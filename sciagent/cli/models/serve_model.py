@@ -105,9 +105,9 @@ def load(
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
 ) -> None:
     """Load an adapter into a server that runs; one of this name is replaced."""
-    from sciagent.agent.serving import adapters
+    from sciagent.agent.serving import lora_adapters
 
-    adapters.load(endpoint, name, folder)
+    lora_adapters.load(endpoint, name, folder)
     say(f"{endpoint} answers as {name}")
 
 
@@ -116,17 +116,17 @@ def unload(
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
 ) -> None:
     """Take an adapter out of a server that runs."""
-    from sciagent.agent.serving import adapters
+    from sciagent.agent.serving import lora_adapters
 
-    adapters.unload(endpoint, name)
+    lora_adapters.unload(endpoint, name)
     say(f"{endpoint} answers as {name} no more")
 
 
 def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: JsonOption = False) -> None:
     """The adapters of a server that runs, and the model that they are for."""
-    from sciagent.agent.serving import adapters
+    from sciagent.agent.serving import lora_adapters
 
-    found = adapters.loaded(endpoint)
+    found = lora_adapters.loaded(endpoint)
     if json:
         put_json(found)
         return

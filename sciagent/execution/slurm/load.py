@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from sciagent.errors import SpecError
 from sciagent.execution.slurm.site import SiteProfile
 from sciagent.yaml.files import text_of
-from sciagent.yaml.messages import explain, is_echo, report
+from sciagent.yaml.mistakes import explain, is_echo, report
 from sciagent.yaml.positions import MAX_FAULTS, read
 
 

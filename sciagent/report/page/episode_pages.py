@@ -44,9 +44,8 @@ def checked(folder: Path) -> Path:
 
 
 def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
-    """Write a page per episode, over earlier ones; returns the number of episodes. Raises UnknownNameError.
-
-    Only a single episode and the rows of a single list are in memory at a time.
+    """Write one page per episode, overwriting earlier pages; returns the number of episodes. Raises UnknownNameError if
+    there is no such campaign. At most one episode and the rows of one list are in memory.
     """
     with ledger.read() as connection:
         row = campaigns.get(connection, name)

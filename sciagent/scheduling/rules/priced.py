@@ -378,8 +378,8 @@ def _mixed(found: Sequence[_Found], n: int) -> Array:
 
 
 def _above(pool: CandidatePool, of: int, j: PaidIndex) -> bool:
-    """Whether rung j can still be bought for a candidate: nothing above it was. A rung bought in the light of a dearer
-    one would teach the law that whoever has it is good."""
+    """Whether rung j can still be bought for a candidate: only while no dearer rung has been tried. Buying a cheap rung
+    after a good dearer result would teach the law that having its result is a sign of a good candidate."""
     return not pool.closed[of, j:].any()
 
 

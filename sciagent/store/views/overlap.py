@@ -14,8 +14,8 @@ FIRST = 10
 
 
 def candidates(connection: Connection, one: CampaignRow, other: CampaignRow) -> SharedCandidates:
-    """How many candidates and hits each has, how many both have, and the first hits they share. One pass over the
-    smaller campaign, each candidate looked up in the other by its primary key."""
+    """Compare two campaigns: the candidates and hits of each, how many both have, and the first hits they share. One
+    pass over the smaller campaign, each candidate looked up in the other by its primary key."""
     a, b = t.campaign_candidate.alias("a"), t.campaign_candidate.alias("b")
     shared = a.join(b, sa.and_(b.c.candidate_id == a.c.candidate_id, b.c.campaign_id == other.id))
     both_hit = sa.and_(a.c.is_hit == sa.true(), b.c.is_hit == sa.true())

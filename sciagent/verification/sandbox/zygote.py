@@ -115,7 +115,8 @@ def load(name: str) -> type[Verifier[Any]]:
 
 @lru_cache(maxsize=32)
 def attach(name: str, settings: str) -> None:
-    """Open what the verifier shares among the jobs under these settings; what fails here the job will say."""
+    """Open the resources that a verifier shares among all jobs with these settings. An error is ignored here: the job
+    meets it again and reports it."""
     signal.alarm(IMPORT_SECONDS)
     try:
         with contextlib.suppress(Exception, SystemExit):

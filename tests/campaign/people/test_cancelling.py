@@ -141,7 +141,7 @@ def _die(one: Driver, built: Built) -> None:
     """Nobody says goodbye."""
     one._heart._stop.set()
     one._heart.lost.set()
-    one._source.close()
+    one.intake.source.close()
     one._worker.close()
     one._pool.close()
     with built.ledger.begin() as connection:

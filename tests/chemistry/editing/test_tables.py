@@ -11,7 +11,7 @@ from rdkit import Chem
 from sciagent.chemistry.editing.atoms import VALENCE
 from sciagent.chemistry.editing.edits import SUBSTITUENTS, TEMPLATES
 from sciagent.chemistry.editing.tables import LINKERS, NOT_A_CHILD, RINGS
-from sciagent.chemistry.messages import rdkit_messages
+from sciagent.chemistry.rdkit_log import rdkit_messages
 
 SEEDS = Path(__file__).parents[3] / "campaigns" / "quickstart_seeds.csv"
 

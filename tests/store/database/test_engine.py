@@ -27,10 +27,9 @@ def test_a_statement_that_is_wrong_is_an_error_and_not_an_absence(ledger: Ledger
         connection.execute(sa.text(statement))
 
 
-def test_sqlite_is_away_while_it_is_locked(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = engine.sqlite_path(ledger.engine)
-    if path is None:
-        pytest.skip("of SQLite")
+def test_sqlite_is_away_while_it_is_locked(tmp_path: Path) -> None:
+    path = tmp_path / "sciagent.db"
+    ledger = Ledger(str(path))
     with ledger.read() as connection:
         connection.exec_driver_sql("PRAGMA busy_timeout=10")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

@@ -243,7 +243,7 @@ class MoleculeChecks(Verifier[Molecule]):
 def _pattern(smarts: str) -> Any:
     from rdkit import Chem
 
-    from sciagent.chemistry.messages import rdkit_messages
+    from sciagent.chemistry.rdkit_log import rdkit_messages
 
     with rdkit_messages():
         return Chem.MolFromSmarts(smarts) if smarts.strip() else None

@@ -21,8 +21,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sciagent.chemistry.messages import rdkit_messages
 from sciagent.chemistry.molecule import MAX_CHARACTERS, MAX_HEAVY_ATOMS
+from sciagent.chemistry.rdkit_log import rdkit_messages
 from sciagent.chemistry.standardise import normalise, parent
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.domain.evidence import content_hash

@@ -79,7 +79,7 @@ def compiled(rule: Rule) -> Compiled:
 def _patterns(smarts: Sequence[str]) -> tuple[Any, ...]:
     from rdkit import Chem
 
-    from sciagent.chemistry.messages import rdkit_messages
+    from sciagent.chemistry.rdkit_log import rdkit_messages
 
     made = []
     for text in smarts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.bench.ruled import FallingHalving, Ordered, choose_rung
+from sciagent.bench.rule_buyers import FallingHalving, Ordered, choose_rung
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.rung_by_rung import Ruled

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sciagent.agent.models import ModelError
-from sciagent.agent.serving import adapters
+from sciagent.agent.serving import lora_adapters
 from sciagent.errors import UsageError
 
 
@@ -72,11 +72,11 @@ def folder(tmp_path: Path) -> Path:
 
 def test_an_adapter_is_loaded_replaced_and_unloaded(fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_API_KEY", "secret")
-    adapters.load(fake.url, "policy-1", folder)
-    adapters.load(fake.url, "policy-1", folder)
-    assert adapters.loaded(fake.url) == {"policy-1": "base"}
-    adapters.unload(fake.url, "policy-1")
-    assert adapters.loaded(fake.url) == {}
+    lora_adapters.load(fake.url, "policy-1", folder)
+    lora_adapters.load(fake.url, "policy-1", folder)
+    assert lora_adapters.loaded(fake.url) == {"policy-1": "base"}
+    lora_adapters.unload(fake.url, "policy-1")
+    assert lora_adapters.loaded(fake.url) == {}
     bodies = [body for _, body, _ in fake.asked]
     assert [body.get("load_inplace") for body in bodies] == [False, True, None]
     assert Path(bodies[0]["lora_path"]).is_absolute() and fake.asked[0][2] == "Bearer secret"
@@ -94,12 +94,12 @@ def test_an_adapter_is_loaded_replaced_and_unloaded(fake: Fake, folder: Path, mo
 def test_what_the_server_refuses_is_told(fake: Fake, folder: Path, refuse: Any, said: str) -> None:
     fake.refuse = refuse
     with pytest.raises(ModelError, match=said):
-        adapters.unload(fake.url, "x")
+        lora_adapters.unload(fake.url, "x")
 
 
 def test_a_server_that_is_not_there_is_told(folder: Path) -> None:
     with pytest.raises(ModelError, match="did not answer"):
-        adapters.load("http://127.0.0.1:9/v1", "x", folder)
+        lora_adapters.load("http://127.0.0.1:9/v1", "x", folder)
     for wrong in ("file:///etc/passwd", "127.0.0.1:8000"):
         with pytest.raises(UsageError, match="no endpoint"):
-            adapters.unload(wrong, "x")
+            lora_adapters.unload(wrong, "x")

@@ -8,7 +8,7 @@ from typing import Any
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.rungs import RungSpec, find_verifier
 from sciagent.errors import did_you_mean
-from sciagent.yaml.messages import explain_with, keys_at, member, show
+from sciagent.yaml.mistakes import explain_with, keys_at, member, show
 from sciagent.yaml.positions import Document, Fault, Loc
 
 

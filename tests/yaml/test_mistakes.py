@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sciagent.yaml.messages import explain, keys_at, report, show
+from sciagent.yaml.mistakes import explain, keys_at, report, show
 from sciagent.yaml.positions import Fault, read
 
 

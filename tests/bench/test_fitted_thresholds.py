@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sciagent.bench.families import family
+from sciagent.bench.fitted_thresholds import CampaignThresholds, find_gates, try_gates
 from sciagent.bench.simulate import simulate
-from sciagent.bench.thresholds_fitted import CampaignThresholds, find_gates, try_gates
 
 COSTS = np.array([1.0, 10.0, 100.0])
 
