@@ -73,7 +73,7 @@ def limit_in_canonical_unit(value: float, unit: str | None, prop: Property) -> f
 
 
 def scale_in_canonical_unit(scale: float, unit: str | None, prop: Property, limit: float) -> float:
-    """Convert `scale`, a distance from `limit`, from `unit` to `prop.unit`; rounded to 12 digits if it was converted."""
+    """Convert `scale`, a distance from `limit`, from `unit` to `prop.unit`; rounded to 12 digits if converted."""
     converted = spread_in_canonical_unit(limit, scale, unit or prop.unit, prop)
     return scale if converted == scale else float(f"{converted:.12g}")
 
