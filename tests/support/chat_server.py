@@ -11,6 +11,10 @@ from typing import Any
 Respond = Callable[[dict[str, Any], int], tuple[int, Any]]
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # many ask at once; with the default of 5 connections were reset
+
+
 class ChatServer:
     """respond: the body asked and its number, to a status and what is sent; None: the connection is cut half way."""
 
@@ -34,7 +38,7 @@ class ChatServer:
             def log_message(self, *given: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
