@@ -36,7 +36,7 @@ def test_the_last_places_of_a_budget_by_count_survive_an_interruption(tmp_path: 
         driver.abort()
         assert driver.run() is CampaignState.INTERRUPTED
     built = opened(tmp_path, file)
-    assert last_rung(built) | {"core_seconds": 0} == {
+    assert last_rung(built).model_dump() | {"core_seconds": 0} == {
         "rung": "dft",
         "tier": "high_fidelity",
         "done": 0,

@@ -224,8 +224,8 @@ def test_a_campaign_says_what_its_audit_found(tmp_path: Path) -> None:
     assert all(0 < logged[one.id] <= pi[one.candidate_id] for one in drawn), "the last is the largest"
     status = sciagent("status", "small", "--json", cwd=cwd)
     found = status["audit"]
-    assert (found["share"], found["jobs"], found.passed_over) == (0.4, len(drawn), len(log.ids))
-    assert found.words.startswith("recall")
+    assert (found["share"], found["jobs"], found["passed_over"]) == (0.4, len(drawn), len(log.ids))
+    assert found["words"].startswith("recall")
     assert found["guard"]["words"].startswith("not armed: n = ") and found["guard"]["missing"] > 0
     [against] = found["rungs"]
     assert (against["lower"], against["upper"], against["bias"]) == ("xtb", "dft", None)
