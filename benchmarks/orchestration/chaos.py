@@ -233,10 +233,15 @@ def run(
     sys.path.insert(0, str(site))
     inherited = os.environ.get("PYTHONPATH")
     here = os.pathsep.join([str(site), *([inherited] if inherited else [])])
+    os.environ["PYTHONPATH"] = here  # for the process that asks plug-ins what they declare
     forget_registry()
     chance = random.Random(seed)
     with ExitStack() as stack:
         stack.callback(sys.path.remove, str(site))
+        if inherited is None:
+            stack.callback(os.environ.pop, "PYTHONPATH", None)
+        else:
+            stack.callback(os.environ.__setitem__, "PYTHONPATH", inherited)
         server = stack.enter_context(own_postgres()) if database == "postgresql" else None
         url = str(folder / "ledger.db")
         if server is not None:
