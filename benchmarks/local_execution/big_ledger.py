@@ -35,7 +35,8 @@ EACH = {
     "campaign_candidate": f"""INSERT INTO campaign_candidate (campaign_id, candidate_id, seq, standing, position, depth,
         verdict, reason, detail, score, is_hit, in_seeds, proposal_id, updated_at)
         SELECT :campaign, i, i - 1, CASE WHEN i % 10 THEN 'dropped' ELSE 'settled' END,
-        CASE WHEN i % 10 THEN 0 ELSE 1 END, CASE WHEN i % 10 THEN 0 ELSE 1 END, CASE WHEN i % 10 THEN 'fail' ELSE 'pass' END,
+        CASE WHEN i % 10 THEN 0 ELSE 1 END, CASE WHEN i % 10 THEN 0 ELSE 1 END,
+        CASE WHEN i % 10 THEN 'fail' ELSE 'pass' END,
         CASE WHEN i % 10 THEN 'above_window' END, '', CASE WHEN i % 10 THEN NULL ELSE abs(random() % 1000000) / 1e6 END,
         0, 0, i, {NOW} FROM n""",
     "evidence": f"""INSERT INTO evidence (id, key, candidate_id, verifier, verifier_version, settings_hash, inputs_hash,
