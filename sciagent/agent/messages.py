@@ -20,7 +20,7 @@ class ToolCall:
     """From the provider, or made by sciagent."""
     name: str
     arguments: str
-    """As written; JSON if the call is well-formed."""
+    """The arguments as the model wrote them; JSON if the call is well-formed."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Message:
     role: Role
     content: str
     thinking: str = ""
-    """What an assistant wrote before its answer."""
+    """The thinking that an assistant wrote before its answer."""
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     """Id of the call that a tool's message answers."""

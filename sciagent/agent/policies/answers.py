@@ -18,7 +18,7 @@ MAX_COUNT = 10**9  # tokens that a server may say it has used
 THOUGHTS = ("reasoning", "reasoning_content")  # where servers put what a model thought, if not into its answer
 
 LogprobSource = Literal["raw", "processed"] | None
-"""Of which distribution a server's log-probabilities are; None: not known."""
+"""The distribution of a server's log-probabilities; None: not known."""
 
 
 def read_answer(text: str) -> Mapping[str, Any]:
@@ -38,7 +38,7 @@ def read_answer(text: str) -> Mapping[str, Any]:
 def sampled_of(
     answer: Mapping[str, Any], sampling: Sampling, name: str, seconds: float, with_tools: bool, source: LogprobSource
 ) -> Sampled:
-    """What was sampled, as an answer says it. name: of the model that was asked. with_tools: tools were offered.
+    """The sampled message of an answer. name: the model that was asked. with_tools: tools were offered.
     Raises ValueError for an answer without a message, or with calls that cannot be told apart from noise."""
     choices = answer.get("choices")
     choice = _entry(choices[0], "choices") if isinstance(choices, list) and choices else {}

@@ -48,7 +48,7 @@ class Child:
     smiles: str
     operation: str
     parents: tuple[str, ...]
-    """As SMILES."""
+    """The molecule as SMILES."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What an agent's tools may do: a workbench, and what a campaign reports of itself."""
+"""The workbench of an agent's tools: what they may do, and what a campaign reports of itself."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ class AgentBench(Workbench, Protocol):
         """Keep a remark for later episodes."""
 
     def goal(self) -> str:
-        """What the campaign is looking for, in a few lines."""
+        """The campaign's goal, in a few lines."""

@@ -36,7 +36,7 @@ class Arguments(BaseModel):
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a tool needs besides its arguments."""
+    """The objects that a tool needs besides its arguments."""
 
     bench: AgentBench
     seed: int = 0
