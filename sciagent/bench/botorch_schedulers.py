@@ -18,16 +18,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from sciagent.bench.opening import CHEAP, features, tails
 from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 POOL, ROWS = 200, 200
 WARM_UP = 8  # answers of each rung that is modelled before there is a process

@@ -8,13 +8,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.scheduling.arrays import Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 CHEAP = 0.011  # of the terminal rung's cost: a rung up to here is a feature
 SHARE = 0.3  # of what is left to spend, at most, for features

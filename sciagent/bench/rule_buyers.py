@@ -9,19 +9,17 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import multivariate_normal, norm, spearmanr
 
 from sciagent.bench.opening import PurchaseOrder, ladders
 from sciagent.bench.simulate import SLOTS
 from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.port import Buyer
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.scheduling.rules.rung_by_rung import Ruled, RungRule
-
-Array = NDArray[np.float64]
 
 PILOT, PILOT_SHARE = 20, 0.1  # whole ladders from which `best_rung` learns, and what they may cost of the budget
 MIN_ETA, MAX_ETA, FALL = 1.01, 30.0, 0.97

@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Places = NDArray[np.intp]
+from sciagent.scheduling.arrays import Array, Mask, Places
 
 FAILED, TRIED = 0.2, 10.0  # failures that a rung is taken to have seen, in so many tries, before the first
 ROOM = 0.125  # of their length that arrays grow beyond what is needed, so that each row is rarely copied

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
+from sciagent.scheduling.arrays import Array, Places
+
 Moves = Mapping[tuple[int, int], Array]
 
 U = np.linspace(-6.0, 6.0, 241)  # beyond, a chance is as good as 0 or 1

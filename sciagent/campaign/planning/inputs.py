@@ -10,7 +10,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import BuiltRung, open_for_people
@@ -24,6 +23,7 @@ from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Verdict
 from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.value import variances_left
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
@@ -31,8 +31,6 @@ from sciagent.store.job_queue import spend
 from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import CostModel, cost_or_none
 from sciagent.verification.sandbox.host import Request, Worker
-
-Array = NDArray[np.float64]
 
 SAMPLE = 50  # molecules
 UNKNOWN = (0.3, 0.9)  # correlation of a rung that measures the same property, if nobody has said any

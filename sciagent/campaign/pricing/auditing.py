@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
@@ -26,13 +25,11 @@ from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.spec.sources import PricedSpec
 from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.audit.draw import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.store.results import audits
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 STEP = 1.05  # a propensity that would rise by less stays as it is: each rise is written
 DIGITS = 6  # of what is written, and believed

@@ -21,6 +21,7 @@ from sciagent.campaign.pricing.priced_campaign import PricedCampaign, priced_cam
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.aims import questions
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.indices import CandidateGroup, groups
 from sciagent.scheduling.law.censoring import expected_answers
 from sciagent.scheduling.law.hints import Padded, hinted
@@ -29,9 +30,6 @@ from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.store.database import tables as t
 from sciagent.store.results import laws
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 COMPARED = 3000  # open candidates that are looked at to say how many promise more
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
@@ -14,11 +13,10 @@ from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.numeraire import Numeraire, allowances
 from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
 from sciagent.campaign.spec.sources import PricedSpec
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.results import laws
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Collection, Container, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import Purse
@@ -23,14 +22,11 @@ from sciagent.campaign.pricing.priced_campaign import PricedCampaign
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
+from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import SOME, Patience
 from sciagent.store.results import laws
 from sciagent.store.results.audits import AUDIT
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Places = NDArray[np.intp]
 
 FIRST = 1e5  # index of what is bought unasked; below what a person promotes
 THOUGHT = 0.05  # of the time may go into looking at the candidates again while workers have something to do,

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.audit import rungs
-
-Array = NDArray[np.float64]
 
 KEPT = 5000  # pairs that statistics are taken over; beyond it an unbiased sample
 FEWEST = 5  # below this many pairs no figure is given

@@ -27,10 +27,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
+from sciagent.scheduling.arrays import Array, Places
 
 FLOOR = 0.5  # of the propensity in an audit of all alike
 FAINTEST = 1e-12  # p below which a law is not taken at its word

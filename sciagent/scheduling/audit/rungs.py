@@ -11,10 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from sciagent.scheduling.arrays import Array, Mask
 
 FEWEST = 3  # for a rank correlation
 

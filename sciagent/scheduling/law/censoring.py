@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from sciagent.scheduling.aims import Aims
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.stack import Law
 from sciagent.scheduling.law.transforms import TruthTransform
 
-Array = NDArray[np.float64]
 Errors = NDArray[np.float32]
 Fit = Callable[[Array, Errors | None], Sequence[Law]]
 
@@ -84,7 +84,7 @@ def expected_answers(
     return value, error
 
 
-def _forecast(laws: Sequence[Law], question: int, truth: TruthTransform, rows: NDArray[np.intp]) -> tuple[Array, Array]:
+def _forecast(laws: Sequence[Law], question: int, truth: TruthTransform, rows: Places) -> tuple[Array, Array]:
     """Mean and standard deviation of the laws' mixture in the unit of the rung, (n,) each."""
     mean, square = np.zeros(len(rows)), np.zeros(len(rows))
     for law in laws:

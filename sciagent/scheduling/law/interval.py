@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from sciagent.scheduling.arrays import Array, Mask, Places
 
 if TYPE_CHECKING:
     from sciagent.scheduling.law.stack import Law
     from sciagent.scheduling.law.transforms import TruthTransform
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 INSIDE = 0.9
 NORMAL = 1.6449  # standard deviations that so many lie within, of a normal
@@ -44,7 +43,7 @@ class PredictionInterval:
         ends = truth.inverse(self.low), truth.inverse(self.high)
         return PredictionInterval(truth.inverse(self.mean), *(ends if truth.sign > 0 else ends[::-1]))
 
-    def holds(self, answers: Array) -> NDArray[np.bool_]:
+    def holds(self, answers: Array) -> Mask:
         """Which answers lie in their intervals, (n,)."""
         return (self.low <= answers) & (answers <= self.high)
 

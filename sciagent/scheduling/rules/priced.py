@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.aims import Aims, questions
+from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.indices import CandidateGroup, Plans, groups
 from sciagent.scheduling.law.censoring import expected_answers
@@ -30,8 +31,6 @@ from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.subsampling import Evaluated, ahead, drawn, first, guessed, promising
 from sciagent.scheduling.value import PRICES, solve_price
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 _Found = tuple[Law, CandidateGroup]
 
 # a rung is a feature up to this share of the terminal one's cost and, for all candidates, of the budget
@@ -168,7 +167,7 @@ class Priced:
             if not pool.closed[i, j]
         ]
 
-    def _decided(self, pool: CandidatePool) -> NDArray[np.bool_]:
+    def _decided(self, pool: CandidatePool) -> Mask:
         """(n,) whether every aim is decided."""
         found = np.ones(len(pool.scores), dtype=bool)
         for aim in self.aims.aims:
@@ -364,7 +363,7 @@ class Priced:
                 self._rest = self._rest + look.others.max() * self._to_go(found, stand)
         return solve_price(self._rest + self._to_go(found, near), left) / self._base
 
-    def _to_go(self, found: list[CandidateGroup], of: NDArray[np.bool_]) -> Array:
+    def _to_go(self, found: list[CandidateGroup], of: Mask) -> Array:
         prices = PRICES / self._base
         return sum((group.to_go(prices, of[group.places]) for group in found), np.zeros(len(PRICES)))
 

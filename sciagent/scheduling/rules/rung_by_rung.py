@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 FIRST = PaidIndex(0)
 
 
