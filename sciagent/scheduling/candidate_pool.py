@@ -93,8 +93,7 @@ class CandidatePool:
     @property
     def open(self) -> Places:
         """Candidates that something may be bought for now."""
-        found: Places = np.flatnonzero(~(self.out | self.pending))
-        return found
+        return np.flatnonzero(~(self.out | self.pending))
 
     @property
     def in_play(self) -> Mask:
@@ -114,8 +113,7 @@ class CandidatePool:
 
     def failures(self) -> Array:
         """(k,) probability that a rung gives no answer."""
-        found: Array = (self.failed + FAILED) / (self.tried + TRIED)
-        return found
+        return (self.failed + FAILED) / (self.tried + TRIED)
 
     def write(self, row: int, column: int, value: float, error: float = 0.0, bound: int = 0) -> None:
         """An answer, and its standard uncertainty. bound: as in `bounds`."""

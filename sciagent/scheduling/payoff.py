@@ -170,7 +170,6 @@ def utility_payoff(
         logs = sum(
             w / total * np.log(np.maximum(d(v), 1e-3)) for d, w, v in zip(desirabilities, weights, values, strict=True)
         )
-        found: Array = np.maximum(np.exp(logs) - record, 0.0) / max(1 - record, 1e-9)
-        return found
+        return np.maximum(np.exp(logs) - record, 0.0) / max(1 - record, 1e-9)
 
     return of

@@ -61,8 +61,7 @@ def drawn(index: Array, rng: np.random.Generator) -> Mask:
     new = np.isnan(index)
     if len(index) <= ALL or len(index) - new.sum() <= UPPER:
         return np.ones(len(index), dtype=bool)
-    found: Mask = new | (rng.random(len(index)) < DRAWN)
-    return found
+    return new | (rng.random(len(index)) < DRAWN)
 
 
 def guessed(pool: CandidatePool, of: Places, before: Array, seen: Mask, now: Array) -> Array:

@@ -177,8 +177,7 @@ class Auditing:
 
 def _chances(priced: Priced, rows: list[int]) -> Array:
     """(n,) the payoff of a verification as a chance: what it is where hits are counted."""
-    found: Array = np.clip(priced.expected[rows], 0.0, 1.0)
-    return found
+    return np.clip(priced.expected[rows], 0.0, 1.0)
 
 
 def _rounded(values: Array) -> list[float]:

@@ -286,8 +286,7 @@ class Pricing:
         for resource, declared in self.pool.declared.items():
             each = np.median(declared[rows], axis=0) if len(rows) else np.zeros(len(factors))
             total += each * factors if resource in TIMES else np.where(each > 0, np.inf, 0.0)
-        busy: Array = total / self._built.spec.workers + DECIDING
-        return busy
+        return total / self._built.spec.workers + DECIDING
 
     def _rebalance(self, purse: Purse) -> None:
         bought = self.priced.purchases

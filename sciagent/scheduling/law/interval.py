@@ -72,8 +72,7 @@ class Reach:
         return cls(float(low), float(high), size)
 
     def __call__(self, mean: Array) -> Array:
-        found: Array = np.where((mean >= self.low) & (mean <= self.high), self.size, max(self.size, NORMAL))
-        return found
+        return np.where((mean >= self.low) & (mean <= self.high), self.size, max(self.size, NORMAL))
 
 
 def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterval:
