@@ -8,8 +8,7 @@ import numpy as np
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Mask
-from sciagent.scheduling.candidate_pool import CandidatePool
-from sciagent.scheduling.port import Buyer
+from sciagent.scheduling.candidate_pool import Buyer, CandidatePool
 
 SLOTS = 16  # purchases of a rule between two looks at the answers
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,3 +176,13 @@ class Purchase:
 
     valuation: Valuation | None = None
     """What the candidate is worth by the scheduler's law, if it has one."""
+
+
+class Buyer(Protocol):
+    """The port of every scheduler. A campaign and the bench run the same object."""
+
+    def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
+        """The next purchases, most urgent first; none where it is done with the candidates that are there.
+
+        left: what may still be spent, in the unit of the pool's costs.
+        """

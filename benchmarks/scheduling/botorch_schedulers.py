@@ -6,7 +6,7 @@ as these acquisitions do, and not hits. What a process cannot explain is a candi
 gain. A process learns from at most ROWS answers of each rung, and the knowledge gradient compares POOL candidates a
 step, half the most promising of all open ones, half drawn; more is not computable in a bench. These processes know a
 candidate by its inputs alone: what a dear rung says of one counts for all with like inputs, and for itself no more.
-Needs the extra `bench`.
+Needs the extra `bench`; `benchmarks.scheduling.live` registers them.
 
 Sources: Balandat et al., NeurIPS 2020, arXiv 1910.06403; Snoek et al., NeurIPS 2012, arXiv 1206.2944 (improvement per
 second); Wu et al., UAI 2019, arXiv 1903.04703 (knowledge gradient with fidelities), here exact on a discrete pool.
