@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import BuiltRung, open_for_people
 from sciagent.campaign.core.judge import judge
-from sciagent.campaign.pricing.forecast import fitted, remake
+from sciagent.campaign.pricing.forecast import remake
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.spec.campaign_spec import CampaignSpec, ScreenSpec
 from sciagent.chemistry.molecule import parse_molecule
@@ -267,10 +267,10 @@ def _learnt(
     remade = remake(open_for_people(ledger, name), connection)
     if remade is None:
         return None
-    theirs, scores = remade.campaign.schema, remade.campaign.pool.scores
-    position = {_identity(r): r.rules.position for r in remade.campaign.built.rungs}
+    theirs, scores, truths = remade.schema, remade.pool.scores, remade.scheduler.truths or ()
+    position = {_identity(r): r.rules.position for r in remade.built.rungs}
     fresh = np.vstack([scores, np.full((1, scores.shape[1]), np.nan)])
-    [law] = fitted(remade.row, theirs, fresh, remade.truths, None, 0)
+    [law] = remade.scheduler.relearned(fresh, None, None, seed=0, structure=False)
     told_: dict[tuple[int, int], Tells] = {}
     chance: float | None = 1.0
     for number in asked(schema):
@@ -280,7 +280,7 @@ def _learnt(
         if not same:
             chance = None
             continue
-        aim, chain, truth = theirs.aims.aims[same[0]], law.chains[same[0]], remade.truths[same[0]]
+        aim, chain, truth = theirs.aims.aims[same[0]], law.chains[same[0]], truths[same[0]]
         [(_, forecast)] = list(chain.forecast(np.array([len(scores)])))
         covariance = forecast.covariance[0]
         for at, p in enumerate(schema.paid[:-1]):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Container, Iterable, Sequence
-from typing import Protocol
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -26,18 +26,24 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule
 from sciagent.scheduling.rules.thresholds import Thresholds
 
 
-class Purchasing(Protocol):
+class Purchasing(ABC):
     """Chooses purchases for one campaign; its driver asks it at every dispatch."""
 
-    come: float | None
-    """Share of the candidates that have come so far; None where nobody knows how many will."""
+    def __init__(self, pool: LedgerPool) -> None:
+        self.pool = pool
+        """The candidates of the campaign."""
 
-    blocked: str | None
-    """What the last choice left out although it is worth buying, because the budget does not hold it, in words."""
+        self.come: float | None = None
+        """Share of the candidates that have come so far; None where nobody knows how many will."""
+
+        self.blocked: str | None = None
+        """What the last choice left out although it is worth buying, because the budget does not hold it, in words."""
 
     def touch(self, candidate_ids: Iterable[int]) -> None:
         """Something was written about these candidates."""
+        self.pool.touch(candidate_ids)
 
+    @abstractmethod
     def choose(
         self,
         connection: Connection,
@@ -48,36 +54,37 @@ class Purchasing(Protocol):
         put_off: Collection[int] = (),
     ) -> list[Choice]:
         """At most `slots` choices, most urgent first. first_only: only rungs that every candidate gets. places: rungs
-        whose jobs somebody may take. put_off: candidates that are passed over."""
+        whose jobs somebody may take. put_off: candidates that are passed over, for the budget does not hold what they
+        would reserve."""
 
+    @abstractmethod
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
-        """What became of the last choice. unplaced: nobody could take them now. refused: the budget does not hold what
-        they reserve."""
+        """What became of the last choice. unplaced: nobody could take them now. refused: the
+        budget does not hold what they reserve."""
 
+    @abstractmethod
     def wants(self, connection: Connection, purse: Purse) -> int:
-        """How many candidates are worth a purchase now: while they are few, more are to be proposed."""
+        """How many open candidates are worth a purchase now: while they are few, more are to be proposed."""
 
+    @abstractmethod
     def is_preparing(self, connection: Connection) -> bool:
         """Whether a rung that every candidate gets is still to answer for somebody."""
 
+    @abstractmethod
     def ends_with_terminal(self, purse: Purse) -> bool:
         """Whether the campaign is over because the terminal rung may start no more jobs."""
 
+    @abstractmethod
     def left_over(self, n: int) -> tuple[CampaignState, str]:
         """How a campaign ends in which nothing is bought although n candidates wait."""
 
 
-class InTurn:
+class InTurn(Purchasing):
     """Purchasing by a rule that sends candidates up the ladder one rung at a time."""
 
     def __init__(self, built: Built, connection: Connection, rule: RungRule, paid: Sequence[Position]) -> None:
+        super().__init__(LedgerPool(built, paid, None, connection))
         self._built, self._rule, self._paid = built, rule, tuple(paid)
-        self.pool = LedgerPool(built, paid, None, connection)
-        self.come: float | None = None
-        self.blocked: str | None = None
-
-    def touch(self, candidate_ids: Iterable[int]) -> None:
-        self.pool.touch(candidate_ids)
 
     def choose(
         self,
@@ -120,7 +127,8 @@ class InTurn:
     def _stands(self) -> Places:
         """(m,) the rung that each candidate in play waits for or is at."""
         going = ~self.pool.out
-        return self.pool.closed[going].sum(1, dtype=np.intp) - self.pool.pending[going]
+        stands: Places = self.pool.closed[going].sum(1, dtype=np.intp) - self.pool.pending[going]
+        return stands
 
 
 def purchasing_of(built: Built, connection: Connection) -> Purchasing:

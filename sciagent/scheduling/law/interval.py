@@ -75,15 +75,20 @@ class Reach:
         return np.where((mean >= self.low) & (mean <= self.high), self.size, max(self.size, NORMAL))
 
 
-def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterval:
-    """Predicts the answers of the candidates `of`, (n,), in the law's unit: mean ± reach * sd, where mean and sd are
-    those of the laws' mixture and reach is the mean of theirs, all by their weights."""
-    mean, square, reaches = np.zeros(len(of)), np.zeros(len(of)), np.zeros(len(of))
+def mixture(laws: Sequence[Law], question: int, of: Places) -> tuple[Array, Array, Array]:
+    """Mean and standard deviation of the answers of the candidates `of` by the laws together, and how many standard
+    deviations the interval reaches, by their weights; (n,) each, in the law's unit."""
+    mean, square, reach = np.zeros((3, len(of)))
     for law in laws:
         chain = law.chains[question]
-        for places, one in chain.forecast(of):
-            reaches[places] += law.weight * chain.reach(one.mean)
-            mean[places] += law.weight * one.mean
-            square[places] += law.weight * (one.variance + one.mean**2)
-    half = reaches * np.sqrt(square - mean**2)
-    return PredictionInterval(mean, mean - half, mean + half)
+        for places, forecast in chain.forecast(of):
+            reach[places] += law.weight * chain.reach(forecast.mean)
+            mean[places] += law.weight * forecast.mean
+            square[places] += law.weight * (forecast.variance + forecast.mean**2)
+    return mean, np.sqrt(np.maximum(square - mean**2, 1e-12)), reach
+
+
+def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterval:
+    """Predicts the answers of the candidates `of`, (n,), in the law's unit: mean ± reach * sd of the laws' mixture."""
+    mean, sd, reach = mixture(laws, question, of)
+    return PredictionInterval(mean, mean - reach * sd, mean + reach * sd)
