@@ -153,7 +153,7 @@ def all_at_once(built: Built, executor: Executor) -> float:
         began: list[float] = []
 
         def step() -> None:
-            if not began and driver._outside.running:
+            if not began and driver.session.crews[0].running:
                 began.append(time.perf_counter())
 
         driver.run(step)
