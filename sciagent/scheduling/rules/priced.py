@@ -130,7 +130,8 @@ class Priced:
         return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
 
     def free(self, pool: CandidatePool) -> list[PaidIndex]:
-        """The rungs that cost next to nothing beside the terminal one, and for all beside the budget."""
+        """The rungs that cost next to nothing beside the terminal one, and for all beside the budget; none above a dearer
+        rung that decides an objective, which could not be bought any more."""
         rows = np.flatnonzero(pool.in_play)
         if not len(rows):
             return []
@@ -138,7 +139,9 @@ class Priced:
         limits = np.array([TRUSTED if j in trusted else FREE for j in range(pool.costs.shape[1])])
         some = pool.costs[rows[:: math.ceil(len(rows) / SOME)]]
         cheap = np.flatnonzero(np.median(some / some[:, -1:], axis=0) <= limits[:, 0])
-        return [PaidIndex(int(j)) for j in cheap if pool.costs[rows, j].sum() <= limits[j, 1] * self.budget]
+        free = [PaidIndex(int(j)) for j in cheap if pool.costs[rows, j].sum() <= limits[j, 1] * self.budget]
+        dearer = {pool.rungs[aim.columns[-1]] for aim in self.aims.aims} - {*free}
+        return [j for j in free if not any(0 <= decides < j for decides in dearer)]
 
     def _first(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Whole ladders for some, until there are enough terminal answers to learn from."""
