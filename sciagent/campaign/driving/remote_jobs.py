@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, given_up, settle
 from sciagent.campaign.driving.pace import Group, Pace
@@ -196,7 +196,7 @@ class Outside:
         stands = standings.get(connection, self._built.row.id, offered.out.candidate_id)
         return bool(stands["standing"] == Standing.PENDING and stands["position"] == offered.position)
 
-    def account(self, purse: Purse, pace: Pace, ended: Sequence[Ended]) -> None:
+    def account(self, purse: BudgetTracker, pace: Pace, ended: Sequence[Ended]) -> None:
         """After the commit: what they have cost, and what is not held for them any more."""
         for one in ended:
             offered = self._out.pop(one.job_id)
