@@ -78,7 +78,7 @@ def _queries(
     """
     j = t.job.c
     of_kind = [
-        sa.and_(j.needs == needs, True if most is None else sa.or_(j.memory_mb.is_(None), j.memory_mb <= most))
+        sa.and_(j.needs == needs, sa.true() if most is None else sa.or_(j.memory_mb.is_(None), j.memory_mb <= most))
         for needs, most in kinds
     ]
     may_take = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested), sa.or_(*of_kind)]
