@@ -116,8 +116,7 @@ class Priced:
         """Rungs that cost next to nothing, for those who lack them: at most `AT_ONCE`, the rest when asked again."""
         found: list[Purchase] = []
         for j in self.free(pool):
-            of = pool.open
-            of = of[~pool.closed[of, j] & (pool.costs[of, j] <= left)]
+            of = pool.open[~pool.closed[pool.open, j] & (pool.costs[pool.open, j] <= left)]
             found += [Purchase(i, j, math.inf) for i in of[: AT_ONCE - len(found)].tolist()]
         return found
 
@@ -130,8 +129,7 @@ class Priced:
         return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
 
     def free(self, pool: CandidatePool) -> list[PaidIndex]:
-        """The rungs that cost next to nothing beside the terminal one, and for all beside the budget; none above a dearer
-        rung that decides an objective, which could not be bought any more."""
+        """Rungs that cost next to nothing, none above a dearer one that decides an objective and would be passed over."""
         rows = np.flatnonzero(pool.in_play)
         if not len(rows):
             return []
@@ -368,8 +366,7 @@ class Priced:
         return solve_price(self._rest + self._to_go(found, near), left) / self._base
 
     def _to_go(self, found: list[CandidateGroup], of: NDArray[np.bool_]) -> Array:
-        prices = PRICES / self._base
-        return sum((group.to_go(prices, of[group.places]) for group in found), np.zeros(len(PRICES)))
+        return sum((group.to_go(PRICES / self._base, of[group.places]) for group in found), np.zeros(len(PRICES)))
 
 
 def _mixed(found: Sequence[_Found], n: int) -> Array:
