@@ -129,7 +129,7 @@ class Priced:
         return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
 
     def free(self, pool: CandidatePool) -> list[PaidIndex]:
-        """Rungs that cost next to nothing, none above a dearer one that decides an objective and would be passed over."""
+        """Rungs that cost next to nothing, none above a dearer one that decides an objective, which it would skip."""
         rows = np.flatnonzero(pool.in_play)
         if not len(rows):
             return []
