@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import Built, create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.execution.executors import Executor
+from sciagent.execution.executor import Executor
 from sciagent.execution.station import Station
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

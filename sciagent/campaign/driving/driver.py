@@ -28,7 +28,7 @@ from sciagent.campaign.driving.stop_rules import Ending
 from sciagent.campaign.proposing.sources import source_of
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
-from sciagent.execution.executors import Executor
+from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database import tables as t
 from sciagent.verification.sandbox.host import Worker, sweep

@@ -20,12 +20,12 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.needs import text_of
 from sciagent.domain.jobs.states import JobState, Standing
-from sciagent.execution.executors import Executor
+from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, standings
-from sciagent.store.job_queue import jobs, licences, offers, reservations, workers
-from sciagent.store.job_queue.capacity import cannot, capacity
+from sciagent.store.job_queue import jobs, offers, reservations, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.offers import Ended, Out
+from sciagent.store.job_queue.worker_resources import cannot, capacity
 
 log = logging.getLogger(__name__)
 
@@ -175,19 +175,14 @@ class RemoteJobs(Crew):
         alive, self._looked_at = workers.alive(connection), time.monotonic()
         before, self.unheld = self.unheld, {}
         self._slots, self._most = workers.slots_of(alive), {}
-        paid = self.session.built.paid
-        needy = any(text_of(rung.holds) for rung in paid)
-        shared = licences.totals(connection) if needy else {}
-        for rung in paid:
-            can = capacity(alive, queue_of(rung), rung.holds, shared, rung.limits.memory_mb)
+        for rung in self.session.built.paid:
+            label, can = rung.spec.label, capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._most[rung.rules.position] = can.most
             if can.missing:
-                why = cannot(queue_of(rung), rung.holds, can)
-                self.unheld[rung.spec.label] = f'rung "{rung.spec.label}": {why}'
-        for label, why in self.unheld.items():
-            if before.get(label) != why:
-                log.warning("%s", why, extra={"about": {"event": "no_worker_can_hold", "rung": label}})
-                self.session.log(connection, "no_worker_can_hold", rung=label, why=why)
+                self.unheld[label] = why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'
+                if before.get(label) != why:
+                    log.warning("%s", why, extra={"about": {"event": "no_worker_can_hold", "rung": label}})
+                    self.session.log(connection, "no_worker_can_hold", rung=label, why=why)
 
     def settle(self) -> set[Position]:
         if not self._out:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from sciagent.execution.executors import Executor
+from sciagent.execution.executor import Executor
 from sciagent.execution.messaging.notifications import Listener
 from sciagent.execution.messaging.wakeups import Wakeups
 

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.jobs.needs import read
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
-from sciagent.execution.executors import Executor
+from sciagent.execution.executor import Executor
 from sciagent.execution.slurm.client import Array, Slurm
 from sciagent.execution.slurm.element import LINGER_SECONDS, ElementTask
 from sciagent.execution.slurm.environment import variables

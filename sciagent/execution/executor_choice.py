@@ -1,38 +1,16 @@
-"""Who is told that there is work: workers that look into the ledger need nobody, others are woken by a broker."""
+"""Chooses the executor that `--executor` names."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
 from pathlib import Path
 
 from sciagent import settings
 from sciagent.errors import UsageError
+from sciagent.execution.executor import Executor
 from sciagent.store.database.ledger import Ledger
 
 EXECUTORS = ("local", "ledger", "celery", "slurm")
 QUEUES = ("simulation", "high_fidelity")  # the tiers whose jobs are computed elsewhere
-
-
-class Executor:
-    """How a driver notifies remote workers. The jobs themselves are in the ledger, so a notification may be lost.
-
-    This one notifies nobody: `sciagent worker` looks into the ledger by itself, a few times a second.
-    """
-
-    @property
-    def fault(self) -> str | None:
-        """Why no job reaches a worker until a person corrects something; None if all is well."""
-        return None
-
-    def wake(self, slots_by_queue: Mapping[str, int]) -> None:
-        """Jobs were offered: wake so many slots of each queue."""
-
-    def listen(self, campaign_id: int, bell: threading.Event) -> None:
-        """Set the bell when a job of the campaign has ended, if notifications come."""
-
-    def close(self) -> None:
-        """End all connections and threads."""
 
 
 def broker_url(given: str | None = None) -> str:
