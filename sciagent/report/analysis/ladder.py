@@ -80,11 +80,6 @@ class Compared:
     shared_scale: bool
     chart: str
 
-    @property
-    def drawn(self) -> int:
-        """Points of the chart."""
-        return min(self.seen, charts.DRAWN)
-
 
 def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Each rung against the next that measured the same property; properties of objectives and gates come first."""

@@ -26,6 +26,7 @@ from sciagent.report.parts.drawing import cost_unit
 from sciagent.report.parts.wording import amounts, cost, many, number, setting, unit_sign, value, wish, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
+from sciagent.store.results.known_properties import know_properties
 from sciagent.store.views import queries, report_queries
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ VIEWER = "3Dmol-min.js"
 
 def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.CARDS) -> str:
     """The whole report of a campaign at this snapshot. top: how many of the best candidates get a card."""
+    know_properties(connection)
     return environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
 
 
@@ -84,6 +86,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "table": table,
         "audit": audit.audit(connection, row),
         "value": rung_value.value_of_rungs(connection, row),
+        "points_drawn": charts.DRAWN,
         "pairs": [*pairs, *ladder.imported(connection, row, steps)],
         "rejections": fallen,
         "unread": unread,

@@ -32,13 +32,13 @@ def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, 
     """
     ladder = rungs(connection, row.id)
     terminal = next(r for r in ladder if r.name == row.spec["terminal"])
-    objectives = [
-        _objective(objective) for objective in row.spec.get("objectives", ()) if objective["property"] not in OPINIONS
-    ]
     below = ladder[: terminal.position]
     judges = [r for r in below if report_queries.measures(connection, r, JUDGED_SCORE.name)]
     if not judges:
         return ()
+    objectives = [
+        _objective(objective) for objective in row.spec.get("objectives", ()) if objective["property"] not in OPINIONS
+    ]
     ids = audits.climbed(connection, row.id, terminal.position, KEPT)
     settled = {i: utility(objectives, values) for i, values in _values(connection, terminal, ids).items()}
     answers = []
@@ -60,7 +60,8 @@ def decided_by_opinion(row: CampaignRow) -> bool:
 
 
 def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> JudgeAgreement:
-    figures = agreement(*np.array(pairs, dtype=float).reshape(-1, 2).T, shared_scale=True)
+    scores, utilities = np.array(pairs, dtype=float).reshape(-1, 2).T
+    figures = agreement(scores, utilities, shared_scale=True)
     bias = None if figures.bias is None else -figures.bias  # of the score, against what came of it
     return JudgeAgreement(
         rung=judge,

@@ -35,7 +35,7 @@ def test_an_episode_is_shown_turn_by_turn(several: Talker) -> None:
     made = first.made[0]
     assert made.proposed.status == "new" and made.drawing.startswith("<svg")
     assert made.proposed.rationale == "a heteroatom"
-    assert made.predictions == ["HOMO-LUMO gap 4.3 ± 0.2 eV; r2 answered 4.2 eV (CRPS 0.066 eV)"]
+    assert made.predictions == ["HOMO-LUMO gap 4.9 ± 0.2 eV; r2 answered 4.8 eV (CRPS 0.066 eV)"]
     assert shown[0].turns[0].made[0].predictions[0].endswith("; not answered yet")
     assert shown[-1].trainable == "not trainable: no tokens were returned"
 
