@@ -85,7 +85,7 @@ def _best(best: Sequence[Card], n_verified: int) -> list[str]:
     if top is None or not top.headline:
         return [] if n_verified else ["Nothing has been verified at the terminal rung yet."]
     values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
-    utility = [] if top.candidate.utility is None else [f"Its utility is {top.candidate.utility:.3g} of 1."]
+    utility = [] if top.candidate.utility is None else [f"Its utility is {top.candidate.utility:.3g}; 1 is best."]
     return [f"Best: {top.candidate.text} with {values}.", *utility]
 
 
@@ -145,7 +145,8 @@ def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> Quest
     if status.hits:
         lines.append(f"{cost(total / status.hits)} a hit.")
     if total:
-        lines.append(f"{spending.wasted / total:.0%} was wasted: no answer, or an inconclusive one.")
+        if spending.wasted:
+            lines.append(f"{spending.wasted / total:.0%} was wasted: no answer, or an inconclusive one.")
         dear = max(spending.by_rung, key=spending.cost)
         lines.append(f"{dear} took {spending.cost(dear) / total:.0%}.")
     if status.reused:

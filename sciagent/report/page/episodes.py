@@ -218,7 +218,7 @@ def _readable(arguments: Any) -> str:
 def _shown_proposal(
     p: Proposed, member: Ranked | None, ladder: Sequence[RungRow], answers: Answers, room: PageRoom
 ) -> ShownProposal:
-    drawing, became, what = "", f"turned away: {words(p.reason or 'refused')}", "fallen"
+    drawing, became, what = "", f"refused: {words(p.reason or 'refused')}", "fallen"
     if p.status == "duplicate":
         became, what = "already in the campaign", "open"
     elif p.status == "new" and member is not None:

@@ -69,7 +69,7 @@ def test_many_episodes_stand_in_few_bins(own_ledger: Ledger, tmp_path: Path) -> 
 def test_the_report_has_the_scores_with_their_unit(several: Talker) -> None:
     text = Parsed(rendered(several)).text
     for needed in (
-        "What was foretold",
+        "Predictions that were answered",
         "r2 (decides) beta 10 0.0663 eV",
         "+0.1 eV 100 % 100 %",
         "mean CRPS / eV",
@@ -79,7 +79,7 @@ def test_the_report_has_the_scores_with_their_unit(several: Talker) -> None:
 
 
 def test_without_predictions_nothing_is_said(told: Maker) -> None:
-    assert "What was foretold" not in Parsed(rendered(told)).text
+    assert "Predictions that were answered" not in Parsed(rendered(told)).text
 
 
 def test_what_is_no_prediction_is_left_out(own_ledger: Ledger, tmp_path: Path) -> None:
