@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.auditing import Auditing
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign
 from sciagent.campaign.pricing.purchasing import Purchasing
@@ -44,7 +44,7 @@ class _Basket:
 
     slots: int
     left: float
-    purse: Purse
+    purse: BudgetTracker
     choices: list[Choice]
     ids: set[int] = field(init=False)
 
@@ -108,7 +108,7 @@ class Pricing(Purchasing):
     def choose(
         self,
         connection: Connection,
-        purse: Purse,
+        purse: BudgetTracker,
         slots: int,
         first_only: bool,
         places: Container[Position],
@@ -176,7 +176,7 @@ class Pricing(Purchasing):
         if put_off:  # at once, for a queue of nothing else would say that no look is due
             self._queue = deque(purchase for purchase in self._queue if purchase.of not in put_off)
 
-    def wants(self, connection: Connection, purse: Purse) -> int:
+    def wants(self, connection: Connection, purse: BudgetTracker) -> int:
         """How many open candidates are worth a purchase, and one that may be made by now: while they are few, more are
         to be proposed."""
         self._catch_up(connection)
@@ -233,7 +233,7 @@ class Pricing(Purchasing):
             return False
         return bool(np.nanmax(priced.expected[of], initial=0.0) < WORTH and not np.isnan(priced.expected[of]).any())
 
-    def ends_with_terminal(self, purse: Purse) -> bool:
+    def ends_with_terminal(self, purse: BudgetTracker) -> bool:
         return purse.remaining_jobs(self._built.terminal) == 0
 
     def left_over(self, n: int) -> tuple[CampaignState, str]:
@@ -274,7 +274,7 @@ class Pricing(Purchasing):
             return True
         return self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT
 
-    def _look(self, connection: Connection, purse: Purse, put_off: Collection[int]) -> None:
+    def _look(self, connection: Connection, purse: BudgetTracker, put_off: Collection[int]) -> None:
         """Ask the law anew, for all but those that are put off."""
         began = time.monotonic()
         if self._balanced is not None:  # only now, so that price and costs are in one unit until the next look
@@ -306,23 +306,23 @@ class Pricing(Purchasing):
         labels = {j: self._built.rungs[self._schema.paid[j]].spec.rung for j in without}
         return {"worth": _digits(worth), "without": {labels[j]: _digits(one) for j, one in without.items()}}
 
-    def _left_by_name(self, purse: Purse) -> dict[str, float]:
+    def _left_by_name(self, purse: BudgetTracker) -> dict[str, float]:
         """What may be spent by now, by allowance."""
         used, share = self._used(purse), self._share()
         return {one.name: max(share * one.limit - used[one.name], 0.0) for one in self._numeraire.allowances}
 
-    def _used(self, purse: Purse) -> dict[str, float]:
+    def _used(self, purse: BudgetTracker) -> dict[str, float]:
         """What was spent or is reserved, by allowance."""
         used = purse.used()
         if "wall_seconds" in used:
             used["wall_seconds"] *= self._built.spec.workers
         return used
 
-    def _spent(self, purse: Purse) -> float:
+    def _spent(self, purse: BudgetTracker) -> float:
         """In shares of the whole budget; 0 without one: then nobody is passed over."""
         return self._numeraire.share(self._used(purse))
 
-    def _left(self, purse: Purse) -> float:
+    def _left(self, purse: BudgetTracker) -> float:
         return self._numeraire.share(self._left_by_name(purse)) if self._numeraire.allowances else math.inf
 
     def _share(self) -> float:

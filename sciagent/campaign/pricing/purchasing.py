@@ -9,7 +9,7 @@ from collections.abc import Collection, Container, Iterable, Sequence
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.spec.sources import BestRungSpec, ExhaustiveSpec, HalvingSpec, PricedSpec, RandomSpec
@@ -47,7 +47,7 @@ class Purchasing(ABC):
     def choose(
         self,
         connection: Connection,
-        purse: Purse,
+        purse: BudgetTracker,
         slots: int,
         first_only: bool,
         places: Container[Position],
@@ -63,7 +63,7 @@ class Purchasing(ABC):
         budget does not hold what they reserve."""
 
     @abstractmethod
-    def wants(self, connection: Connection, purse: Purse) -> int:
+    def wants(self, connection: Connection, purse: BudgetTracker) -> int:
         """How many open candidates are worth a purchase now: while they are few, more are to be proposed."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class Purchasing(ABC):
         """Whether a rung that every candidate gets is still to answer for somebody."""
 
     @abstractmethod
-    def ends_with_terminal(self, purse: Purse) -> bool:
+    def ends_with_terminal(self, purse: BudgetTracker) -> bool:
         """Whether the campaign is over because the terminal rung may start no more jobs."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class InTurn(Purchasing):
     def choose(
         self,
         connection: Connection,
-        purse: Purse,
+        purse: BudgetTracker,
         slots: int,
         first_only: bool,
         places: Container[Position],
@@ -106,7 +106,7 @@ class InTurn(Purchasing):
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
         """They are chosen again."""
 
-    def wants(self, connection: Connection, purse: Purse) -> int:
+    def wants(self, connection: Connection, purse: BudgetTracker) -> int:
         self.pool.refresh(connection)
         counted = [j for j in self.pool.paid if not self._rule.leaves(j) and purse.remaining_jobs(self._paid[j]) != 0]
         return int(np.isin(self._stands(), counted).sum())
@@ -115,7 +115,7 @@ class InTurn(Purchasing):
         self.pool.refresh(connection)
         return bool((self._stands() == 0).any())
 
-    def ends_with_terminal(self, purse: Purse) -> bool:
+    def ends_with_terminal(self, purse: BudgetTracker) -> bool:
         return self._rule.ends_with(purse.remaining_jobs(self._built.terminal))
 
     def left_over(self, n: int) -> tuple[CampaignState, str]:
