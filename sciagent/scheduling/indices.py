@@ -101,37 +101,50 @@ def groups(
 ) -> Iterator[CandidateGroup]:
     """of: (n,) candidates. chains: one for each aim. barred: rungs that are not to be had. plans: kept from others, for
     whom the same law holds; what they lack is added."""
-    last = pool.costs.shape[1] - 1
-    failures = pool.failures()
+    last = pool.paid[-1]
     simple = len(truths) == 1 and truths[0].is_one_sided and aims.kind == "hits"
     deciding = {pool.rungs[aim.columns[-1]] for aim in aims.aims} - {last}
     plans = Plans() if plans is None else plans
     for code, places, had in _situations(pool, of, deciding):
         some, rungs = of[places], tuple(j for j in had if j not in barred)
         means, variances, shares = _forecasts(pool, some, rungs, aims, truths, chains)
-        if simple:
-            u = means[0] / np.sqrt(variances[0])
-            expected = truths[0].chance(means[0], np.sqrt(variances[0]))
-        else:
-            expected = payoff.expected(means, variances)
-            u = to_u(expected)
+        expected, u = _expected(payoff, means, variances, truths[0] if simple else None)
         lost = _lost(pool, some, rungs, aims)
         expected, u = np.where(lost, 0.0, expected), np.where(lost, U[0], u)
-        needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
-        fails = failures[[*rungs, last]].tolist()
         if not simple or code not in plans:
             levels = U[:1] if simple else _levels(u)
-            costs = _typical(pool.costs[some][:, [*rungs, last]], PLANS // len(levels))
-            made: list[list[Programme]] = []
-            for level in levels:
-                left = 1 - shares[0] if simple else _left(payoff, means, variances, shares, _near(u, level))
-                moves = moves_of(left)
-                made.append([solve_left(left, one, fails, needed, moves) for one in costs])
-            plans[code] = levels, made
-        levels, made = plans[code]
+            needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
+            lefts = [
+                1 - shares[0] if simple else _left(payoff, means, variances, shares, _near(u, level))
+                for level in levels
+            ]
+            plans[code] = levels, _solved(pool, some, rungs, lefts, needed)
         for start in range(0, len(some), BLOCK):
             mine = slice(start, start + BLOCK)
-            yield from _assigned(pool, places[mine], some[mine], rungs, u[mine], expected[mine], levels, made)
+            yield from _assigned(pool, places[mine], some[mine], rungs, u[mine], expected[mine], *plans[code])
+
+
+def _expected(payoff: Payoff, means: Array, variances: Array, limit: TruthTransform | None) -> tuple[Array, Array]:
+    """(n,) expected payoff and its probit. limit: the only one, where hits lie above it and nothing else counts."""
+    if limit is None:
+        expected = payoff.expected(means, variances)
+        return expected, to_u(expected)
+    sd = np.sqrt(variances[0])
+    return limit.chance(means[0], sd), means[0] / sd
+
+
+def _solved(
+    pool: CandidatePool, of: Places, rungs: Sequence[PaidIndex], lefts: Sequence[Array], needed: int
+) -> list[list[Programme]]:
+    """The programmes of each level, for typical costs of the candidates. lefts: by level, as for `moves_of`."""
+    last = pool.paid[-1]
+    costs = _typical(pool.costs[of][:, [*rungs, last]], PLANS // len(lefts))
+    fails = pool.failures()[[*rungs, last]].tolist()
+    made = []
+    for left in lefts:
+        moves = moves_of(left)
+        made.append([solve_left(left, typical, fails, needed, moves) for typical in costs])
+    return made
 
 
 def _assigned(
@@ -178,7 +191,7 @@ def _situations(
     """A number for, and places in `of` of, candidates that have seen the same rungs and can buy the same ones, and the
     latter: a rung can be bought while it and all above it are open. deciding: rungs that are not left out where there
     are too many."""
-    last = pool.costs.shape[1] - 1
+    last = pool.paid[-1]
     bits = 1 << np.arange(last, dtype=np.int64)
     shut = np.logical_or.accumulate(pool.closed[of][:, -2::-1], axis=1)[:, ::-1]
     seen = np.array([pool.answered(j, of) for j in pool.paid[:-1]]).T if last else np.zeros((len(of), 0), bool)
@@ -208,14 +221,8 @@ def _forecasts(
             if len(places) > heaviest:
                 heaviest = len(places)
                 some = forecast.covariance[:: max(1, len(places) // SAMPLE)]
-                columns = [
-                    [
-                        forecast.missing.index(c)
-                        for c, at in enumerate(aim.columns[:-1])
-                        if pool.rungs[at] == j and c in forecast.missing
-                    ]
-                    for j in rungs
-                ]
+                at = [pool.rungs[aim.columns[c]] for c in forecast.missing]
+                columns = [[place for place, rung in enumerate(at) if rung == j] for j in rungs]
                 left = variances_left(np.median(some, axis=0), columns)
                 shares[i] = 1 - left / left[0]
         decides = pool.rungs[aim.columns[-1]]

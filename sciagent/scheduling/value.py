@@ -122,15 +122,6 @@ def solve_price(to_go: Array, left: float) -> float:
     return float(np.exp(np.interp(-left, -falling, np.log(PRICES))))
 
 
-def solve(covariance: Array, costs: Sequence[float], failures: Sequence[float] | None = None) -> Programme:
-    """The programme of candidates with m rungs missing beside the terminal one.
-
-    covariance: (m + 1, m + 1) of what the missing rungs and, last, the terminal one will say, given what is seen.
-    costs, failures: as for `solve_left`.
-    """
-    return solve_left(variances_left(covariance, [[j] for j in range(len(costs))]), costs, failures)
-
-
 def moves_of(left: Array) -> Moves:
     """How candidates move when a rung answers, by rungs seen and rung; those that tell nothing are left out.
 
@@ -152,7 +143,7 @@ def solve_left(
     needed: int = 0,
     moves: Moves | None = None,
 ) -> Programme:
-    """The same from what each set of rungs leaves open.
+    """The programme of candidates with m rungs missing beside the terminal one.
 
     left: as for `moves_of`. costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no
     answer; default none. A second failure of the same candidate would hardly change what to do and is left out. needed:
@@ -171,11 +162,7 @@ def solve_left(
         possible = not needed & ~seen
         q = terminal.copy() if possible else np.full(terminal.shape, -np.inf)
         best = np.full(terminal.shape, TERMINAL if possible else STOP, dtype=np.int8)
-        for j in weighed:
-            if (seen | gone) >> j & 1 or ((seen, j) not in moves and not needed >> j & 1):
-                continue
-            if needed & ~seen & ((1 << j) - 1):
-                continue  # a needed rung below could not be bought any more
+        for j in _affordable(seen, gone, weighed, needed, moves):
             if (seen, j) in moves:
                 np.matmul(moves[seen, j], values[seen | 1 << j, gone], out=gain)
             else:
@@ -199,16 +186,27 @@ def solve_left(
     return Programme(begins, first, bought, best, values[0, 0], np.array(costs, dtype=float), policy)
 
 
+def _affordable(seen: int, gone: int, weighed: Sequence[int], needed: int, moves: Moves) -> list[int]:
+    """The rungs that tell something or are needed, and leave no needed rung behind that could not be bought later."""
+    return [
+        j
+        for j in weighed
+        if not (seen | gone) >> j & 1
+        and ((seen, j) in moves or needed >> j & 1)
+        and not needed & ~seen & ((1 << j) - 1)
+    ]
+
+
 def _states(rungs: Sequence[int], fails: Array) -> list[tuple[int, int]]:
     """Sets of rungs seen and, of the others, none or one that failed; each after those that it leads to."""
-    found = [0]
+    sets = [0]
     for j in rungs:
-        found += [seen | 1 << j for seen in found]
+        sets += [seen | 1 << j for seen in sets]
     failing = [1 << j for j in rungs if fails[j]]
     return [
         (seen, gone)
-        for seen in sorted(found, key=int.bit_count, reverse=True)
-        for gone in (*(one for one in failing if not seen & one), 0)
+        for seen in sorted(sets, key=int.bit_count, reverse=True)
+        for gone in (*(failed for failed in failing if not seen & failed), 0)
     ]
 
 

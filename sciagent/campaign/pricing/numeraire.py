@@ -48,7 +48,7 @@ class Numeraire:
     """allowances: the limits of the campaign; without any, costs are core-seconds and nothing is scarce."""
 
     def __init__(self, allowances: tuple[Allowance, ...]) -> None:
-        self.allowances = tuple(one for one in allowances if one.limit > 0)
+        self.allowances = tuple(allowance for allowance in allowances if allowance.limit > 0)
         n = len(self.allowances)
         self.weights: Array = np.full(n, 1 / max(n, 1))
 
@@ -58,13 +58,12 @@ class Numeraire:
             found: Array = np.maximum(declared["core_seconds"] * factors, FLOOR)
             return found
         total = np.zeros_like(declared["core_seconds"], dtype=float)
-        for weight, one in zip(self.weights, self.allowances, strict=True):
-            if one.resource is not None and one.resource in declared:
-                total += declared[one.resource] * (one.factors(factors) * weight / one.limit)
-            elif one.rung is not None:
-                total[:, one.rung] += weight / one.limit
-        costs: Array = np.maximum(total, FLOOR)
-        return costs
+        for weight, allowance in zip(self.weights, self.allowances, strict=True):
+            if allowance.resource in declared:
+                total += declared[allowance.resource] * (allowance.factors(factors) * weight / allowance.limit)
+            elif allowance.rung is not None:
+                total[:, allowance.rung] += weight / allowance.limit
+        return np.maximum(total, FLOOR)
 
     def share(self, amounts: Mapping[str, float]) -> float:
         """Amounts by allowance, in shares of the whole budget."""
@@ -82,10 +81,7 @@ class Numeraire:
 
     def price(self, price: float) -> dict[str, float]:
         """The price of each resource, in hits a unit, from the price on the whole budget."""
-        return {
-            one.name: price * float(weight) / one.limit
-            for weight, one in zip(self.weights, self.allowances, strict=True)
-        }
+        return {a.name: price * float(w) / a.limit for w, a in zip(self.weights, self.allowances, strict=True)}
 
 
 def allowances(spec: CampaignSpec, paid: Sequence[Position]) -> tuple[Allowance, ...]:

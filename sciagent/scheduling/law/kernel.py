@@ -90,14 +90,9 @@ def variance(hyper: Hyper, z: Array, structure: bool) -> Array:
     return found
 
 
-def slopes(hyper: Hyper, z: Array, w: Array, weights: Array) -> Array:
-    """Gradient over z of the posterior mean k(z, w) @ weights: (n, d)."""
-    near = answers_covariance(hyper, z, w)[1]
-    return np.zeros_like(z) if near is None else slopes_of(hyper, z, w, weights, near)
-
-
 def slopes_of(hyper: Hyper, z: Array, w: Array, weights: Array, near: NDArray[Real]) -> Array:
-    """The same where `near` is known, (n, m) as `answers_covariance` makes it, which is overwritten."""
+    """Gradient over z of the posterior mean k(z, w) @ weights: (n, d). near: (n, m) as `answers_covariance` makes it,
+    which is overwritten."""
     a1, _, length, *_ = hyper.values.tolist()
     near *= weights.astype(near.dtype)
     pull = near @ w.astype(near.dtype) - near.sum(1)[:, None] * z

@@ -60,27 +60,6 @@ class Mixed:
         return found
 
 
-class CountTanimoto:
-    """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) over counts of features.
-
-    A count c is written as c ones, so that the minimum becomes a product of sparse rows. Positive semi-definite:
-    Ralaivola et al., Neural Networks 18, 1093 (2005). counts: (n, features), integers >= 0.
-    """
-
-    def __init__(self, counts: csr_matrix) -> None:
-        coo = counts.tocoo()
-        times = np.minimum(coo.data, MAX_COUNT).astype(np.int64)
-        rows, features = np.repeat(coo.row, times), np.repeat(coo.col, times)
-        level = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-        columns = features.astype(np.int64) * MAX_COUNT + level
-        _, columns = np.unique(columns, return_inverse=True)
-        ones = np.ones(len(rows), dtype=np.float32)
-        self._unary = csr_matrix((ones, (rows, columns)), shape=(counts.shape[0], int(columns.max(initial=-1)) + 1))
-
-    def between(self, one: Places, other: Places) -> Array:
-        return tanimoto(self._unary[one], self._unary[other])
-
-
 def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
     """Tanimoto similarity between rows of zeros and ones, (n, m). The rows of `right`, which are few, are written out
     in full over the columns that they have: four times as fast as a product of two sparse matrices."""
