@@ -81,12 +81,12 @@ def composition(text: str) -> dict[str, float] | None:
         if part == ")":
             if len(groups) == 1:
                 return None
-            found = groups.pop()
+            amounts = groups.pop()
         else:
             if not atomic_numbers.get(part):  # "X" is 0
                 return None
-            found = {part: 1.0}
-        for element, x in found.items():
+            amounts = {part: 1.0}
+        for element, x in amounts.items():
             groups[-1][element] = groups[-1].get(element, 0.0) + amount * x
     total = sum(groups[0].values())
     return {element: x / total for element, x in groups[0].items()} if len(groups) == 1 and total > 0 else None

@@ -15,7 +15,7 @@ from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.chain import Chain
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.payoff import Payoff, to_u, told
+from sciagent.scheduling.payoff import Payoff, share_told, to_u
 from sciagent.scheduling.value import FLOOR, NEVER, PRICES, STOP, Programme, U, moves_of, solve_left, variances_left
 
 Plans = dict[int, tuple[Array, list[list[Programme]]]]  # levels, and programmes by level; by what was seen
@@ -38,23 +38,17 @@ class CandidateGroup:
 
     places: Places
     """(n,) places in the candidates asked for."""
-
     rungs: tuple[PaidIndex, ...]
     """The rungs that can be bought, below the terminal one."""
-
     u: Array
     """(n,) probit of the expected payoff, as in `value`."""
-
     expected: Array
     """(n,) expected payoff of a terminal verification."""
-
     weight: Array
     """(n,) the programme's unit of cost: a terminal verification, or what one would cost were the programme's costs the
     candidate's own."""
-
     index: Array
     """(n,) payoff a unit of cost."""
-
     programme: Programme
     """The solved dynamic programme."""
 
@@ -69,23 +63,23 @@ class CandidateGroup:
     def action(self, price: float) -> NDArray[np.int64]:
         """(n,) place in `rungs` of the one to buy, or TERMINAL: at the price, or where that is too high or 0, at the
         price of the index."""
-        found = self.programme.at_index(self.u)
+        at_index = self.programme.at_index(self.u)
         if price <= 0:
-            return found
+            return at_index
         now = self.programme.action(self.u, price * self.weight)
-        return np.where(now == STOP, found, now)
+        return np.where(now == STOP, at_index, now)
 
     def to_go(self, prices: Array, of: Mask | None = None) -> Array:
         """Expected cost to go of all, or of some, (n,), at each of prices: payoff a unit of cost, ascending."""
         total = np.zeros(len(prices))
         bins = np.rint(2 * np.log2(self.weight)).astype(np.int64)
-        for one in np.unique(bins if of is None else bins[of]):
-            mine = bins == one
+        for weight_bin in np.unique(bins if of is None else bins[of]):
+            mine = bins == weight_bin
             if of is not None:
                 mine &= of
-            found = self.programme.to_go(self.u[mine], self.weight[mine])
+            spend = self.programme.to_go(self.u[mine], self.weight[mine])
             price = prices * float(np.median(self.weight[mine]))
-            total += np.interp(np.log(price), np.log(PRICES), found)
+            total += np.interp(np.log(price), np.log(PRICES), spend)
         return total
 
 
@@ -162,7 +156,7 @@ def _assigned(
     terminal = pool.costs[of, -1]
     own = pool.costs[of[:, None], np.array(rungs, dtype=np.intp)] / terminal[:, None]
     alike = len(plans[0]) == 1 and np.allclose(own, plans[0][0].costs, rtol=1e-6, atol=1e-9)
-    shares = np.array([np.interp(u, levels, one) for one in np.eye(len(levels))])
+    shares = np.array([np.interp(u, levels, unit) for unit in np.eye(len(levels))])
     logs, weight, most = np.zeros(len(u)), terminal.copy(), np.zeros(len(u))
     chosen = np.zeros((2, len(u)), dtype=np.intp)
     for number, level in enumerate(plans):
@@ -229,9 +223,9 @@ def _forecasts(
         if decides in rungs:
             mine = np.arange(1 << len(rungs)) >> rungs.index(decides) & 1
             shares[i, mine == 1] = 1 - FLOOR
-        said = pool.scores[of, aim.columns[-1]]
-        known = ~np.isnan(said)
-        means[i, known], variances[i, known] = truth(said[known]), FLOOR
+        answers = pool.scores[of, aim.columns[-1]]
+        known = ~np.isnan(answers)
+        means[i, known], variances[i, known] = truth(answers[known]), FLOOR
     return means, variances, shares
 
 
@@ -247,9 +241,9 @@ def _lost(pool: CandidatePool, of: Places, rungs: Sequence[int], aims: Aims) -> 
 
 def _levels(u: Array) -> Array:
     """From the most promising candidate down; ascending."""
-    levels = u.max() - APART * np.arange(LEVELS)[::-1]
-    found: Array = levels[levels >= u.min()]
-    return found
+    levels: Array = u.max() - APART * np.arange(LEVELS)[::-1]
+    reached: Array = levels[levels >= u.min()]
+    return reached
 
 
 def _near(u: Array, level: float) -> Places:
@@ -266,7 +260,7 @@ def _left(payoff: Payoff, means: Array, variances: Array, shares: Array, some: P
     left: Array = np.ones(shares.shape[1])
     for seen in range(1, shares.shape[1]):
         expected, second = payoff.moments(means[:, some], variances[:, some], shares[:, seen])
-        left[seen] = 1 - float(np.median(told(expected, second)))
+        left[seen] = 1 - float(np.median(share_told(expected, second)))
     return np.maximum(left, FLOOR)
 
 
@@ -286,8 +280,8 @@ def _typical(costs: Array, most: int) -> list[list[float]]:
         column = box[:, int(np.argmax(np.ptp(box, axis=0)))]
         middle = (column.min() + column.max()) / 2
         boxes += [box[column <= middle], box[column > middle]]
-    found = [2.0 ** np.median(box, axis=0) for box in boxes]
+    typical = [2.0 ** np.median(box, axis=0) for box in boxes]
     if len(boxes) > 1:
         middle = 2.0 ** np.median(logs, axis=0)
-        found += [np.where(np.arange(len(middle)) == j, middle, NEVER) for j in range(-1, len(middle))]
-    return [one.tolist() for one in found]
+        typical += [np.where(np.arange(len(middle)) == j, middle, NEVER) for j in range(-1, len(middle))]
+    return [costs.tolist() for costs in typical]

@@ -61,22 +61,16 @@ class LedgerPool(CandidatePool):
 
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         """(n,) ledger ids of the rows."""
-
         self.known: dict[int, PaidIndex] = {}
         """By row, a rung whose answer is in the ledger already. No objective rests on an unanswered rung below it."""
-
         self.declared: dict[str, Array] = {"core_seconds": np.empty((0, k))}
         """By resource, (n, k) what jobs are declared to take."""
-
         self.structures = GrowingStructures()
         """How alike the candidates are."""
-
         self.lots: Array = np.empty(0)
         """(n,) as the audit draws them; NaN for candidates that were over when they were entered."""
-
         self.changed: list[int] = []
         """Rows that were written since somebody emptied the list."""
-
         self._counted: Mask = np.empty((0, k), dtype=bool)
         self._touched: set[int] = set()
         self._first = 0
@@ -128,7 +122,7 @@ class LedgerPool(CandidatePool):
         self._counted = np.vstack([self._counted, np.zeros((len(made), k), dtype=bool)])
         drawn = np.full(len(made), np.nan)
         there = [place for place, candidate in enumerate(made) if candidate is not None]
-        drawn[there] = lots(self._built.spec.seed, (one.key for one in made if one is not None))
+        drawn[there] = lots(self._built.spec.seed, (candidate.key for candidate in made if candidate is not None))
         self.lots = np.concatenate([self.lots, drawn])
         for resource, known in self.declared.items():
             self.declared[resource] = np.vstack([known, np.zeros((len(made), k))])
@@ -141,7 +135,7 @@ class LedgerPool(CandidatePool):
                         self.declared[resource] = np.zeros((last, k))
                     self.declared[resource][row, place] = amount
         if self._built.spec.subject == "molecule":
-            self.structures.add([structure_of(one.text) if one else None for one in made])
+            self.structures.add([structure_of(candidate.text) if candidate else None for candidate in made])
 
     def _place(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
         """Where candidates stand, and what was said of them so far."""

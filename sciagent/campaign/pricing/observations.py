@@ -30,10 +30,8 @@ class ObservedColumn:
 
     rung: Position
     """The rung on the campaign's ladder."""
-
     at: PaidIndex
     """The same among the paid rungs, or KNOWN."""
-
     property: str
     """Name of the property."""
 
@@ -44,13 +42,10 @@ class ObservationSchema:
 
     columns: tuple[ObservedColumn, ...]
     """What is read, in ladder order."""
-
     paid: tuple[Position, ...]
     """The rungs that are bought, the terminal one last."""
-
     aims: Aims
     """What is wanted, by column."""
-
     trusted: frozenset[PaidIndex]
     """Rungs below the terminal one that measure an objective's own property."""
 
@@ -61,7 +56,7 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
 
     below = [r for r in built.rungs if r.rules.position <= built.terminal]
     paid = tuple(r.rules.position for r in below if r in built.paid)
-    wanted = [(o, columns) for o in built.objectives if (columns := _columns_of(o.property, below, paid))]
+    wanted = [(o, mine) for o in built.objectives if (mine := _columns_of(o.property, below, paid))]
     if not paid or not wanted:
         return None
     columns = tuple(sorted({c for _, mine in wanted for c in mine}, key=lambda c: (c.rung, c.property)))
@@ -83,17 +78,17 @@ def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position])
     deciding = max((i for i, r in enumerate(rungs) if name in _measured(r)), default=None)
     if deciding is None:
         return []
-    found = []
+    columns = []
     for rung in rungs[: deciding + 1]:
         position = rung.rules.position
         at = PaidIndex(paid.index(position)) if position in paid else KNOWN
         if name in _measured(rung):
-            found.append(ObservedColumn(position, at, name))
+            columns.append(ObservedColumn(position, at, name))
         elif at != KNOWN:
             gated = [p for p in rung.rules.gate if p in _measured(rung) and p not in rung.verifier.gates]
             others = [p for p in _measured(rung) if p not in TELLS_LITTLE][:MOST]
-            found += [ObservedColumn(position, at, p) for p in sorted(gated or others)]
-    return found
+            columns += [ObservedColumn(position, at, p) for p in sorted(gated or others)]
+    return columns
 
 
 def _aim(

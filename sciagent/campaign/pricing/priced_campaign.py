@@ -28,19 +28,14 @@ class PricedCampaign:
 
     built: Built
     """The campaign."""
-
     schema: ObservationSchema
     """Which answers the law observes."""
-
     pool: LedgerPool
     """The candidates, with costs in the numeraire's unit."""
-
     numeraire: Numeraire
     """The unit of cost, with the weights that the law was written with."""
-
     scheduler: Priced
     """The law with the hyper-parameters of the row, or of the campaign that it learns from."""
-
     row: laws.LawRow | None
     """The last row of `law`; None before the first, and where it was learnt of other rungs."""
 

@@ -75,8 +75,8 @@ def fit_hyper(rows: Rows, start: Hyper | None = None) -> Hyper:
 
     begin = CENTRES if start is None else start.log_values
     bounds = [(c - 4 * WIDTH, c + 4 * WIDTH) for c in CENTRES]
-    found = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
-    return Hyper(np.asarray(found.x))
+    fit = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
+    return Hyper(np.asarray(fit.x))
 
 
 class Process:
@@ -121,12 +121,12 @@ class Process:
 
     def slopes(self, z: Array) -> Array:
         """Gradient of the mean over z: (n, d)."""
-        found = np.zeros_like(z)
+        gradient = np.zeros_like(z)
         for part in _pieces(len(z)):
             _, near = answers_covariance(self.hyper, z[part], self._z)
             if near is not None:
-                found[part] = slopes_of(self.hyper, z[part], self._z, self._weights, near)
-        return found
+                gradient[part] = slopes_of(self.hyper, z[part], self._z, self._weights, near)
+        return gradient
 
     def foretell(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array, Array]:
         """Mean, variance and slopes at once, for very many. Without a basis in single precision, which takes half as
@@ -152,14 +152,14 @@ class Process:
 
     @cached_property
     def _explains(self) -> Array:
-        """(m, m) such that |k @ _explains|² is what the answers take from the variance, for a process with a basis. Both
-        triangular solves are one product, which takes a third of the time at 200 rows, two thirds at 900."""
+        """(m, m) such that |k @ _explains|² is what the answers take from the variance, for a process with a basis: one
+        product for both triangular solves, which takes a third of the time at 200 rows, two thirds at 900."""
         eye = np.eye(len(self._lower))
         doubted = solve_triangular(self._second, eye, lower=True)
         values, vectors = np.linalg.eigh(eye - doubted.T @ doubted)
         half = solve_triangular(self._lower, eye, lower=True)
-        found: Array = half.T @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-        return found
+        explains: Array = half.T @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+        return explains
 
 
 def _pieces(n: int) -> Iterator[slice]:
