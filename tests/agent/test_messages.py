@@ -1,10 +1,10 @@
-"""Messages go through JSON unchanged, and only plain sampling can be trained on."""
+"""Messages go through JSON unchanged."""
 
 from __future__ import annotations
 
 import pytest
 
-from sciagent.agent.messages import Message, Sampling, ToolCall, from_json, to_json
+from sciagent.agent.messages import Message, ToolCall, from_json, to_json
 
 
 @pytest.mark.parametrize(
@@ -19,16 +19,3 @@ def test_a_message_comes_back_from_its_json_without_empty_fields(message: Messag
     fields = to_json(message)
     assert from_json(fields) == message
     assert all(value for name, value in fields.items() if name != "content")
-
-
-@pytest.mark.parametrize(
-    ("sampling", "plain"),
-    [
-        (Sampling(max_tokens=1, seed=4), True),
-        (Sampling(temperature=0.7), False),
-        (Sampling(top_p=0.9), False),
-        (Sampling(top_k=20), False),
-    ],
-)
-def test_only_the_models_own_distribution_is_plain(sampling: Sampling, plain: bool) -> None:
-    assert sampling.is_plain is plain

@@ -20,7 +20,7 @@ class DrawnTokens:
     ids: list[int] = field(default_factory=list)
     """(n,)"""
     logprobs: list[float] = field(default_factory=list)
-    """(n,) natural logarithms, of the model's own distribution, before temperature, top-p, top-k and grammar."""
+    """(n,) natural logarithms, of the model's own distribution, before temperature and grammar."""
     forced: list[bool] = field(default_factory=list)
     """(n,) whether the grammar left no choice."""
 
@@ -97,24 +97,12 @@ class Decoder:
 
 
 def choose(logits: Any, allowed: Any, sampling: Sampling, random: Any) -> int:
-    """The next token. logits: (v,). allowed: (v,) booleans, or None for all.
-
-    Top-k goes before top-p, both after temperature; the most likely token always stays.
-    """
+    """The next token. logits: (v,). allowed: (v,) booleans, or None for all."""
     import torch
 
     if allowed is not None:
         logits = logits.masked_fill(~allowed, -torch.inf)
     if sampling.temperature <= 0:
         return int(logits.argmax())
-    logits = logits / sampling.temperature
-    if 0 < sampling.top_k < len(logits):
-        logits = logits.masked_fill(logits < logits.topk(sampling.top_k).values[-1], -torch.inf)
-    p = torch.softmax(logits, dim=-1)
-    if sampling.top_p < 1:
-        ranked, order = p.sort(descending=True)
-        before = ranked.cumsum(-1) - ranked
-        before[0] = 0.0
-        ranked[(before >= sampling.top_p) & (torch.arange(len(p), device=p.device) > 0)] = 0.0
-        p = torch.zeros_like(p).scatter(0, order, ranked)
+    p = torch.softmax(logits / sampling.temperature, dim=-1)
     return int(torch.multinomial(p, 1, generator=random))

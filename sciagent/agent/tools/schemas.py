@@ -56,17 +56,11 @@ def _plain(node: Mapping[str, Any], definitions: Mapping[str, Any], *, described
         entries = {k: _plain(v, definitions, described=described) for k, v in node.get("properties", {}).items()}
         made = _object(entries)
         return {**made, "description": node["description"]} if described and "description" in node else made
-    made = _kept_keywords(node, described)
+    made = {k: v for k, v in node.items() if k not in _DROPPED and (described or k != "description")}
+    if "const" in made:
+        made["enum"] = [made.pop("const")]
     if "anyOf" in made:
         made["anyOf"] = [_plain(option, definitions, described=described) for option in made["anyOf"]]
     if "items" in made:
         made["items"] = _plain(made["items"], definitions, described=described)
     return made
-
-
-def _kept_keywords(node: Mapping[str, Any], described: bool) -> JsonSchemaValue:
-    """The keywords of a node that models are shown; a constant as an enum of one choice."""
-    kept = {k: v for k, v in node.items() if k not in _DROPPED and (described or k != "description")}
-    if "const" in kept:
-        kept["enum"] = [kept.pop("const")]
-    return kept

@@ -222,8 +222,6 @@ def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) ->
     kept."""
     used = {
         "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
         "seed": sampling.seed,
         "max_tokens": sampling.max_tokens,
         "grammar": sampled.grammar,

@@ -195,7 +195,7 @@ def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
     for name, server in spec.mcp.items():
         secret = {server.token_env: _secret(server.token_env, f"token_env of {name}")} if server.token_env else {}
         if server.command is not None:
-            servers.append(Server(name, server.tools, server.timeout, server.command, folder, extra=secret))
+            servers.append(Server(name, server.tools, server.timeout, server.command, folder, variables=secret))
         else:
             token = next(iter(secret.values()), None)
             servers.append(Server(name, server.tools, server.timeout, url=server.url or "", token=token))

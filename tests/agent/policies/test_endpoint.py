@@ -187,7 +187,6 @@ TOOLS = [{"type": "function", "function": {"name": "propose"}}]
         (Sampling(temperature=0.5), [], {"content": "x"}, "raw", "raw"),
         (Sampling(temperature=0.5), [], {"content": "x"}, "processed", "processed"),
         (Sampling(temperature=0.5, schema=SCHEMA), [], {"content": "{}"}, "raw", "masked"),
-        (Sampling(top_k=5), [], {"content": "x"}, None, "unknown"),
     ],
 )
 def test_it_is_kept_of_which_distribution_the_logprobs_are(
@@ -206,7 +205,7 @@ def test_it_is_kept_of_which_distribution_the_logprobs_are(
     assert found.tokens.forced == (held, False), "what a grammar left no choice for"
     [body] = server.bodies
     assert body.get("tool_choice") == ("required" if sampling.call else None)
-    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (sampling.top_k, 0.0, 1.0)
+    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (0, 0.0, 1.0)
 
 
 def test_what_a_tool_says_cannot_end_its_message(server: ChatServer, policy: EndpointPolicy) -> None:

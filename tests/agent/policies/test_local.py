@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.tools.catalogue import registry
+from sciagent.agent.tools.calls import TOOLS
 from sciagent.agent.tools.schemas import call_schema
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 
@@ -40,7 +40,7 @@ def test_an_answer_under_a_schema_meets_it(policy: LocalPolicy, seed: int) -> No
 
 
 def test_an_answer_under_the_schema_of_our_tools_is_a_call(policy: LocalPolicy) -> None:
-    tools = {tool.name: tool for tool in registry()}
+    tools = {tool.name: tool for tool in TOOLS}
     finished = 0
     for seed in range(6):
         sampling = Sampling(max_tokens=500, seed=seed, schema=call_schema(tools.values()))

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from sciagent.agent.tools import calls
 from sciagent.agent.tools.calls import Toolbox
-from sciagent.agent.tools.catalogue import registry
 from sciagent.agent.tools.schemas import call_schema, parameters, schema
 from sciagent.chemistry.editing.named import NAMED_EDITS
 
-TOOLS = {tool.name: tool for tool in registry()}
+TOOLS = {tool.name: tool for tool in calls.TOOLS}
 KEYWORDS = {
     "type", "properties", "required", "additionalProperties", "enum", "anyOf", "items", "description",
     "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
