@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress, count
+from operator import ne
 from typing import Any, Literal, Protocol
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -68,6 +70,14 @@ class Tokens:
     mode: LogprobMode
     template_hash: str
     """Hash of the chat template that made the prompt."""
+
+
+def shared_prefix(held: Sequence[int], prompt_ids: Sequence[int]) -> int:
+    """With how many of the held ids the prompt begins. held: ids of the last prompt and its answer.
+
+    The next prompt of a conversation mostly repeats these, so only the ids after them are computed and stored.
+    """
+    return next(compress(count(), map(ne, held, prompt_ids)), min(len(held), len(prompt_ids)))
 
 
 @dataclass(frozen=True)

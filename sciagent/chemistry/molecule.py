@@ -43,12 +43,14 @@ _LARGE_CHARGE = re.compile(r"\[[^\]]*[+-]\d{2,}")  # RDKit keeps eight bits of i
 class Molecule:
     """A molecule with its charge and spin; equal where identity, charge and multiplicity are."""
 
-    smiles: str = field(compare=False)  # canonical, isomeric
+    smiles: str = field(compare=False)
+    """Canonical, isomeric."""
     identity: str
     charge: int
     multiplicity: int
     formula: str = field(compare=False)
-    n_atoms: int = field(compare=False)  # hydrogens included
+    n_atoms: int = field(compare=False)
+    """Hydrogens included."""
     heavy_atoms: int = field(compare=False)
     inchikey: str | None = field(compare=False)
 

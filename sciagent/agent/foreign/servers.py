@@ -73,11 +73,11 @@ class Servers:
             tool.check(given)
             result = self._answer(link, tool.tool, given)
         except CallError as error:
-            return Observation(False, bounded(f"error: {error}"), name)
+            return Observation(False, bounded(f"error: {error}"))
         except ServerError as error:
             text = f"error: the server {tool.server} was asked in vain: {error}. Go on without it, or try again later."
-            return Observation(False, bounded(link.server.without_secrets(text)), name)
-        return Observation(not result.is_error, link.server.without_secrets(tool.observed(result)), name)
+            return Observation(False, bounded(link.server.without_secrets(text)))
+        return Observation(not result.is_error, link.server.without_secrets(tool.observed(result)))
 
     def _answer(self, link: Link, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
         try:

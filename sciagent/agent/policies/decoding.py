@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sciagent.agent.messages import Sampling
+from sciagent.agent.messages import Sampling, shared_prefix
 from sciagent.agent.policies.grammar import ConstrainedAnswer
-from sciagent.agent.trace.deltas import delta_of
 
 CHUNK = 512  # tokens of a prompt computed at once; between chunks `go_on` is asked
 
@@ -67,7 +66,7 @@ class Decoder:
         from transformers import DynamicCache
 
         # the last token is always computed, for its logits were not kept
-        self.reused = delta_of(self._seen, prompt[:-1]).kept
+        self.reused = shared_prefix(self._seen, prompt[:-1])
         if self.reused and not any(getattr(layer, "is_sliding", False) for layer in self._cache.layers):
             if over := len(self._seen) - self.reused:
                 self._cache.crop(-over)  # negative: that many from the end

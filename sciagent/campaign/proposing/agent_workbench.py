@@ -67,7 +67,7 @@ class AgentWorkbench(CampaignWorkbench):
     def note(self, text: str) -> None:
         self._notes.append(text)
 
-    def commit(self, connection: Connection, turn_id: int | None, seeds: frozenset[str] = frozenset()) -> None:
-        super().commit(connection, turn_id, seeds)
+    def commit(self, connection: Connection, turn_id: int | None) -> None:
+        super().commit(connection, turn_id)
         for text in self._notes:
             briefing.write_note(connection, self._built.row.id, self._trajectory, text)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from rdkit import Chem
 
-from sciagent.chemistry.editing.rings import linker_paths, ring_systems
+from sciagent.chemistry.editing.parts import linker_paths, pattern, ring_systems, side
 from sciagent.chemistry.editing.tables import NAMED_ARYLS, NAMED_LINKERS, NAMED_RINGS, SUBSTITUENTS
 
 Kind = Literal["hydrogen", "aromatic nitrogen", "substituent", "ring", "bond", "linker", "bridge", "ring edge"]
@@ -55,9 +55,9 @@ def sites_of(mol: Any) -> tuple[Site, ...]:
 
 
 def _found(mol: Any) -> Iterator[Found]:
-    for (index,) in mol.GetSubstructMatches(_smarts(_OPEN)):
+    for (index,) in mol.GetSubstructMatches(pattern(_OPEN)):
         yield "hydrogen", _hydrogens(mol.GetAtomWithIdx(index)), (index,)
-    for (index,) in mol.GetSubstructMatches(_smarts(_AZA)):
+    for (index,) in mol.GetSubstructMatches(pattern(_AZA)):
         yield "aromatic nitrogen", "aromatic N", (index,)
     yield from _substituents(mol)
     for system in ring_systems(mol):
@@ -70,11 +70,11 @@ def _found(mol: Any) -> Iterator[Found]:
     for left, inner, right in paths:
         if inner and all(_holds(mol.GetAtomWithIdx(i)) for i in (left, right)):
             yield "linker", _linker_name(mol, left, inner, right), (left, *inner, right)
-    for (index,) in mol.GetSubstructMatches(_smarts(_BRIDGE)):
+    for (index,) in mol.GetSubstructMatches(pattern(_BRIDGE)):
         atom = mol.GetAtomWithIdx(index)
         where = "in ring" if atom.IsInRing() else "in chain"
         yield "bridge", f"{_hydrogens(atom)} {where}", (index,)
-    for left, right in mol.GetSubstructMatches(_smarts("[cH;D2]:[cH;D2]")):
+    for left, right in mol.GetSubstructMatches(pattern("[cH;D2]:[cH;D2]")):
         yield "ring edge", "aromatic CH-CH", (left, right)
 
 
@@ -106,17 +106,6 @@ def _substituents(mol: Any) -> Iterator[Found]:
             name = _group_names().get(_group_key(mol, group, inner.GetIdx())) if len(group) <= half else None
             if name is not None:
                 yield "substituent", name, (outer.GetIdx(), inner.GetIdx())
-
-
-def side(mol: Any, start: int, barred: int) -> set[int]:
-    """Atoms that hang together with `start` without going through `barred`."""
-    found, stack = {start}, [start]
-    while stack:
-        for atom in mol.GetAtomWithIdx(stack.pop()).GetNeighbors():
-            if atom.GetIdx() != barred and atom.GetIdx() not in found:
-                found.add(atom.GetIdx())
-                stack.append(atom.GetIdx())
-    return found
 
 
 def _group_key(mol: Any, atoms: Iterable[int], root: int) -> str:
@@ -173,8 +162,3 @@ def _skeleton(mol: Any, atoms: Iterable[int], stars: tuple[int, ...] = ()) -> st
         if first in index and second in index and not {first, second} <= set(stars):
             part.AddBond(index[first], index[second], bond.GetBondType())
     return str(Chem.MolToSmiles(part))
-
-
-@cache
-def _smarts(text: str) -> Any:
-    return Chem.MolFromSmarts(text)

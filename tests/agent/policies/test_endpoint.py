@@ -104,7 +104,7 @@ def test_who_does_not_answer_in_time_is_asked_again(
         return {1: (200, answer("late")), 2: (429, {}), 3: (500, {})}.get(n, (200, answer("right")))
 
     server.respond = respond
-    several = Asking(policy, 2)
+    several = Asking(policy, 2, threading.Event(), lambda message: {})
     episode = Episode(1, 0, tuple(ASKED), EpisodeLimits())
     several.ask(episode, [], Sampling())
     found = several.next()
@@ -118,7 +118,7 @@ def test_what_never_answers_is_told_as_a_fault(
 ) -> None:
     monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
     server.respond = lambda body, n: (500, {"error": {"message": "down"}})
-    several = Asking(policy, 1)
+    several = Asking(policy, 1, threading.Event(), lambda message: {})
     several.ask(Episode(1, 0, tuple(ASKED), EpisodeLimits()), [], Sampling())
     found = several.next()
     several.close()

@@ -91,28 +91,23 @@ def test_threads_take_turns(policy: LocalPolicy) -> None:
     assert [found[seed] for seed in range(4)] == alone
 
 
-@pytest.mark.parametrize("by", ["event", "close"])
-def test_an_answer_is_stopped_from_outside(tiny: str, by: str) -> None:
-    stop = threading.Event()
-    policy = LocalPolicy(tiny, device="cpu", stop=stop)
-    said: list[str] = []
+def test_closing_stops_the_answers(tiny: str) -> None:
+    policy = LocalPolicy(tiny, device="cpu")
+    faults: list[str] = []
 
     def ask() -> None:
         with pytest.raises(PolicyError) as raised:
             for seed in range(10_000):  # one answer may end early by itself
                 policy.sample(TALK, [], Sampling(max_tokens=1500, seed=seed))
-        said.append(str(raised.value))
+        faults.append(str(raised.value))
 
     threads = [threading.Thread(target=ask) for _ in range(2)]  # one computes, one waits
     for thread in threads:
         thread.start()
-    if by == "event":
-        stop.set()
-    else:
-        policy.close()
+    policy.close()
     for thread in threads:
         thread.join(30)
-    assert said == (["stopped"] if by == "event" else [f"{policy.name} was closed"]) * 2
+    assert faults == [f"{policy.name} was closed"] * 2
 
 
 def test_what_cannot_be_answered_says_why(tiny: str) -> None:
