@@ -38,8 +38,7 @@ IDS = st.lists(st.integers(0, 2), max_size=12).map(tuple)
 def test_as_many_ids_as_possible_are_kept(held: tuple[int, ...], prompt: tuple[int, ...]) -> None:
     kept = shared_prefix(held, prompt)
     assert (
-        (held[:kept] == prompt[:kept]
-        and held[: kept + 1] != prompt[: kept + 1])
+        (held[:kept] == prompt[:kept] and held[: kept + 1] != prompt[: kept + 1])
         or held == prompt
         or kept == min(len(held), len(prompt))
     )

@@ -92,7 +92,7 @@ class LocalPolicy:
         """The token ids of a conversation, up to where the answer begins."""
         ids = self.tokenizer.apply_chat_template(
             hermes.rendered(messages, self._marks),
-            tools=hermes.functions(tools) or None,
+            tools=list(tools) or None,
             add_generation_prompt=True,
             tokenize=True,
             return_dict=False,

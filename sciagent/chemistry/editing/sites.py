@@ -28,16 +28,15 @@ _BRIDGE = "[$([CX4;H2;D2]),$([NX3;H1;D2;+0;!$(N-[!#6])]),$([OX2;H0;D2]),$([SX2;H
 
 @dataclass(frozen=True)
 class Site:
-    """One place, or several that symmetry makes equal. name: `aromatic CH`, `methyl`, `benzene`, `ether`.
-
-    places: atoms of each. hydrogen, aromatic nitrogen, bridge: the atom; substituent: what bears it, its first atom;
-    ring: all its atoms; bond, ring edge: both ends; linker: end, inner atoms, end.
-    """
+    """One place, or several that symmetry makes equal."""
 
     number: int
     kind: Kind
     name: str
+    """Such as `aromatic CH`, `methyl`, `benzene`, `ether`."""
     places: tuple[tuple[int, ...], ...]
+    """Atoms of each. hydrogen, aromatic nitrogen, bridge: the atom; substituent: what bears it, its first atom; ring:
+    all its atoms; bond, ring edge: both ends; linker: end, inner atoms, end."""
 
 
 def sites_of(mol: Any) -> tuple[Site, ...]:
@@ -68,7 +67,8 @@ def _found(mol: Any) -> Iterator[Found]:
             symbols = sorted(mol.GetAtomWithIdx(i).GetSymbol() for i in (left, right))
             yield "bond", "-".join(symbols) + " bond", (left, right)
     for left, inner, right in paths:
-        if inner and all(_holds(mol.GetAtomWithIdx(i)) for i in (left, right)):
+        ends = [mol.GetAtomWithIdx(index) for index in (left, right)]
+        if inner and all(end.IsInRing() or end.GetDegree() > 2 for end in ends):
             yield "linker", _linker_name(mol, left, inner, right), (left, *inner, right)
     for (index,) in mol.GetSubstructMatches(pattern(_BRIDGE)):
         atom = mol.GetAtomWithIdx(index)
@@ -88,11 +88,6 @@ def _hydrogens(atom: Any) -> str:
     if Chem.BondType.TRIPLE in orders:
         return f"alkyne {text}"
     return f"={text}" if Chem.BondType.DOUBLE in orders else text
-
-
-def _holds(atom: Any) -> bool:
-    """Whether a linker ends here: at a ring, or where a chain branches."""
-    return bool(atom.IsInRing() or atom.GetDegree() > 2)
 
 
 def _substituents(mol: Any) -> Iterator[Found]:
@@ -125,24 +120,18 @@ def _ring_name(mol: Any, system: set[int]) -> str:
     """Its name in the table, with what it bears by double bonds, or how many atoms it has."""
     bonds = [b for i in system for b in mol.GetAtomWithIdx(i).GetBonds() if b.GetBondType() == Chem.BondType.DOUBLE]
     borne = {i for b in bonds for i in (b.GetBeginAtomIdx(), b.GetEndAtomIdx())} - system
-    return _ring_names().get(_skeleton(mol, system | borne), f"ring of {len(system)} atoms")
-
-
-@cache
-def _ring_names() -> dict[str, str]:
-    mols = {name: Chem.MolFromSmiles(text) for name, text in NAMED_RINGS.items()}
-    return {_skeleton(mol, range(mol.GetNumAtoms())): name for name, mol in mols.items()}
+    return _skeleton_names().get(_skeleton(mol, system | borne), f"ring of {len(system)} atoms")
 
 
 def _linker_name(mol: Any, left: int, inner: tuple[int, ...], right: int) -> str:
     borne = {n.GetIdx() for i in inner for n in mol.GetAtomWithIdx(i).GetNeighbors()}
     key = _skeleton(mol, {*inner, *borne, left, right}, stars=(left, right))
-    return _linker_names().get(key, "linker " + "".join(mol.GetAtomWithIdx(i).GetSymbol() for i in inner))
+    return _skeleton_names().get(key, "linker " + "".join(mol.GetAtomWithIdx(i).GetSymbol() for i in inner))
 
 
 @cache
-def _linker_names() -> dict[str, str]:
-    mols = {name: Chem.MolFromSmiles(text) for name, text in NAMED_LINKERS.items()}
+def _skeleton_names() -> dict[str, str]:
+    mols = {name: Chem.MolFromSmiles(text) for name, text in (NAMED_RINGS | NAMED_LINKERS).items()}
     return {_skeleton(mol, range(mol.GetNumAtoms())): name for name, mol in mols.items()}
 
 

@@ -19,14 +19,13 @@ __all__ = ["policy"]
 
 def test_the_prompt_is_the_templates(policy: LocalPolicy) -> None:
     talk: list[dict[str, Any]] = [{"role": one.role, "content": one.content} for one in TALK]
-    wrapped = [{"type": "function", "function": TOOL}]
-    text = policy.tokenizer.apply_chat_template(talk, tools=wrapped, add_generation_prompt=True, tokenize=False)
+    text = policy.tokenizer.apply_chat_template(talk, tools=[TOOL], add_generation_prompt=True, tokenize=False)
     assert '"propose"' in text and text.endswith("<|im_start|>assistant\n")
     expected = tuple(policy.tokenizer.encode(text, add_special_tokens=False))
     sampled = policy.sample(TALK, [TOOL], Sampling(max_tokens=2))
     assert sampled.tokens and sampled.tokens.prompt_ids == expected
     assert sampled.prompt_tokens == len(expected) and sampled.output_tokens == len(sampled.tokens.output_ids)
-    assert policy.prompt_ids(TALK, wrapped) == list(expected)
+    assert policy.prompt_ids(TALK, [TOOL]) == list(expected)
 
 
 @pytest.mark.parametrize("seed", range(8))
