@@ -82,7 +82,8 @@ class Servers:
     def _answer(self, link: Link, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
         try:
             if not self._closed.is_set():
-                return self._portal.start_task_soon(link.call, tool, arguments).result()
+                result: CallToolResult = self._portal.start_task_soon(link.call, tool, arguments).result()
+                return result
         except (concurrent.futures.CancelledError, RuntimeError):
             pass
         raise ServerError("the campaign stops")

@@ -39,7 +39,7 @@ class VllmServer:
                 start_new_session=True,
             )
         self._ended = threading.Event()
-        threading.Thread(target=lambda: (self._guard.wait(), self._ended.set()), daemon=True).start()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def __enter__(self) -> VllmServer:
         return self
@@ -63,6 +63,10 @@ class VllmServer:
         """Wait until the server ends. Raises ModelError, since it should not end by itself."""
         self._ended.wait()
         raise ModelError(f"the server ended: {self.last_words()}")
+
+    def _watch(self) -> None:
+        self._guard.wait()
+        self._ended.set()
 
     def last_words(self) -> str:
         """The first error in its log, which usually causes the others, and where the log is."""

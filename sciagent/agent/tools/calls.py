@@ -21,7 +21,8 @@ from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing.edits import ANY, EditLimits
 
 if TYPE_CHECKING:
-    from sciagent.agent.foreign.servers import ForeignTool, Servers
+    from sciagent.agent.foreign.foreign_tool import ForeignTool
+    from sciagent.agent.foreign.servers import Servers
 
 MAX_CALLS = 8  # of one answer
 RANKS = 8  # of the best that an answer held to a schema may name

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.judge import show_window
 from sciagent.chemistry.scaffold import features
@@ -149,9 +149,10 @@ def _prediction_lines(connection: Connection, built: Built) -> list[str]:
     predicted = {int(id_): values for id_, stated in rows if (values := read(stated))}
     for rung in built.paid if predicted else ():
         v, scored = rung.verifier, dict[str, list[tuple[float, float, float]]]()
-        for id_, values in pooled.values_of(connection, list(predicted), v.name, v.version, v.settings_hash).items():
-            for name in predicted[id_].keys() & (values or {}).keys():
-                scored.setdefault(name, []).append((*predicted[id_][name], (values or {})[name].value))
+        answers = pooled.values_of(connection, list(predicted), v.name, v.version, v.settings_hash)
+        for id_, measured in answers.items():
+            for name in predicted[id_].keys() & (measured or {}).keys():
+                scored.setdefault(name, []).append((*predicted[id_][name], (measured or {})[name].value))
         for name, some in sorted(scored.items()):
             n, unit = len(some), properties()[name].unit
             inside = sum(abs(value - answer) <= error for value, error, answer in some) / n
@@ -166,6 +167,6 @@ def _prediction_lines(connection: Connection, built: Built) -> list[str]:
 
 def left(connection: Connection, built: Built) -> dict[str, float]:
     """The budget that is neither spent nor reserved, by resource; for rungs, in runs."""
-    purse = Purse(built, connection)
-    used, labels = purse.used(), {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
-    return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in purse.limits().items()}
+    budget = BudgetTracker(built, connection)
+    used, labels = budget.used(), {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
+    return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in budget.limits().items()}

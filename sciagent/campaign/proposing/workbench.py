@@ -51,12 +51,12 @@ class _Entry:
     novelty: newness.Note | None = None
 
     def out(self) -> ProposalOut:
-        place, reason, detail = self.place, self.reason or None, self.detail
-        if place is not None and place.standing is Standing.DROPPED:
-            reason, detail = place.reason or None, place.detail
+        place = self.place
+        dropped = place is not None and place.standing is Standing.DROPPED
+        reason, detail = (place.reason, place.detail) if dropped and place else (self.reason, self.detail)
         key = self.candidate.key if self.candidate else None
         standing = str(place.standing) if place else None
-        return ProposalOut(self.given.text[:200], self.status, key, reason, detail[:300], standing)
+        return ProposalOut(self.given.text[:200], self.status, key, reason or None, detail[:300], standing)
 
 
 class _Fresh(NamedTuple):
