@@ -54,13 +54,10 @@ class _Reader:
         self._nodes += 1
         if not isinstance(given, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
             return {}
-        reference = given.get("$ref")
-        if reference is not None:
-            target = self._target(reference)
-            if not isinstance(target, dict) or reference in inside:
-                return {}
+        if isinstance(reference := given.get("$ref"), str):
+            target = {} if reference in inside else self._target(reference)
             rest = {name: value for name, value in given.items() if name != "$ref"}
-            return self.node({**target, **rest}, depth + 1, inside | {reference})
+            return self.node({**target, **rest}, depth + 1, inside | {reference}) if target else {}
 
         def read(part: Any) -> JsonSchemaValue:
             return self.node(part, depth + 1, inside)
@@ -72,26 +69,24 @@ class _Reader:
         if isinstance(given.get("items"), dict):
             schema["items"] = read(given["items"])
         entries, required = given.get("properties"), given.get("required")
-        if isinstance(entries, dict) and len(entries) <= MAX_ENTRIES:
-            kept = {name: read(entry) for name, entry in entries.items() if _is_short(name, MAX_NAME) and name}
-            schema["properties"] = kept
-            if isinstance(required, list):
-                schema["required"] = [name for name in kept if name in required]
-            if given.get("additionalProperties") is False and len(kept) == len(entries):
-                schema["additionalProperties"] = False
-        text = given.get("description")
-        if isinstance(text, str) and text.strip():
-            schema["description"] = one_line(text, MAX_DESCRIPTION)
+        if not isinstance(entries, dict) or len(entries) > MAX_ENTRIES:
+            return schema
+        kept = {name: read(entry) for name, entry in entries.items() if name and _is_short(name, MAX_NAME)}
+        schema["properties"] = kept
+        if isinstance(required, list):
+            schema["required"] = [name for name in kept if name in required]
+        if given.get("additionalProperties") is False and len(kept) == len(entries):
+            schema["additionalProperties"] = False
         return schema
 
-    def _target(self, reference: Any) -> Any:
-        """What `#/…` points to in the same schema. Nothing else is followed, and nothing is ever fetched."""
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return None
-        node = self._root
-        for part in reference[2:].split("/"):
+    def _target(self, reference: str) -> Mapping[str, Any]:
+        """What `#/…` points to in the same schema, or nothing. Nothing else is followed, and nothing is ever
+        fetched."""
+        root, *parts = reference.split("/")
+        node = self._root if root == "#" else None
+        for part in parts:
             node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
-        return node
+        return node if isinstance(node, dict) else {}
 
 
 def _flat_keywords(given: Mapping[str, Any]) -> JsonSchemaValue:
@@ -104,6 +99,8 @@ def _flat_keywords(given: Mapping[str, Any]) -> JsonSchemaValue:
     choices = [given["const"]] if "const" in given else given.get("enum")
     if isinstance(choices, list) and 0 < len(choices) <= MAX_CHOICES and all(map(_is_choice, choices)):
         schema["enum"] = choices  # all or none: half of the choices would forbid the others
+    if isinstance(text := given.get("description"), str) and text.strip():
+        schema["description"] = one_line(text, MAX_DESCRIPTION)
     schema |= {name: n for name in _COUNTS if type(n := given.get(name)) is int and 0 <= n <= 10**6}
     return schema | {name: given[name] for name in _LIMITS if _is_number(given.get(name))}
 
@@ -129,25 +126,22 @@ def closed(schema: Mapping[str, Any]) -> JsonSchemaValue | None:
     if "enum" in schema:
         return {"enum": schema["enum"]}
     kind = schema.get("type", "object" if "properties" in schema else None)
+    if isinstance(kind, list):
+        return closed({"anyOf": [{**schema, "type": alternative} for alternative in kind]})
+    if kind == "object":
+        return _closed_object(schema.get("properties", {}), schema.get("required", []))
     limits = {name: schema[name] for name in (*_LIMITS, *_COUNTS) if name in schema}
-    match kind:
-        case list():
-            return closed({"anyOf": [{**schema, "type": alternative} for alternative in kind]})
-        case "string":
-            return {"type": kind} | limits | {"maxLength": min(schema.get("maxLength", WRITTEN_STRING), WRITTEN_STRING)}
-        case "array":
-            items = closed(schema.get("items", {}))
-            longest = min(schema.get("maxItems", WRITTEN_ITEMS), WRITTEN_ITEMS)
-            return None if items is None else {"type": kind, **limits, "maxItems": longest, "items": items}
-        case "number" | "integer":
-            return {"type": kind, "minimum": -WRITTEN_NUMBER, "maximum": WRITTEN_NUMBER} | limits
-        case "boolean" | "null":
-            return {"type": kind}
-        case "object":
-            entries = {name: closed(entry) for name, entry in schema.get("properties", {}).items()}
-            required = list(schema.get("required", ()))
-            if any(entries[name] is None for name in required):
-                return None
-            entries = {name: entry for name, entry in entries.items() if entry is not None}
-            return {"type": "object", "properties": entries, "required": required, "additionalProperties": False}
-    return None
+    numbers = {"minimum": -WRITTEN_NUMBER, "maximum": WRITTEN_NUMBER} | limits
+    bounds: dict[str, dict[str, Any]] = {"boolean": {}, "null": {}, "number": numbers, "integer": numbers}
+    bounds["string"] = limits | {"maxLength": min(limits.get("maxLength", WRITTEN_STRING), WRITTEN_STRING)}
+    if (items := closed(schema["items"]) if "items" in schema else None) is not None:
+        bounds["array"] = limits | {"maxItems": min(limits.get("maxItems", WRITTEN_ITEMS), WRITTEN_ITEMS)}
+        bounds["array"]["items"] = items
+    return {"type": kind, **bounds[kind]} if kind in bounds else None
+
+
+def _closed_object(properties: Mapping[str, Any], required: list[str]) -> JsonSchemaValue | None:
+    entries = {name: entry for name in properties if (entry := closed(properties[name])) is not None}
+    if not entries.keys() >= set(required):
+        return None
+    return {"type": "object", "properties": entries, "required": required, "additionalProperties": False}

@@ -88,7 +88,7 @@ class Toolbox:
     ) -> None:
         chosen = [tool for tool in TOOLS if tool.name in names]
         offered = foreign.tools if foreign else {}
-        cases = _answer_cases(offered) if structured else {}
+        cases = _answer_cases(offered if structured else {})
         held = _by_rank if (structured if ranks is None else ranks) else dict[str, Any]
         self._limits, self._structured, self._foreign = limits, structured, foreign
         self._others = {name: tool for name, tool in offered.items() if not structured or name in cases}
@@ -99,8 +99,8 @@ class Toolbox:
         """Name and short description of each tool."""
         self.listed += [(name, short(tool.description, 120)) for name, tool in self._others.items()]
         theirs = [tool.schema for tool in self._others.values()]
-        self.schemas: list[dict[str, Any]] = [] if structured else [*map(held, self._registry.schemas()), *theirs]
-        """For calls in the provider's own form."""
+        self.schemas: list[dict[str, Any]] = [*map(held, self._registry.schemas()), *theirs] * (not structured)
+        """For calls in the provider's own form; none if answers are structured."""
         self.answer_schema = {"anyOf": [*held(call_schema(chosen))["anyOf"], *cases.values()]}
         """Of a structured answer."""
 

@@ -188,23 +188,17 @@ class CampaignWorkbench:
         The caller holds the lock of the campaign's row. turn_id: None for proposals of a person.
         """
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
-        notes = newness.notes(connection, [candidate for _, candidate in parsed])
-        ids = candidates.enter(connection, [candidate for _, candidate in parsed])
-        for (entry, _), note in zip(parsed, notes, strict=True):
+        molecules = [candidate for _, candidate in parsed]
+        notes = newness.notes(connection, molecules)
+        ids = candidates.enter(connection, molecules)
+        newness.remember(connection, [m for m, note in zip(molecules, notes, strict=True) if note["candidate"]], ids)
+        candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
+        present = standings.members(connection, self._built.row.id, list(ids.values()))
+        for (entry, candidate), note in zip(parsed, notes, strict=True):
             entry.novelty = note
-        newness.remember(connection, [c for entry, c in parsed if entry.novelty and entry.novelty["candidate"]], ids)
-        aliases = [(ids[candidate.key], entry.given.text) for entry, candidate in parsed if entry.given.text]
-        candidates.enter_aliases(connection, aliases)
-        present = standings.members(connection, self._built.row.id, [ids[candidate.key] for _, candidate in parsed])
-        for entry, candidate in parsed:  # another process may have added the same candidate since `propose`
-            if ids[candidate.key] in present:
+            if ids[candidate.key] in present:  # another process may have added it since `propose`
                 entry.status = "duplicate"
-        proposal_ids = self._write_proposals(connection, turn_id, ids)
-        fresh = [
-            _Fresh(entry, entry.candidate, ids[entry.candidate.key], proposal_id)
-            for entry, proposal_id in zip(self._entries, proposal_ids, strict=True)
-            if entry.candidate and entry.status == "new"
-        ]
+        fresh = self._write_proposals(connection, turn_id, ids)
         self._write_parents(connection, fresh)
         self._write_standings(connection, fresh)
         for rung in self._built.fast:
@@ -212,8 +206,8 @@ class CampaignWorkbench:
         self._write_blocked(connection, fresh, turn_id)
         self._write_reuse(connection, fresh)
 
-    def _write_proposals(self, connection: Connection, turn_id: int | None, ids: Mapping[str, int]) -> list[int]:
-        """The proposals' ids, in their order."""
+    def _write_proposals(self, connection: Connection, turn_id: int | None, ids: Mapping[str, int]) -> list[_Fresh]:
+        """Write all proposals; returns the new candidates."""
         now = db_now(connection)
         rows = [
             {
@@ -233,7 +227,12 @@ class CampaignWorkbench:
             for entry in self._entries
         ]
         statement = t.proposal.insert().returning(t.proposal.c.id, sort_by_parameter_order=True)
-        return [int(id_) for id_ in connection.execute(statement, rows).scalars()] if rows else []
+        proposal_ids = connection.execute(statement, rows).scalars() if rows else ()
+        return [
+            _Fresh(entry, entry.candidate, ids[entry.candidate.key], int(proposal_id))
+            for entry, proposal_id in zip(self._entries, proposal_ids, strict=True)
+            if entry.candidate and entry.status == "new"
+        ]
 
     def _write_standings(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
         rows = [

@@ -61,14 +61,11 @@ def _found(mol: Any) -> Iterator[Found]:
     yield from _substituents(mol)
     for system in ring_systems(mol):
         yield "ring", _ring_name(mol, system), tuple(sorted(system))
-    paths = linker_paths(mol)
-    for left, inner, right in paths:
-        if not inner:
-            symbols = sorted(mol.GetAtomWithIdx(i).GetSymbol() for i in (left, right))
-            yield "bond", "-".join(symbols) + " bond", (left, right)
-    for left, inner, right in paths:
+    for left, inner, right in linker_paths(mol):  # bonds come first
         ends = [mol.GetAtomWithIdx(index) for index in (left, right)]
-        if inner and all(end.IsInRing() or end.GetDegree() > 2 for end in ends):
+        if not inner:
+            yield "bond", "-".join(sorted(end.GetSymbol() for end in ends)) + " bond", (left, right)
+        elif all(end.IsInRing() or end.GetDegree() > 2 for end in ends):
             yield "linker", _linker_name(mol, left, inner, right), (left, *inner, right)
     for (index,) in mol.GetSubstructMatches(pattern(_BRIDGE)):
         atom = mol.GetAtomWithIdx(index)
