@@ -16,17 +16,17 @@ from sciagent.chemistry.scaffold import features
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import show
-from sciagent.domain.scoring import crps, read
 from sciagent.domain.tiers import Tier
+from sciagent.report.analysis.prediction_scores import latest_scores
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
-from sciagent.store.results import evidence, pooled, scaffolds
+from sciagent.store.results import evidence, scaffolds
 from sciagent.store.views import queries
 
 SHOWN = 8  # best candidates shown; a structured answer can refer to as many
 MANY = 4000  # the latest proposals and candidates that are counted
 CLASSES = 8
-PREDICTIONS = 2000  # the latest proposals whose predictions are scored
+SCORED = 2000  # the latest predictions that are scored
 NOTES = 3
 MAX_TEXT = 4000
 
@@ -76,7 +76,13 @@ def digest(connection: Connection, built: Built) -> str:
         lines.append("Tried so far, by ring skeleton: " + "; ".join(classes) + ".")
     if reasons := _reasons(connection, campaign_id):
         lines.append("Turned down so far: " + ", ".join(f"{n} x {reason}" for reason, n in reasons) + ".")
-    lines += _prediction_lines(connection, built)
+    for (rung, name), record in latest_scores(connection, built.row, SCORED).items():
+        unit = properties()[name].unit
+        lines.append(
+            f"Predictions of {name} against {rung}: {record.n}, mean score (CRPS) {record.crps:.2g} {unit}, "
+            f"{100 * record.within / record.n:.0f} % within the error given, "
+            f"{record.bias:+.2g} {unit} too high on average."
+        )
     e = t.event.c
     notes = (
         sa.select(e.payload).where(e.campaign_id == campaign_id, e.kind == "note").order_by(e.id.desc()).limit(NOTES)
@@ -137,32 +143,6 @@ def _reasons(connection: Connection, campaign_id: int) -> list[tuple[str, int]]:
     for query in (refused, dropped.order_by(cc.position, cc.seq)):
         counts.update(reason for reason in connection.execute(query.limit(MANY)).scalars() if reason)
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:4]
-
-
-def _prediction_lines(connection: Connection, built: Built) -> list[str]:
-    """How well the proposers predicted the results of paid rungs, by rung and property."""
-    p, lines = t.proposal.c, list[str]()
-    query = sa.select(p.candidate_id, p.predicted).where(
-        p.campaign_id == built.row.id, p.status == "new", p.candidate_id.is_not(None)
-    )
-    rows = connection.execute(query.order_by(p.id.desc()).limit(PREDICTIONS)).all()
-    predicted = {int(id_): values for id_, stated in rows if (values := read(stated))}
-    for rung in built.paid if predicted else ():
-        v, scored = rung.verifier, dict[str, list[tuple[float, float, float]]]()
-        answers = pooled.values_of(connection, list(predicted), v.name, v.version, v.settings_hash)
-        for id_, measured in answers.items():
-            for name in predicted[id_].keys() & (measured or {}).keys():
-                scored.setdefault(name, []).append((*predicted[id_][name], (measured or {})[name].value))
-        for name, some in sorted(scored.items()):
-            n, unit = len(some), properties()[name].unit
-            inside = sum(abs(value - answer) <= error for value, error, answer in some) / n
-            lines.append(
-                f"Predictions of {name} against {rung.spec.rung}: {n}, "
-                f"mean score (CRPS) {sum(crps(*prediction) for prediction in some) / n:.2g} {unit}, "
-                f"{100 * inside:.0f} % within the error given, "
-                f"{sum(value - answer for value, _, answer in some) / n:+.2g} {unit} too high on average."
-            )
-    return lines
 
 
 def left(connection: Connection, built: Built) -> dict[str, float]:

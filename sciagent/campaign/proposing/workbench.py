@@ -11,15 +11,15 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core import safety
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.judge import Answer, Place, judge, place
-from sciagent.campaign.core.record import answer_of, columns, direct_result
+from sciagent.campaign.core.judge import Answer, Place, place
+from sciagent.campaign.core.record import answer_of, direct_result
 from sciagent.campaign.proposing import newness
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
-from sciagent.domain.outcomes import Outcome, Reason, Verdict
+from sciagent.domain.outcomes import Reason, Verdict
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.completing import complete_direct, store_files
 from sciagent.store.campaign_state import standings
@@ -173,9 +173,7 @@ class CampaignWorkbench:
         batch = tuple(e.candidate for e in by_key.values() if e.candidate)
         results = self._worker.run(Request(v.name, v.request_settings, batch, rung.limits))
         for entry, result in zip(by_key.values(), results, strict=True):
-            f = result.finding
-            judgement = judge(rung.rules, f.outcome, f.reason, f.detail, f.measured)
-            entry.answers.append(Answer(rung.rules.position, judgement, f.measured if f.outcome is Outcome.OK else ()))
+            entry.answers.append(answer_of(rung, result.finding))
             entry.computed.append((rung, result))
             self._place(entry)
 
@@ -240,7 +238,7 @@ class CampaignWorkbench:
                 "candidate_id": new.id,
                 "proposal_id": new.proposal_id,
                 "in_seeds": new.entry.given.operation == "seed",
-                **columns(new.entry.place),
+                **new.entry.place.columns,
             }
             for new in fresh
             if new.entry.place
