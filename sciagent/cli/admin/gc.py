@@ -22,10 +22,6 @@ KINDS = {
 MAX_SHOWN = 1000
 
 
-def register(app: typer.Typer) -> None:
-    app.command("gc", epilog="Example: sciagent gc --keep-days 90 --delete --reason 'the disk is full'")(gc)
-
-
 def gc(
     keep_days: Annotated[
         float | None,

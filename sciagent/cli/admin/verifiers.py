@@ -13,10 +13,6 @@ HEAD = -1  # depth of a verifier's own heading
 SAMPLES = {"benzene": "c1ccccc1", "aspirin": "CC(=O)Oc1ccccc1C(=O)O"}
 
 
-def register(app: typer.Typer) -> None:
-    app.command("verifiers", epilog="Example: sciagent verifiers xtb.singlepoint")(verifiers)
-
-
 def verifiers(
     name: Annotated[str | None, typer.Argument(help="One verifier, with all its settings; default: all.")] = None,
     json: JsonOption = False,

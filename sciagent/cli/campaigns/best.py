@@ -9,10 +9,6 @@ import typer
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
 
 
-def register(app: typer.Typer) -> None:
-    app.command("best", epilog="Example: sciagent best quickstart -n 5 --json")(best)
-
-
 def best(
     name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
     n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 10,

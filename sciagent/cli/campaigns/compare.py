@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 MAX_DIFFERENCES = 40
 
 
-def register(app: typer.Typer) -> None:
-    app.command("compare", epilog="Example: sciagent compare quickstart quickstart-wide")(compare)
-
-
 def compare(
     first: Annotated[str, typer.Argument(help="A campaign.")],
     second: Annotated[str, typer.Argument(help="Another one, of the same ledger.")],

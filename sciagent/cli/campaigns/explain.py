@@ -10,10 +10,6 @@ from sciagent.cli.people.steer import CampaignOption, CandidateArgument
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
 
 
-def register(app: typer.Typer) -> None:
-    app.command("explain", epilog="Example: sciagent explain 'O=Cc1ccccc1' --campaign quickstart")(explain)
-
-
 def explain(
     candidate: CandidateArgument,
     campaign: CampaignOption = None,

@@ -37,10 +37,6 @@ TEXT = (Format.CSV, Format.JSONL, Format.SDF)
 OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
 
 
-def register(app: typer.Typer) -> None:
-    app.command("export", epilog="Example: sciagent export quickstart -o quickstart.csv")(export)
-
-
 def export(
     name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
     output: Annotated[

@@ -11,10 +11,6 @@ from sciagent.cli.shared.common import JsonOption, put, put_json, say
 from sciagent.errors import UsageError
 
 
-def register(app: typer.Typer) -> None:
-    app.command("init", epilog="Example: sciagent init my-dyes --template quickstart --name my-dyes")(init)
-
-
 def init(
     folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The folder to make.")] = None,
     template: Annotated[str, typer.Option("--template", "-t", help="A ready campaign; see --list.")] = "quickstart",

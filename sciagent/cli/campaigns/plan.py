@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from sciagent.store.database.ledger import Ledger
 
 
-def register(app: typer.Typer) -> None:
-    app.command("plan", epilog="Example: sciagent plan campaigns/quickstart.yaml")(plan)
-
-
 def plan(
     file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
     ledger: LedgerOption = None,

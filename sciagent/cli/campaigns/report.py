@@ -10,10 +10,6 @@ import typer
 from sciagent.cli.shared.common import LedgerOption, open_ledger, put
 
 
-def register(app: typer.Typer) -> None:
-    app.command("report", epilog="Example: sciagent report quickstart --output quickstart.html")(report)
-
-
 def report(
     name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
     output: Annotated[

@@ -34,11 +34,6 @@ ReportOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    app.command("run", epilog="Example: sciagent run campaigns/quickstart.yaml --ledger my.db")(run)
-    app.command("resume", epilog="Example: sciagent resume quickstart")(resume)
-
-
 def run(
     file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
     ledger: LedgerOption = None,

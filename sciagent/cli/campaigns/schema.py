@@ -22,10 +22,6 @@ class SchemaOf(StrEnum):
     EXPLAIN = "explain"
 
 
-def register(app: typer.Typer) -> None:
-    app.command("schema", epilog="Example: sciagent schema > campaign.schema.json")(schema)
-
-
 def schema(
     of: Annotated[
         SchemaOf, typer.Argument(metavar="WHAT", help=f"The campaign file, or an answer: {', '.join(SchemaOf)}.")

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from sciagent.domain.answers.status import CampaignCounts, Status
 
 
-def register(app: typer.Typer) -> None:
-    app.command("status", epilog="Example: sciagent status quickstart --json")(status)
-
-
 def status(
     name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
     ledger: LedgerOption = None,

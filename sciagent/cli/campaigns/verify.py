@@ -10,10 +10,6 @@ import typer
 from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, put, put_json, say, say_upgraded
 
 
-def register(app: typer.Typer) -> None:
-    app.command("verify", epilog="Example: sciagent verify 'O=Cc1ccccc1' --campaign campaigns/quickstart.yaml")(verify)
-
-
 def verify(
     smiles: Annotated[str, typer.Argument(help="The molecule as SMILES.")],
     campaign: Annotated[Path, typer.Option("--campaign", "-c", help="The campaign whose ladder and limits count.")],

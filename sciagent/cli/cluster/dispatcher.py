@@ -19,11 +19,6 @@ from sciagent.cli.shared.signals import each_signal
 DRIVEN_BY = {"slurm": "ledger"}  # the dispatcher itself follows the cluster; its drivers only offer
 
 
-def register(app: typer.Typer) -> None:
-    app.command("submit", epilog="Example: sciagent submit campaigns/quickstart.yaml")(submit)
-    app.command("dispatcher", epilog="Example: sciagent dispatcher --ledger postgresql://…")(dispatcher)
-
-
 def submit(
     campaign: Annotated[str, typer.Argument(help="A YAML file, or the name of a campaign in the ledger.")],
     ledger: LedgerOption = None,

@@ -34,12 +34,6 @@ WIDE, UNBOUND = 110, 160  # columns: from which there is room for all; where not
 JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
 
 
-def register(app: typer.Typer) -> None:
-    app.command("jobs", epilog="Example: sciagent jobs quickstart --state failed --limit 50")(jobs)
-    app.command("cancel", epilog="Example: sciagent cancel 4711 4712 --reason 'wrong charge'")(cancel)
-    app.command("retry", epilog="Example: sciagent retry --campaign quickstart --state quarantined")(retry)
-
-
 def jobs(
     campaign: Annotated[str | None, typer.Argument(help="Only of this one.")] = None,
     state: Annotated[

@@ -12,14 +12,10 @@ from sciagent.cli.shared.common import JsonOption, LedgerOption, WhoOption, open
 NameArgument = Annotated[str, typer.Argument(help="As rungs name it in `resources`, such as gaussian.")]
 
 
-def register(app: typer.Typer) -> None:
-    licences = typer.Typer(help="Licences that all workers of a ledger share.", no_args_is_help=True)
-    licences.command("list")(list_)
-    licences.command("set", epilog="Example: sciagent licences set gaussian 4")(set_)
-    licences.command("remove", epilog="Example: sciagent licences remove gaussian")(remove)
-    app.add_typer(licences, name="licences")
+app = typer.Typer(help="Licences that all workers of a ledger share.", no_args_is_help=True)
 
 
+@app.command("list")
 def list_(ledger: LedgerOption = None, json: JsonOption = False) -> None:
     """How many of each licence there are, and how many are in use."""
     from sciagent.store.job_queue import licences
@@ -35,6 +31,7 @@ def list_(ledger: LedgerOption = None, json: JsonOption = False) -> None:
         put("this ledger counts no licences; to begin: sciagent licences set gaussian 4")
 
 
+@app.command("set", epilog="Example: sciagent licences set gaussian 4")
 def set_(
     name: NameArgument,
     total: Annotated[int, typer.Argument(min=0, help="How many may be in use at once; 0: none may start.")],
@@ -58,6 +55,7 @@ def set_(
     put(f"{name}: {licence.used} of {total} in use")
 
 
+@app.command(epilog="Example: sciagent licences remove gaussian")
 def remove(name: NameArgument, ledger: LedgerOption = None, json: JsonOption = False) -> None:
     """Count a licence no more. Jobs that need it then run only where a worker has it of its own."""
     from sciagent.errors import UnknownNameError

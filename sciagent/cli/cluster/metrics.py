@@ -17,10 +17,6 @@ LOCAL = "127.0.0.1"
 DEFAULT = f"{LOCAL}:9464"
 
 
-def register(app: typer.Typer) -> None:
-    app.command("metrics", epilog="Example: sciagent metrics --listen 127.0.0.1:9464")(metrics)
-
-
 def metrics(
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0: any free one.")

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from sciagent.store.database.ledger import Ledger
 
 
-def register(app: typer.Typer) -> None:
-    app.command("top", epilog="Example: sciagent top --interval 5")(top)
-
-
 def top(
     interval: Annotated[
         float, typer.Option("--interval", "-i", min=0.2, max=3600, help="Seconds between looks.")

@@ -17,10 +17,6 @@ from sciagent.cli.shared.signals import each_signal
 TIERS = ("simulation", "high_fidelity")
 
 
-def register(app: typer.Typer) -> None:
-    app.command("worker", epilog="Example: sciagent worker --tier simulation --slots 4 --ledger postgresql://…")(worker)
-
-
 def worker(
     tier: Annotated[
         list[str] | None,

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from sciagent.store.views.overview import Queue
 
 
-def register(app: typer.Typer) -> None:
-    app.command("workers", epilog="Example: sciagent workers --all")(workers)
-    app.command("drain", epilog="Example: sciagent drain node7:4242:9f01ac")(drain)
-
-
 def workers(
     every: Annotated[bool, typer.Option("--all", help="Those too that stopped or were lost in the last day.")] = False,
     ledger: LedgerOption = None,

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from sciagent.campaign.proposing.serving import McpEpisode
 
 
-def register(app: typer.Typer) -> None:
-    app.command("mcp", epilog="Example: sciagent mcp quickstart --http 8765")(mcp)
-
-
 def mcp(
     campaign: Annotated[str | None, typer.Argument(help="Name of a campaign of the ledger.")] = None,
     http: Annotated[

@@ -10,14 +10,10 @@ import typer
 from sciagent.cli.shared.common import JsonOption, put, put_json, say
 
 
-def register(app: typer.Typer) -> None:
-    models = typer.Typer(help="Language models on this machine.", no_args_is_help=True)
-    models.command("add", epilog="Example: sciagent models add smollm2")(add)
-    models.command("list")(show)
-    models.command("remove", epilog="Example: sciagent models remove smollm2")(remove)
-    app.add_typer(models, name="models")
+app = typer.Typer(help="Language models on this machine.", no_args_is_help=True)
 
 
+@app.command(epilog="Example: sciagent models add smollm2")
 def add(
     what: Annotated[
         str,
@@ -53,6 +49,7 @@ def add(
     put(f"{made.policy}  {made.folder}")
 
 
+@app.command("list")
 def show(json: JsonOption = False) -> None:
     """The models that are here; one whose files have changed or gone says so."""
     from sciagent.agent import models
@@ -76,6 +73,7 @@ def show(json: JsonOption = False) -> None:
         say("no models here; `sciagent models add smollm2` downloads one")
 
 
+@app.command(epilog="Example: sciagent models remove smollm2")
 def remove(name: Annotated[str, typer.Argument(help="Its name, as `sciagent models list` shows it.")]) -> None:
     """Remove a model from the list, with what was converted for it; a folder that was pointed to stays."""
     from sciagent.agent import models

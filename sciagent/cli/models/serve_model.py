@@ -17,13 +17,7 @@ EndpointOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    app.command("serve-model", epilog="Example: sciagent serve-model smollm2 --port 8000")(serve_model)
-    adapters = typer.Typer(help="LoRA adapters of a model that is served.", no_args_is_help=True)
-    adapters.command("load", epilog="Example: sciagent adapters load policy-1 ./adapter")(load)
-    adapters.command("unload", epilog="Example: sciagent adapters unload policy-1")(unload)
-    adapters.command("list", epilog="Example: sciagent adapters list")(show)
-    app.add_typer(adapters, name="adapters")
+app = typer.Typer(help="LoRA adapters of a model that is served.", no_args_is_help=True)
 
 
 def serve_model(
@@ -99,6 +93,7 @@ def serve_model(
         running.wait()
 
 
+@app.command(epilog="Example: sciagent adapters load policy-1 ./adapter")
 def load(
     name: Annotated[str, typer.Argument(help="What campaigns call it, as `model`.")],
     folder: Annotated[Path, typer.Argument(help="With adapter_config.json and adapter_model.safetensors.")],
@@ -111,6 +106,7 @@ def load(
     say(f"{endpoint} answers as {name}")
 
 
+@app.command(epilog="Example: sciagent adapters unload policy-1")
 def unload(
     name: Annotated[str, typer.Argument(help="As `sciagent adapters list` shows it.")],
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
@@ -122,6 +118,7 @@ def unload(
     say(f"{endpoint} answers as {name} no more")
 
 
+@app.command("list", epilog="Example: sciagent adapters list")
 def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: JsonOption = False) -> None:
     """The adapters of a server that runs, and the model that they are for."""
     from sciagent.agent.serving import lora_adapters

@@ -12,10 +12,6 @@ from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, pu
 MAX_SHOWN = 1500  # characters of one text; --json has all
 
 
-def register(app: typer.Typer) -> None:
-    app.command("trace", epilog="Example: sciagent trace quickstart_llm 1")(trace)
-
-
 def trace(
     campaign: Annotated[str, typer.Argument(help="Name of a campaign of the ledger.")],
     episode: Annotated[int | None, typer.Argument(help="Its number; without, all episodes are listed.")] = None,

@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from sciagent.api.answers import AddedCandidate
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "add", epilog="Example: sciagent add 'O=Cc1ccccc1' --campaign quickstart --reason 'the parent of our dyes'"
-    )(add)
-
-
 def add(
     reason: ReasonOption,
     candidates: Annotated[

@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from sciagent.domain.answers.status import DriverState
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "amend",
-        epilog="Example: sciagent amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two more days'",
-    )(amend)
-
-
 def amend(
     name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
     budget: Annotated[

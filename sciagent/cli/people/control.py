@@ -21,11 +21,6 @@ NameArgument = Annotated[str | None, typer.Argument(help="The campaign; may be l
 WhyOption = Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with your name and the time.")]
 
 
-def register(app: typer.Typer) -> None:
-    app.command("pause", epilog="Example: sciagent pause quickstart --reason 'the cores are needed until noon'")(pause)
-    app.command("stop", epilog="Example: sciagent stop quickstart --reason 'the question is answered'")(stop)
-
-
 def pause(
     name: NameArgument = None,
     reason: WhyOption = "",

@@ -14,14 +14,6 @@ from sciagent.errors import UsageError
 _VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]]+)\])?")
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "import",
-        epilog="Example: sciagent import gaps.csv --value 'gap=homo_lumo_gap\\[eV]' --uncertainty gap=0.05 "
-        "--method B3LYP --basis '6-31G(2df,p)'",
-    )(import_)
-
-
 def import_(
     file: Annotated[Path, typer.Argument(help="A CSV file with a header.")],
     value: Annotated[

@@ -33,17 +33,6 @@ CampaignOption = Annotated[
 ReasonOption = Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with your name and the time.")]
 
 
-def register(app: typer.Typer) -> None:
-    app.command("hold", epilog="Example: sciagent hold 'O=Cc1ccccc1' --reason 'wait for the NMR'")(hold)
-    app.command("release", epilog="Example: sciagent release 3eb4b86e --reason 'NMR is fine'")(release)
-    app.command("veto", epilog="Example: sciagent veto 3eb4b86e --campaign quickstart --reason 'not stable in air'")(
-        veto
-    )
-    app.command("promote", epilog="Example: sciagent promote 3eb4b86e --to dft --reason 'GFN2 misjudges aldehydes'")(
-        promote
-    )
-
-
 def hold(
     candidate: CandidateArgument,
     reason: ReasonOption,
