@@ -11,20 +11,24 @@ from typing import Any
 from pydantic import BaseModel
 
 from sciagent import settings
-from sciagent.api import answers, candidates, html, one_candidate, telling, written
+from sciagent.api import answers, html, other_drivers, written
+from sciagent.api.candidates import CandidateRow, candidates_of
 from sciagent.api.ledger import LedgerLike, LedgerView, ledger_of, pick_campaign
-from sciagent.api.running import Drive, RunView
-from sciagent.api.showing import view_of
+from sciagent.api.one_candidate import ExplainedCandidate, LadderResult
+from sciagent.api.progress import Progress, view_of
+from sciagent.api.running import Drive
 from sciagent.api.tables import ResultQuery, ResultTable
-from sciagent.api.values import CandidateRow
 from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
 from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.people.screening import AddedCandidate, add
 from sciagent.campaign.pricing.chances import with_chances
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
 from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.campaigns.directives import Verb
+from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
 from sciagent.execution.executors import executor_of
@@ -120,9 +124,7 @@ class Campaign:
     @property
     def ledger(self) -> LedgerView:
         """The ledger that the campaign is in."""
-        made = LedgerView.__new__(LedgerView)
-        made.store = self._store
-        return made
+        return LedgerView(self._store)
 
     def enter(self, who: str | None = None) -> None:
         """Enter the campaign in the ledger, or take it up as the ledger has it. who: by default the user.
@@ -151,7 +153,7 @@ class Campaign:
         executor: str = "local",
         site: str | Path | None = None,
         report: str | Path | None = None,
-        progress: bool | RunView = True,
+        progress: bool | Progress = True,
     ) -> answers.CampaignStatus:
         """Run until the goal is reached, the budget is spent or nothing is left; say what came of it.
 
@@ -206,12 +208,12 @@ class Campaign:
         elif self._driver is not None:
             self._close_driver(now)
         else:
-            telling.stop(self._store, self.name, settings.user(), reason, now)
+            other_drivers.tell(self._store, self.name, Verb.STOP, settings.user(), reason, now)
         return str(self._row().state)
 
     def wake(self) -> str | None:
         """Tell a driver that was paused to go on; where it is, or None if no driver is paused."""
-        return telling.wake(self._store, self.name, settings.user())
+        return other_drivers.wake(self._store, self.name, settings.user())
 
     def is_hosted(self) -> bool:
         """Whether a dispatcher drives it, or will."""
@@ -240,33 +242,35 @@ class Campaign:
         with self._store.read() as connection:
             row = self._row(connection)
             rows = with_chances(self._store, connection, row, best(connection, row, n))
-        return ResultTable(rows, f"The best of {self.name}", answers.best_layout(properties_of(row)))
+        brief = partial(answers.best_brief, properties=properties_of(row))
+        return ResultTable(rows, f"The best of {self.name}", brief, answers.best_record)
 
     def candidates(self) -> ResultQuery[CandidateRow]:
         """Every candidate in order of arrival, with its values; read in pages."""
-        return candidates.query(self._store, self.name, list(named_order(self._row().spec)))
+        return candidates_of(self._store, self.name, list(named_order(self._row().spec)))
 
     def evidence(self, property: str | None = None) -> ResultQuery[LedgerValue]:
         """Every value of its candidates, with unit, uncertainty, level and origin; read in pages."""
         return self.ledger.evidence(property, campaign=self.name)
 
-    def explain(self, candidate: str) -> one_candidate.ExplainedCandidate:
+    def explain(self, candidate: str) -> ExplainedCandidate:
         """All that is known of one candidate, and why it stands where it stands.
 
         candidate: SMILES, at least 6 digits of its key, or its InChIKey; a text that was refused is found, too.
         Raises UsageError where there is none.
         """
-        return one_candidate.explained(self._store, self._row(), candidate)
+        from sciagent.campaign.people.explaining import explain_named
 
-    def verify(self, smiles: str, *, no_safety: str | None = None) -> one_candidate.LadderResult:
+        return ExplainedCandidate(explain_named(self._store, candidate, self.name))
+
+    def verify(self, smiles: str, *, no_safety: str | None = None) -> LadderResult:
         """Take one molecule up the ladder until a rung fails it. What is known is reused; what is new is kept.
 
         The molecule does not enter the campaign, see `add`. no_safety: a reason to leave the safety screen out.
         """
         from sciagent.campaign.people.single import verify_one
 
-        found = verify_one(self._store, self._screened(no_safety), smiles, settings.user())
-        return one_candidate.LadderResult.of(found, smiles)
+        return LadderResult(**dict(verify_one(self._store, self._screened(no_safety), smiles, settings.user())))
 
     def safety_note(self, no_safety: str | None = None) -> str:
         """What is unusual about its safety screen, in a line; empty where nothing is. no_safety: as for `verify`."""
@@ -289,30 +293,19 @@ class Campaign:
 
     # ----------------------------------------------------------------- a person's own candidates
 
-    def add(self, smiles: str | Iterable[str], reason: str = WHY_ADDED) -> ResultTable[answers.AddedCandidate]:
+    def add(self, smiles: str | Iterable[str], reason: str = WHY_ADDED) -> ResultTable[AddedCandidate]:
         """Bring molecules of your own into the campaign; they are parsed, screened and gated as any other proposal.
 
         They are run by the driver that is at work, or by the next `run`. reason: kept with your name.
         """
         texts = [smiles] if isinstance(smiles, str) else smiles
-        return ResultTable(list(self.entering(texts, reason)), f"Added to {self.name}", answers.ADDED)
+        return ResultTable(list(self.entering(texts, reason)), f"Added to {self.name}")
 
-    def entering(self, texts: Iterable[str], reason: str, who: str | None = None) -> Iterator[answers.AddedCandidate]:
+    def entering(self, texts: Iterable[str], reason: str, who: str | None = None) -> Iterator[AddedCandidate]:
         """The same, one after the other, for more than memory holds. who: by default the user of this machine."""
-        from sciagent.campaign.people.screening import add
-        from sciagent.domain.campaigns.ports import ProposalIn
-
         why = directives.reason(reason)
         given = (ProposalIn(text, operation="person", rationale=why) for text in texts)
-        for one in add(self._for_people(), given, who or settings.user(), why):
-            yield answers.AddedCandidate(
-                one.given.text,
-                one.answer.status,
-                one.answer.key,
-                one.standing,
-                None if one.reason is None else str(one.reason),
-                one.detail,
-            )
+        return add(self._for_people(), given, who or settings.user(), why)
 
     # ----------------------------------------------------------------- how it shows itself
 

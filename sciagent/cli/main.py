@@ -10,7 +10,7 @@ import typer
 
 from sciagent import __version__
 from sciagent.cli.admin import bench, db, doctor, gc, verifiers
-from sciagent.cli.campaigns import best, compare, explain, export, init, plan, report, run, schema, status, verify
+from sciagent.cli.campaigns import answers, compare, export, init, plan, run, schema
 from sciagent.cli.cluster import dispatcher, jobs, licences, metrics, slurm, top, worker, workers
 from sciagent.cli.models import mcp, models, serve_model, trace
 from sciagent.cli.people import add, amend, control, importer, steer
@@ -34,9 +34,9 @@ COMMANDS: dict[Callable[..., Any], str] = {
     control.pause: "pause quickstart --reason 'the cores are needed until noon'",
     control.stop: "stop quickstart --reason 'the question is answered'",
     amend.amend: "amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two more days'",
-    status.status: "status quickstart --json",
-    best.best: "best quickstart -n 5 --json",
-    explain.explain: "explain 'O=Cc1ccccc1' --campaign quickstart",
+    answers.status: "status quickstart --json",
+    answers.best: "best quickstart -n 5 --json",
+    answers.explain: "explain 'O=Cc1ccccc1' --campaign quickstart",
     trace.trace: "trace quickstart_llm 1",
     mcp.mcp: "mcp quickstart --http 8765",
     compare.compare: "compare quickstart quickstart-wide",
@@ -45,8 +45,8 @@ COMMANDS: dict[Callable[..., Any], str] = {
     steer.release: "release 3eb4b86e --reason 'NMR is fine'",
     steer.veto: "veto 3eb4b86e --campaign quickstart --reason 'not stable in air'",
     steer.promote: "promote 3eb4b86e --to dft --reason 'GFN2 misjudges aldehydes'",
-    verify.verify: "verify 'O=Cc1ccccc1' --campaign campaigns/quickstart.yaml",
-    report.report: "report quickstart --output quickstart.html",
+    answers.verify: "verify 'O=Cc1ccccc1' --campaign campaigns/quickstart.yaml",
+    answers.report: "report quickstart --output quickstart.html",
     export.export: "export quickstart -o quickstart.csv",
     importer.import_: "import gaps.csv --value 'gap=homo_lumo_gap\\[eV]' --uncertainty gap=0.05 "
     "--method B3LYP --basis '6-31G(2df,p)'",

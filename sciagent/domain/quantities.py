@@ -19,6 +19,11 @@ class Censoring(StrEnum):
     BELOW = "below"
     ABOVE = "above"
 
+    @property
+    def sign(self) -> str:
+        """What stands before a censored value: `< ` or `> `."""
+        return {"below": "< ", "above": "> "}.get(self, "")
+
 
 @dataclass(frozen=True)
 class Quantity:
@@ -49,8 +54,7 @@ class Quantity:
             raise ValueError(f"n = {self.n} replicates; at least 1")
 
     def __str__(self) -> str:
-        sign = {Censoring.NONE: "", Censoring.BELOW: "< ", Censoring.ABOVE: "> "}[self.censoring]
-        return sign + show(self.value, self.uncertainty, self.unit)
+        return self.censoring.sign + show(self.value, self.uncertainty, self.unit)
 
 
 def show(value: float, uncertainty: float | None, unit: str) -> str:

@@ -15,7 +15,7 @@ from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.domain.campaigns.directives import Verb
-from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
+from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UsageError
 from sciagent.execution.worker.completing import complete_direct, store_files
@@ -30,17 +30,24 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Added:
-    """What became of one text. standing: in the campaign, whether new or there already; None if it was refused."""
+class AddedCandidate:
+    """What became of one structure that a person handed in."""
 
-    given: ProposalIn
-    answer: ProposalOut
+    text: str
+    """As it was given."""
+    status: str
+    """`new`, `duplicate` or `refused`."""
+    key: str | None
+    """Its identity in every ledger; None if it was refused."""
     standing: str | None
+    """In the campaign, whether new or there already; None if it was refused."""
     reason: str | None
+    """Why it was refused, or dropped."""
     detail: str
+    """The reason in words."""
 
 
-def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterator[Added]:
+def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterator[AddedCandidate]:
     """Enter what a person hands in, a hundred at a time: parsed, put through the fast rungs, and written like the
     proposals of any other proposer, with the person's name and reason. Works beside a running driver."""
     prepare(built.fast)
@@ -55,13 +62,14 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                 for key in dict.fromkeys(a.key for a in answers if a.key):
                     directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
                 places = {k: standings.get(connection, built.row.id, i) for k, i in ids.items()}
-            for one, answer in zip(batch, answers, strict=True):
+            for proposal, answer in zip(batch, answers, strict=True):
                 place = places.get(answer.key) if answer.key else None
-                yield Added(
-                    one,
-                    answer,
-                    str(place["standing"]) if place else None,
-                    (place["reason"] if place else answer.reason),
+                yield AddedCandidate(
+                    proposal.text,
+                    answer.status,
+                    answer.key,
+                    place["standing"] if place else None,
+                    place["reason"] if place else answer.reason,
                     (place["detail"] if place else answer.detail) or "",
                 )
 
@@ -122,6 +130,3 @@ def _batches(given: Iterable[T]) -> Iterator[Sequence[T]]:
     stream = iter(given)
     while batch := list(islice(stream, BATCH)):
         yield batch
-
-
-__all__ = ["Added", "add", "complete_fast"]

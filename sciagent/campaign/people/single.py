@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from sciagent.campaign.core import safety
 from sciagent.campaign.core.build import BuiltRung, built_rungs
 from sciagent.campaign.core.judge import Answer, judge, place
@@ -13,6 +10,8 @@ from sciagent.campaign.core.record import answer_of, direct_result
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.answers.values import ShownValue
+from sciagent.domain.answers.verification import LadderAnswer, RungAnswer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
@@ -25,22 +24,17 @@ from sciagent.store.results import candidates, evidence
 from sciagent.verification.sandbox.host import Request, Worker
 
 
-def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -> Mapping[str, Any]:
-    """`{key, smiles, verdict, reason, rungs}`; evidence is reused from the ledger and new evidence kept in it.
+def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -> LadderAnswer:
+    """The ladder's answers on one molecule; evidence is reused from the ledger and new evidence kept in it.
 
     What the safety screen refuses goes no further, and is logged; so is that a spec has none, with its reason.
     """
     try:
         candidate = parse_molecule(smiles, standardise=spec.standardise)
     except InvalidCandidateError as error:
-        return {
-            "key": None,
-            "smiles": None,
-            "verdict": str(Verdict.FAIL),
-            "reason": error.reason,
-            "detail": error.detail,
-            "rungs": [],
-        }
+        return LadderAnswer(
+            key=None, smiles=None, verdict=Verdict.FAIL, reason=error.reason, detail=error.detail, rungs=()
+        )
     with ledger.begin() as connection:
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
         if not spec.safety.screen:
@@ -51,7 +45,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     rules, objectives = tuple(r.rules for r in ladder), spec.domain_objectives()
     scratch = ledger.artifacts.root.with_name(f"{ledger.artifacts.root.name.removesuffix('-artifacts')}-scratch")
     answers: list[Answer] = []
-    shown: list[Mapping[str, Any]] = []
+    shown: list[RungAnswer] = []
     where = place(rules, objectives, answers)
     with Worker(scratch) as worker:
         for rung in ladder:
@@ -76,19 +70,19 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     verdict = where.verdict or Verdict.PASS
     if verdict is Verdict.NOT_APPLICABLE:
         verdict = Verdict.FAIL if rules[where.position].drop_on_refusal else Verdict.INCONCLUSIVE
-    return {
-        "key": candidate.key,
-        "smiles": candidate.smiles,
-        "verdict": str(verdict),
-        "reason": where.reason,
-        "detail": where.detail,
-        "rungs": shown,
-    }
+    return LadderAnswer(
+        key=candidate.key,
+        smiles=candidate.smiles,
+        verdict=verdict,
+        reason=where.reason,
+        detail=where.detail,
+        rungs=tuple(shown),
+    )
 
 
 def _one_rung(
     ledger: Ledger, worker: Worker, rung: BuiltRung, candidate: Candidate, candidate_id: int
-) -> tuple[Answer, Mapping[str, Any]]:
+) -> tuple[Answer, RungAnswer]:
     v = rung.verifier
     with ledger.read() as connection:
         known = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
@@ -109,24 +103,16 @@ def _one_rung(
 
 def _row(
     rung: BuiltRung, answer: Answer, outcome: Outcome, measured: tuple[Measured, ...], reused: bool, core_seconds: float
-) -> Mapping[str, Any]:
-    j = answer.judgement
-    return {
-        "rung": rung.spec.rung,
-        "tier": rung.rules.tier,
-        "outcome": str(outcome),
-        "verdict": str(j.verdict),
-        "reason": str(j.reason) if j.reason else None,
-        "detail": j.detail,
-        "reused": reused,
-        "core_seconds": round(core_seconds, 3),
-        "values": {
-            m.property: {
-                "value": m.quantity.value,
-                "unit": m.quantity.unit,
-                "uncertainty": m.quantity.uncertainty,
-                "level": m.level.label,
-            }
-            for m in measured
-        },
-    }
+) -> RungAnswer:
+    judgement = answer.judgement
+    return RungAnswer(
+        rung=rung.spec.rung,
+        tier=rung.rules.tier,
+        outcome=outcome,
+        verdict=judgement.verdict,
+        reason=judgement.reason,
+        detail=judgement.detail,
+        reused=reused,
+        core_seconds=round(core_seconds, 3),
+        values={m.property: ShownValue.of(m) for m in measured},
+    )

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
+from sciagent.api.terminal import plain_table
 from sciagent.cli.shared.common import JsonOption, put_json, say
+from sciagent.errors import UnknownNameError, UsageError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SIZE = 20_000
@@ -68,6 +71,8 @@ def scheduling(
     of a recall from one run with budget 1, in the order of its indices, and is missing where a seed did not get there.
     """
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded, here and in the workers
+    from rich.progress import track
+
     from sciagent.bench.trial import TrialOutcome, run_all, trials
 
     shares, names = _shares(budgets), _listed(schedulers)
@@ -76,7 +81,9 @@ def scheduling(
     wanted = trials(names, shares, seeds, stream, marks)
     source = _source(table, identifier, rungs, goal, top, features, family, size)
     outcomes = {name: TrialOutcome() for name in names}
-    for trial, values in _shown(run_all(source, wanted, workers), len(wanted)):
+    for trial, values in track(
+        run_all(source, wanted, workers), "runs", len(wanted), console=Console(stderr=True), transient=True
+    ):
         outcomes[trial.scheduler].add(trial, values)
     result = {"schedulers": {name: outcome.summary() for name, outcome in outcomes.items()}}
     if plot is not None:
@@ -96,9 +103,9 @@ def _source(
     family: str | None,
     size: int | None,
 ) -> OfFamily | OfTable:
-    from sciagent.bench.case import OfFamily
+    from sciagent.bench.case import OfFamily, OfTable
     from sciagent.bench.families import FAMILIES
-    from sciagent.errors import UnknownNameError, UsageError
+    from sciagent.bench.table import parse_rungs, read_case
 
     if not 0 < top < 1:
         raise UsageError(f"--top {top:g}: a share between 0 and 1")
@@ -115,15 +122,6 @@ def _source(
         raise UsageError("--size goes with --family; a table is taken whole")
     if table is None or rungs is None or goal is None:
         raise UsageError("--table needs --rungs COLUMN:COST,... and --goal min or max")
-    return _table_case(table, rungs, goal, top, identifier, features)
-
-
-def _table_case(
-    table: Path, rungs: str, goal: Goal, top: float, identifier: str | None, features: str | None
-) -> OfTable:
-    from sciagent.bench.case import OfTable
-    from sciagent.bench.table import parse_rungs, read_case
-
     parsed = parse_rungs(rungs)
     case = read_case(table, parsed, goal, top, identifier, _listed(features or ""))
     say(
@@ -138,8 +136,6 @@ def _listed(text: str) -> list[str]:
 
 
 def _shares(text: str) -> list[float]:
-    from sciagent.errors import UsageError
-
     budgets = []
     for part in _listed(text):
         try:
@@ -152,38 +148,21 @@ def _shares(text: str) -> list[float]:
 
 
 def _check_plot(path: Path) -> None:
-    from sciagent.errors import UsageError
-
     if path.suffix.lower() not in (".svg", ".png", ".pdf"):
         raise UsageError(f"--plot {path}: the name ends with .svg, .png or .pdf")
     if not path.parent.is_dir():
         raise UsageError(f"--plot {path}: the folder {path.parent} does not exist")
 
 
-def _shown(done: Any, total: int) -> Any:
-    """The same, with a bar on stderr."""
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(done, "runs", total, console=Console(stderr=True), transient=True)
-
-
 def _print(schedulers: Mapping[str, Any]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
     console = Console()
     for key, title in (("recall", "recall at a cost"), ("cost_to", "cost of a recall, %")):
-        if not next(iter(schedulers.values()))[key]:
-            continue
-        made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        made.add_column("scheduler", overflow="fold")
-        for at in next(iter(schedulers.values()))[key]:
-            made.add_column(f"{100 * float(at):g} %", justify="right")
-        for name, outcome in schedulers.items():
-            made.add_row(name, *(_cell(value, 100 if key == "cost_to" else 1) for value in outcome[key].values()))
-        console.print(made)
+        columns = next(iter(schedulers.values()))[key]
+        if columns:
+            table = plain_table(title, "scheduler", *(f"{100 * float(at):g} %" for at in columns))
+            for name, outcome in schedulers.items():
+                table.add_row(name, *(_cell(value, 100 if key == "cost_to" else 1) for value in outcome[key].values()))
+            console.print(table)
 
 
 def _cell(interval: tuple[float, float | None, float | None] | None, factor: float) -> str:

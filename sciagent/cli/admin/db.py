@@ -10,7 +10,6 @@ import typer
 from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, put, put_json, say
 from sciagent.settings import load
 
-
 app = typer.Typer(help="The ledger's schema.", no_args_is_help=True)
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say, who
+from sciagent.cli.shared.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say
+from sciagent.errors import UsageError
+from sciagent.settings import user
 
 if TYPE_CHECKING:
     from sciagent.campaign.people.housekeeping import Waste
@@ -43,7 +45,6 @@ def gc(
     Nothing younger than an hour is touched, so a campaign may run meanwhile.
     """
     from sciagent.campaign.people import housekeeping
-    from sciagent.errors import UsageError
     from sciagent.store.campaign_state import directives
 
     opened = open_ledger(ledger)
@@ -57,7 +58,7 @@ def gc(
     n = size = 0
     if delete:
         why = directives.reason(reason) if reason else _why(keep_days)
-        n, size = housekeeping.remove_waste(opened, waste_items, as_who or who(), why)
+        n, size = housekeeping.remove_waste(opened, waste_items, as_who or user(), why)
     if json:
         put_json(
             {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
+from sciagent.api.terminal import plain_table
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from sciagent.domain.answers.comparison import Comparison
 
 MAX_DIFFERENCES = 40
@@ -34,8 +34,6 @@ def compare(
     if json:
         put_json(comparison)
         return
-    from rich.console import Console
-
     console = Console()
     _asked(console, comparison)
     _totals(console, comparison)
@@ -60,8 +58,6 @@ def _asked(console: Console, comparison: Comparison) -> None:
 
 
 def _totals(console: Console, comparison: Comparison) -> None:
-    from sciagent.cli.shared.tables import plain_table
-
     made = plain_table("what became of them", "", *comparison.campaigns)
     both = comparison.status
     made.add_row("state", *(counts.state for counts in both))
@@ -83,8 +79,6 @@ def _totals(console: Console, comparison: Comparison) -> None:
 
 
 def _funnel(console: Console, comparison: Comparison) -> None:
-    from sciagent.cli.shared.tables import plain_table
-
     first, second = comparison.campaigns
     made = plain_table("the ladders: passed of done, core seconds", "rung", first, "", second, " ")
     for pair in comparison.rungs:
@@ -102,8 +96,6 @@ def _funnel(console: Console, comparison: Comparison) -> None:
 
 
 def _hits(console: Console, comparison: Comparison) -> None:
-    from sciagent.cli.shared.tables import plain_table
-
     made = plain_table("hits at equal cost", "core seconds", *comparison.campaigns)
     for mark in comparison.hits_against_cost:
         cost = "in all" if mark.core_seconds is None else _number(mark.core_seconds)
@@ -114,8 +106,6 @@ def _hits(console: Console, comparison: Comparison) -> None:
 
 
 def _values(console: Console, comparison: Comparison) -> None:
-    from sciagent.cli.shared.tables import plain_table
-
     for compared in comparison.values:
         title = f"{compared.property}, as the deciding rung measured it"
         made = plain_table(title, "", "n", "lowest", "mean", "highest", "unit", "level")

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
+from sciagent.api.terminal import Paragraph, plain_table
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
 from sciagent.settings import load
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from sciagent.domain.answers.plan import Plan, PlannedRung
     from sciagent.store.database.ledger import Ledger
 
@@ -38,10 +38,6 @@ def plan(
 
 
 def _print(plan: Plan) -> None:
-    from rich.console import Console
-
-    from sciagent.cli.shared.tables import Paragraph, print_paragraph
-
     console = Console()
     console.print(f"{plan.campaign}: what its budget is likely to buy", style="bold", highlight=False, markup=False)
     console.print()
@@ -52,7 +48,7 @@ def _print(plan: Plan) -> None:
     console.print()
     console.print("Assumed", style="bold")
     for sentence in plan.assumptions:
-        print_paragraph(console, Paragraph(sentence))
+        Paragraph(sentence).print(console)
 
 
 def _ledger(url: str | None) -> Ledger | None:
@@ -66,8 +62,6 @@ def _ledger(url: str | None) -> Ledger | None:
 
 
 def _rungs(console: Console, plan: Plan) -> None:
-    from sciagent.cli.shared.tables import Paragraph, plain_table, print_paragraph
-
     made = plain_table(
         "the rungs (core seconds: median and 90 % of the sample)",
         "rung",
@@ -82,7 +76,7 @@ def _rungs(console: Console, plan: Plan) -> None:
     console.print(made)
     for rung in plan.rungs:
         for line in _remarks(rung, plan.sample.molecules):
-            print_paragraph(console, Paragraph(f"{rung.rung}{line}"))
+            Paragraph(f"{rung.rung}{line}").print(console)
     console.print()
 
 
@@ -115,8 +109,6 @@ def _brings(rung: PlannedRung) -> str:
 
 
 def _cases(console: Console, plan: Plan) -> None:
-    from sciagent.cli.shared.tables import plain_table
-
     labels = [rung.rung for rung in plan.rungs if any(rung.rung in (case.runs or ()) for case in plan.cases)]
     if not labels:
         return

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, who
+from sciagent.cli.shared.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json
+from sciagent.settings import user
 
 NameArgument = Annotated[str, typer.Argument(help="As rungs name it in `resources`, such as gaussian.")]
 
@@ -45,7 +46,7 @@ def set_(
 
     with open_ledger(ledger, create=True).begin() as connection:
         try:
-            licences.put(connection, name, total, as_who or who())
+            licences.put(connection, name, total, as_who or user())
         except ValueError as error:
             raise UsageError(str(error)) from None
         (licence,) = (each for each in licences.every(connection) if each.name == name)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sciagent.cli.shared.common import LedgerOption, open_ledger, say
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.execution.station import Station
@@ -45,8 +46,6 @@ def serve(collector: Any, host: str, port: int) -> tuple[Any, str]:
     """Answer scrapes in threads of their own: (the server, where it listens). Raises UsageError where it cannot."""
     from prometheus_client import CollectorRegistry, start_http_server
 
-    from sciagent.errors import UsageError
-
     registry = CollectorRegistry()
     registry.register(collector)
     try:
@@ -66,8 +65,6 @@ def serve_worker(station: Station, name: str, port: int) -> str:
 
 
 def _collector() -> Any:
-    from sciagent.errors import UsageError
-
     try:
         from sciagent.report.live.metrics import LedgerCollector
     except ImportError as error:
@@ -77,8 +74,6 @@ def _collector() -> Any:
 
 def _address(text: str) -> tuple[str, int]:
     """Raises UsageError for what is no host and port."""
-    from sciagent.errors import UsageError
-
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise UsageError(f'--listen "{text}": give a host and a port, such as {DEFAULT}')

@@ -10,7 +10,6 @@ import typer
 
 from sciagent.cli.shared.common import Exit, JsonOption, put, put_json, say
 
-
 app = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
 
 

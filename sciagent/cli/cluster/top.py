@@ -7,12 +7,15 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
+from sciagent.cli.cluster.screen import frame
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
+from sciagent.errors import LedgerAwayError
 
 if TYPE_CHECKING:
     from sciagent.report.live.watching import Frame, Sparing
@@ -31,23 +34,15 @@ def top(
 
     Reads only; nothing is disturbed. Totals of large campaigns are counted less often, so that looking costs little.
     """
-    from rich.console import Console
-
-    from sciagent.cli.cluster.screen import frame, message
     from sciagent.report.live.watching import Sparing
 
     opened, sparing, console = open_ledger(ledger), Sparing(), Console()
     if once or json:
         snapshot = _look(opened, sparing)
-        if json:
-            put_json(asdict(snapshot))
-        else:
-            console.print(frame(snapshot, console.width, None))
+        put_json(snapshot) if json else console.print(frame(snapshot, console.width, None))
         return
     import sqlalchemy as sa
     from rich.live import Live
-
-    from sciagent.errors import LedgerAwayError
 
     with _keys() as quits, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
@@ -56,7 +51,7 @@ def top(
                 live.update(frame(_look(opened, sparing), console.width, console.height), refresh=True)
             except (sa.exc.SQLAlchemyError, LedgerAwayError) as error:  # it may come back
                 why = str(getattr(error, "orig", None) or error).strip()[:300]
-                live.update(message(f"the ledger does not answer: {why}"), refresh=True)
+                live.update(Text(f"the ledger does not answer: {why}", style="bold red"), refresh=True)
             if quits(max(0.05, interval - (time.monotonic() - begun))):
                 return
 
@@ -77,7 +72,7 @@ def _keys() -> Iterator[Callable[[float], bool]]:
 
         before = termios.tcgetattr(sys.stdin)
     except (ImportError, OSError, ValueError, termios.error):  # no terminal: only a signal ends it
-        yield _wait
+        yield lambda seconds: bool(time.sleep(seconds))
         return
     try:
         tty.setcbreak(sys.stdin)
@@ -86,16 +81,9 @@ def _keys() -> Iterator[Callable[[float], bool]]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def _wait(seconds: float) -> bool:
-    time.sleep(seconds)
-    return False
-
-
 def _typed(seconds: float) -> bool:
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        if select.select([sys.stdin], [], [], left)[0]:
-            key = sys.stdin.read(1)
-            if key in ("q", "Q", ""):
-                return True
+        if select.select([sys.stdin], [], [], left)[0] and sys.stdin.read(1) in ("q", "Q", ""):
+            return True
     return False

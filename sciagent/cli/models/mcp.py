@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import LedgerOption, open_ledger, pick_campaign, say
+from sciagent.cli.shared.common import LedgerOption, open_ledger, say
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.campaign.proposing.serving import McpEpisode
@@ -31,9 +32,9 @@ def mcp(
     """
     import importlib.util
 
+    from sciagent.api.ledger import pick_campaign
     from sciagent.campaign.core.build import open_for_people
     from sciagent.campaign.proposing.serving import McpEpisode
-    from sciagent.errors import UsageError
 
     if importlib.util.find_spec("mcp") is None:
         raise UsageError("this needs an extra: pip install 'sciagent[llm]'")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sciagent.cli.shared.common import JsonOption, put, put_json, say
-
+from sciagent.errors import UsageError
 
 app = typer.Typer(help="Language models on this machine.", no_args_is_help=True)
 
@@ -33,7 +33,6 @@ def add(
     chat template, and must stay where it is.
     """
     from sciagent.agent import conversion, models
-    from sciagent.errors import UsageError
 
     path = Path(what).expanduser()
     if what == "smollm2":

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sciagent.cli.shared.common import JsonOption, put, put_json, say
+from sciagent.errors import UsageError
 
 EndpointOption = Annotated[
     str, typer.Option("--endpoint", metavar="URL", help="Of the server, as `serve-model` prints it.")
@@ -62,7 +63,6 @@ def serve_model(
     """
     from sciagent.agent.serving import command, server
     from sciagent.agent.serving.interpreter import find_vllm
-    from sciagent.errors import UsageError
     from sciagent.settings import cache_folder
 
     if host not in command.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
@@ -134,8 +134,6 @@ def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: JsonOption
 
 
 def _adapters(given: list[str] | None) -> dict[str, Path]:
-    from sciagent.errors import UsageError
-
     found = {}
     for one in given or ():
         name, equals, folder = one.partition("=")

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
+from sciagent.api.terminal import Paragraph, records_table
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
 
 MAX_SHOWN = 1500  # characters of one text; --json has all
@@ -24,67 +27,51 @@ def trace(
 
     with open_ledger(ledger).read() as connection:
         row = campaigns.get(connection, campaign)
-        found: Any = (
+        answer: Any = (
             episode_list.listed(connection, row) if episode is None else episode_list.episode(connection, row, episode)
         )
     if json:
-        put_json(found)
-    elif episode is None:
-        _list(found)
-    else:
-        _show(found)
-
-
-def _list(found: list[Mapping[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("episode", "proposer", "state", "turns", "new", "ended"):
-        table.add_column(name, justify="right" if name in ("episode", "turns", "new") else "left")
-    for one in found:
-        table.add_row(
-            str(one["number"]), one["proposer"], one["state"], str(one["turns"]), str(one["new"]), one["why"] or ""
-        )
-    Console().print(table)
-
-
-def _show(found: Mapping[str, Any]) -> None:
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.text import Text
-
+        put_json(answer)
+        return
     console = Console()
-    for text, depth, style in _lines(found):
-        shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} … ({len(text)} characters)"
-        console.print(Padding(Text(shown, style=style, overflow="fold"), (0, 0, 0, 2 * depth)), highlight=False)
+    if episode is None:
+        console.print(_table(answer))
+    else:
+        for paragraph in _paragraphs(answer):
+            text = paragraph.text
+            if len(text) > MAX_SHOWN:
+                text = f"{text[:MAX_SHOWN]} … ({len(text)} characters)"
+            paragraph._replace(text=text).print(console)
 
 
-def _lines(found: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
-    """(text, depth, style) of each paragraph."""
-    ended = f", {found['why']}" if found["why"] else ""
-    yield f"{found['campaign']}, episode {found['number']} by {found['proposer']}: {found['state']}{ended}", 0, "bold"
-    for one in found["opening"]:
-        yield one["role"], 0, "dim"
-        yield one["content"], 1, ""
-    for turn in found["turns"]:
-        yield from _turn(turn)
+def _table(episodes: list[Mapping[str, Any]]) -> Table:
+    columns = {"number": "episode", "proposer": "proposer", "state": "state", "turns": "turns", "new": "new"}
+    columns["why"] = "ended"
+    return records_table([{head: episode[name] for name, head in columns.items()} for episode in episodes], "")
 
 
-def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
-    message, used = turn["message"] or {}, turn["sampling"] or {}
-    tokens = f", {used['output_tokens']} tokens in {used['seconds']:.1f} s" if "output_tokens" in used else ""
-    yield "", 0, ""
-    yield f"turn {turn['number']} ({turn['policy']}{tokens})", 0, "bold"
-    for name, style in (("thinking", "italic dim"), ("content", "")):
-        if message.get(name):
-            yield message[name], 1, style
-    for call in message.get("calls", ()):
-        yield f"{call['name']} {call['arguments']}", 1, ""
-    for seen in turn["observations"]:
-        yield str(seen.get("content") or seen.get("status") or ""), 1, "cyan"
-    for proposal in turn["proposals"]:
-        yield _proposal(proposal), 1, "green" if proposal["hit"] else "dim"
+def _paragraphs(episode: Mapping[str, Any]) -> Iterator[Paragraph]:
+    ended = f", {episode['why']}" if episode["why"] else ""
+    yield Paragraph(
+        f"{episode['campaign']}, episode {episode['number']} by {episode['proposer']}: {episode['state']}{ended}", 0
+    )
+    for message in episode["opening"]:
+        yield Paragraph(message["role"], 0, "dim")
+        yield Paragraph(message["content"])
+    for turn in episode["turns"]:
+        message, used = turn["message"] or {}, turn["sampling"] or {}
+        tokens = f", {used['output_tokens']} tokens in {used['seconds']:.1f} s" if "output_tokens" in used else ""
+        yield Paragraph("", 0)
+        yield Paragraph(f"turn {turn['number']} ({turn['policy']}{tokens})", 0)
+        for name, style in (("thinking", "italic dim"), ("content", "")):
+            if message.get(name):
+                yield Paragraph(message[name], 1, style)
+        for call in message.get("calls", ()):
+            yield Paragraph(f"{call['name']} {call['arguments']}")
+        for answer in turn["observations"]:
+            yield Paragraph(str(answer.get("content") or answer.get("status") or ""), 1, "cyan")
+        for proposal in turn["proposals"]:
+            yield Paragraph(_proposal(proposal), 1, "green" if proposal["hit"] else "dim")
 
 
 def _proposal(proposal: Mapping[str, Any]) -> str:

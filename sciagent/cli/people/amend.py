@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sciagent.cli.shared.common import (
+    CampaignArgument,
     JsonOption,
     LedgerOption,
     WhoOption,
     open_ledger,
-    pick_campaign,
     put,
     put_json,
     say,
-    who,
 )
-
-if TYPE_CHECKING:
-    from sciagent.domain.answers.status import DriverState
+from sciagent.errors import UsageError
 
 
 def amend(
-    name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
+    name: CampaignArgument = None,
     budget: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,43 +45,34 @@ def amend(
 
     What changes is shown and logged. Anything else would be another campaign, and is refused.
     """
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.other_drivers import driver_line
     from sciagent.campaign.people import amending
-    from sciagent.errors import UsageError
-    from sciagent.store.campaign_state import campaigns, directives
+    from sciagent.settings import user
+    from sciagent.store.campaign_state import directives
     from sciagent.yaml.files import text_of
 
-    some = bool(budget or goal_count or workers)
-    if file is not None and some:
-        raise UsageError("give either --file, or --budget, --goal-count and --workers")
-    if file is None and not some:
-        raise UsageError("say what to change: --budget, --goal-count, --workers, or --file with the edited YAML")
+    if bool(budget or goal_count or workers) == (file is not None):
+        raise UsageError("say what to change: --budget, --goal-count and --workers, or --file with the edited YAML")
     why = directives.reason(reason) if reason else "amended"
     opened = open_ledger(ledger)
     with opened.read() as connection:
         row = pick_campaign(connection, name)
-        driver = campaigns.driver_of(connection, row.id)
     if file is not None:
         source = text_of(file)
-        base, shown = file.resolve().parent, str(file)
+        spec, changes = amending.differences(row, source, str(file), file.resolve().parent)
     else:
         source = amending.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)
-        base, shown = Path(row.base), f"{row.name} (amended)"
-    spec, changes = amending.differences(row, source, shown, base)
-    if changes and not dry_run:
-        amending.amend(opened, spec, source, as_who or who(), why, changes)
+        spec, changes = amending.differences(row, source, f"{row.name} (amended)", Path(row.base))
+    written = bool(changes) and not dry_run
+    if written:
+        amending.amend(opened, spec, source, as_who or user(), why, changes)
     if json:
-        put_json({"campaign": row.name, "changes": changes, "written": bool(changes) and not dry_run})
+        put_json({"campaign": row.name, "changes": changes, "written": written})
         return
     for line in changes:
         put(line)
-    if not changes:
-        say("nothing changes")
+    if written:
+        say(driver_line(opened, row.name))
     else:
-        say("nothing was written (--dry-run)" if dry_run else _takes_effect(row.name, driver))
-
-
-def _takes_effect(name: str, driver: DriverState | None) -> str:
-    """When the changes count."""
-    if driver is not None and driver.alive:
-        return f"the driver at {driver.host} (process {driver.pid}) takes it up at its next step"
-    return f'campaign "{name}" is not running; it counts from the next: sciagent resume {name}'
+        say("nothing was written (--dry-run)" if changes else "nothing changes")

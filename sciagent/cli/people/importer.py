@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json, say, who
+from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json, say
 from sciagent.errors import UsageError
+from sciagent.settings import user
 
 _VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]]+)\])?")
 
@@ -49,7 +50,7 @@ def import_(
         level=Level(method, basis, phase),
         structure=column,
         standardise="parent" if parent else "refuse",
-        who=who(),
+        who=user(),
         skip_bad=skip_bad,
         revise=revise,
         dry_run=dry_run,

@@ -6,26 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from sciagent.domain.answers.model import AnswerModel
-from sciagent.domain.quantities import Censoring
-
-
-class EvidenceValue(AnswerModel):
-    """One measured value."""
-
-    property: str
-    """Name of the property."""
-    value: float
-    """In `unit`."""
-    uncertainty: float | None
-    """Standard uncertainty (k = 1) in `unit`; null where nobody knows it."""
-    unit: str
-    """The property's canonical unit."""
-    censoring: Censoring
-    """`below` or `above` where the value is a limit of detection."""
-    level: str
-    """Level of theory, or the experimental method."""
-    n: int
-    """Replicates behind the value."""
+from sciagent.domain.answers.values import EvidenceValue
 
 
 class FileRemoval(AnswerModel):

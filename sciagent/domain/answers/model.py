@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -15,9 +16,11 @@ class AnswerModel(BaseModel):
 
 
 def plain(answer: Any) -> Any:
-    """An answer, or a list of answers, as JSON values; times stay `datetime`, as the CLI prints them."""
+    """Answers or dataclasses, alone or in collections, as JSON values; times stay `datetime`."""
     if isinstance(answer, BaseModel):
         return plain(answer.model_dump(by_alias=True))
+    if is_dataclass(answer):
+        return {field.name: plain(getattr(answer, field.name)) for field in fields(answer)}
     if isinstance(answer, Mapping):
         return {name: plain(part) for name, part in answer.items()}
     return [plain(part) for part in answer] if isinstance(answer, (list, tuple)) else answer

@@ -93,9 +93,9 @@ def run(built: Built) -> CampaignState:
 
 def test_what_a_person_adds_goes_the_way_of_any_proposal(built: Built) -> None:
     new, bad, twice, radical = enter(built, "OC", "C1CC", "CO", "C[CH2]")
-    assert (new.answer.status, new.standing) == ("new", "open")
-    assert (bad.answer.status, bad.standing, bad.reason) == ("refused", None, "unparsable")
-    assert (twice.answer.status, twice.answer.key) == ("duplicate", new.answer.key)
+    assert (new.status, new.standing) == ("new", "open")
+    assert (bad.status, bad.standing, bad.reason) == ("refused", None, "unparsable")
+    assert (twice.status, twice.key) == ("duplicate", new.key)
     assert (radical.standing, radical.reason) == ("dropped", "radical")  # the fast rungs have run
     with built.ledger.read() as connection:
         said = directives.since(connection, built.row.id, 0)

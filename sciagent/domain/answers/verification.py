@@ -1,0 +1,48 @@
+"""What the ladder says of one molecule that is verified by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sciagent.domain.answers.model import AnswerModel
+from sciagent.domain.answers.values import ShownValue
+
+
+class RungAnswer(AnswerModel):
+    """What one rung said of the molecule."""
+
+    rung: str
+    """Label of the rung."""
+    tier: str
+    """Tier of its verifier."""
+    outcome: str
+    """`ok`, or how it ended otherwise."""
+    verdict: str
+    """`pass`, `fail`, `not_applicable`, `inconclusive` or `error`."""
+    reason: str | None
+    """Why it did not pass."""
+    detail: str
+    """The same with numbers."""
+    reused: bool
+    """Whether the ledger knew the answer before."""
+    core_seconds: float
+    """What it cost; 0 if it was reused."""
+    values: Mapping[str, ShownValue]
+    """What it measured, by property."""
+
+
+class LadderAnswer(AnswerModel):
+    """The answer of `sciagent verify`."""
+
+    key: str | None
+    """Key of the candidate; null where the text could not be read."""
+    smiles: str | None
+    """Canonical SMILES; null where the text could not be read."""
+    verdict: str
+    """`pass`: it is a hit; `fail`; `inconclusive` or `error`: that could not be decided."""
+    reason: str | None
+    """Why it is no hit."""
+    detail: str
+    """The same with numbers."""
+    rungs: tuple[RungAnswer, ...]
+    """One answer a rung, up to the one that failed it."""
