@@ -6,10 +6,15 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from sciagent.api.terminal import Paragraph
-from sciagent.domain.answers.campaign_story import CampaignStory, ProposalStory
-from sciagent.domain.answers.evidence_story import EvidenceStory
-from sciagent.domain.answers.explanation import Explanation, RefusedText
-from sciagent.domain.answers.rung_story import DecisionStory, RungStory
+from sciagent.domain.answers.explanation import (
+    CampaignStory,
+    DecisionStory,
+    EvidenceStory,
+    Explanation,
+    ProposalStory,
+    RefusedText,
+    RungStory,
+)
 from sciagent.domain.answers.values import EvidenceValue, PropertyValue
 
 MAX_VALUES = 40

@@ -46,17 +46,8 @@ class EvidenceKey:
 
     @cached_property
     def hash(self) -> str:
-        return content_hash(
-            [
-                self.subject,
-                self.verifier,
-                self.verifier_version,
-                self.settings_hash,
-                self.inputs_hash,
-                self.replicate,
-                self.revision,
-            ]
-        )
+        """SHA-256 over the fields in their order."""
+        return content_hash([getattr(self, name) for name in self.__dataclass_fields__])
 
     @property
     def seed(self) -> int:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from functools import cache
 
@@ -210,25 +210,16 @@ class Clash:
     stands_from: str
 
     def __str__(self) -> str:
-        """`acme 0.1 ("1") against sciagent ("D")`"""
-        mine, theirs = _difference(self.set_aside, self.stands)
+        """`acme 0.1 (unit "1") against sciagent (unit "D")`: the weightiest difference."""
+        both = (self.set_aside, self.stands)
+        names = ("unit", *(field.name for field in fields(Property)))
+        name = next(name for name in names if getattr(both[0], name) != getattr(both[1], name))
+        mine, theirs = (f"{name} {_quoted(getattr(prop, name))}" for prop in both)
         return f"{self.package} ({mine}) against {self.stands_from} ({theirs})"
 
 
-def _difference(one: Property, other: Property) -> tuple[str, str]:
-    """What tells two definitions apart, weightiest first."""
-    if one.unit != other.unit:
-        return f'"{one.unit}"', f'"{other.unit}"'
-    field = next(
-        f
-        for f in ("units", "conversions", "kind", "low", "high", "description")
-        if getattr(one, f) != getattr(other, f)
-    )
-    if field == "units":
-        return ", ".join(one.units), ", ".join(other.units)
-    if field == "conversions":
-        return "a conversion of its own", "another conversion"
-    return f"{field} {getattr(one, field)}", f"{field} {getattr(other, field)}"
+def _quoted(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 class PropertyRegistry(Mapping[str, Property]):

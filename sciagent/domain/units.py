@@ -81,6 +81,3 @@ def _pint() -> Any:
     import pint
 
     return pint.UnitRegistry()
-
-
-__all__ = ["CELSIUS_TO_KELVIN", "Conversion", "factor_between"]

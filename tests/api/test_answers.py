@@ -32,7 +32,7 @@ class Balanced(HTMLParser):
         ("status", ["toys: finished", "nothing is left to do"], 0),
         ("best", ["6.0 ± 0.2 kJ/mol", "hit", "below window"], 5),
         ("candidates", ["CCO", "6.0 ± 0.2 kJ/mol"], 5),
-        ("explain", ["In campaign toys: dropped", "below_window"], 1),
+        ("explain", ["In campaign toys: settled", "below_window"], 1),
         ("verify", ["fail", "3.0 ± 0.2 kJ/mol", "known"], 1),
         ("evidence", ["toy energy", "toys"], 4),
     ],

@@ -17,5 +17,5 @@ def test_an_explanation_begins_with_the_structure_and_goes_down_to_the_values(do
 def test_keys_and_settings_are_told_in_full_only_when_asked_for(done: Campaign) -> None:
     answer = done.explain("CCO").answer
     short, full = (" ".join(line.text for line in paragraphs(answer, full)) for full in (False, True))
-    assert "settings scale=1.0" in full and "settings scale" not in short
+    assert ", scale=1.0" in full and "scale=" not in short
     assert f"key {answer.key}," in full and f"key {answer.key}," not in short

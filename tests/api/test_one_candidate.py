@@ -8,7 +8,7 @@ from sciagent import Campaign
 def test_a_result_reads_like_the_command(done: Campaign) -> None:
     result = done.verify("CCO")
     assert repr(result).startswith("CCO: fail (below_window)")
-    assert "    toy_energy = 3.0 ± 0.2 kJ/mol  [toy_energy]" in list(result.lines())
+    assert "    toy_energy = 3.0 ± 0.2 kJ/mol  [toy_energy]" in repr(result).splitlines()
 
 
 def test_a_text_that_could_not_be_read_is_explained(toys: Campaign) -> None:

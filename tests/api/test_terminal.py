@@ -16,5 +16,5 @@ def test_cells_are_short() -> None:
 
 def test_numbers_stand_to_the_right_and_paragraphs_under_their_indent() -> None:
     table = text_of(records_table([{"rung": "dft", "n": 12}, {"rung": "xtb", "n": 3}], "rungs"))
-    assert table.splitlines()[-2:] == ["dft  12", "xtb   3"]
+    assert table.splitlines()[-2:] == [" dft   12", " xtb    3"]
     assert text_of(Paragraph("a", 0), Paragraph("b", 2)) == "a\n    b"

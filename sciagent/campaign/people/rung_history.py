@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules, show_window
-from sciagent.domain.answers.evidence_story import EvidenceStory
-from sciagent.domain.answers.rung_story import AttemptStory, DecisionStory, RungStory
+from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceStory, RungStory
 from sciagent.domain.answers.values import EvidenceValue
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict

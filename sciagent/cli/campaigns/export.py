@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from sciagent.store.campaign_state.campaigns import CampaignRow
-    from sciagent.store.results.artifacts import ArtifactStore
+    from sciagent.store.database.artifacts import ArtifactStore
 
 
 class Format(StrEnum):

@@ -77,9 +77,9 @@ class _Lines:
             expand=bool(flexible),
         )
         for name in rows[0]:
-            width = {"ratio": 1, "min_width": 6} if name in flexible else {}
             side: Literal["left", "right"] = "left" if name in LEFT else "right"
-            table.add_column(name, justify=side, no_wrap=True, overflow="ellipsis", **width)
+            ratio, width = (1, 6) if name in flexible else (None, None)
+            table.add_column(name, justify=side, no_wrap=True, overflow="ellipsis", ratio=ratio, min_width=width)
         for row in shown:
             table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row.values()))
         left = len(rows) - len(shown)

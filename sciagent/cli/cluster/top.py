@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -72,7 +73,7 @@ def _keys() -> Iterator[Callable[[float], bool]]:
 
         before = termios.tcgetattr(sys.stdin)
     except (ImportError, OSError, ValueError, termios.error):  # no terminal: only a signal ends it
-        yield lambda seconds: bool(time.sleep(seconds))
+        yield lambda seconds: threading.Event().wait(seconds)
         return
     try:
         tty.setcbreak(sys.stdin)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sciagent.domain.answers.model import AnswerModel
-from sciagent.domain.answers.values import ImportedValue, RungValue
+from sciagent.domain.answers.values import CandidateName, ImportedValue, RungValue
 
 
-class BestCandidate(AnswerModel):
+class BestCandidate(CandidateName):
     """A candidate with its values. `sciagent best` lists hits first, then by depth reached and score."""
 
-    key: str
-    """Key of the candidate, 64 hexadecimal digits."""
-    smiles: str
-    """The structure as text."""
     inchikey: str | None
     """InChIKey; null for what has none."""
     utility: float | None

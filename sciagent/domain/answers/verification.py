@@ -1,4 +1,4 @@
-"""What the ladder says of one molecule that is verified by itself."""
+"""What a rung made of a candidate, and what the ladder says of one molecule that is verified by itself."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.answers.values import ShownValue
 
 
-class RungAnswer(AnswerModel):
-    """What one rung said of the molecule."""
+class RungResult(AnswerModel):
+    """What one rung made of a candidate, and what that cost."""
 
     rung: str
     """Label of the rung."""
     tier: str
     """Tier of its verifier."""
-    outcome: str
-    """`ok`, or how it ended otherwise."""
-    verdict: str
-    """`pass`, `fail`, `not_applicable`, `inconclusive` or `error`."""
+    outcome: str | None
+    """`ok`, or how it ended otherwise; null where it did not run."""
+    verdict: str | None
+    """`pass`, `fail`, `not_applicable`, `inconclusive` or `error`, by gate and objectives; null where there is none."""
     reason: str | None
     """Why it did not pass."""
     detail: str
@@ -26,7 +26,12 @@ class RungAnswer(AnswerModel):
     reused: bool
     """Whether the ledger knew the answer before."""
     core_seconds: float
-    """What it cost; 0 if it was reused."""
+    """What it cost, in core-seconds; 0 if it was reused."""
+
+
+class RungAnswer(RungResult):
+    """What one rung says of a molecule that is verified by itself."""
+
     values: Mapping[str, ShownValue]
     """What it measured, by property."""
 

@@ -335,8 +335,8 @@ def test_what_the_safety_screen_blocks_cannot_be_promoted(built: Built) -> None:
     [one] = enter(built, "Cc1c(cc(cc1[N+](=O)[O-])[N+](=O)[O-])[N+](=O)[O-]")  # TNT
     assert one.standing == "dropped"
     with pytest.raises(UsageError, match="blocked by the safety screen"):
-        steering.promote(people(built), named(built, one.answer.key), "ann", "for science", to="dft")
-    assert jobs_of(built, one.answer.key) == {}
+        steering.promote(people(built), named(built, one.key), "ann", "for science", to="dft")
+    assert jobs_of(built, one.key) == {}
     with built.ledger.read() as connection:
         kinds = connection.execute(sa.select(t.event.c.payload).where(t.event.c.kind == "safety_blocked")).scalars()
         assert "promote" in [payload.get("asked") for payload in kinds]
