@@ -11,7 +11,7 @@ import typer
 from sciagent import __version__
 from sciagent.cli.admin import bench, db, doctor, gc, verifiers
 from sciagent.cli.campaigns import answers, compare, export, init, plan, run, schema
-from sciagent.cli.cluster import dispatcher, jobs, licences, metrics, slurm, top, worker, workers
+from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
 from sciagent.cli.models import mcp, models, serve_model, trace
 from sciagent.cli.people import add, amend, control, importer, steer
 from sciagent.cli.shared.common import Exit, put, say
@@ -67,14 +67,7 @@ COMMANDS: dict[Callable[..., Any], str] = {
     schema.schema: "schema > campaign.schema.json",
 }
 """Each command and an example of it, in the order of the help. The example begins with the command's name."""
-GROUPS = {
-    "models": models.app,
-    "adapters": serve_model.app,
-    "slurm": slurm.app,
-    "licences": licences.app,
-    "bench": bench.app,
-    "db": db.app,
-}
+GROUPS = {"models": models.app, "adapters": serve_model.app, "slurm": slurm.app, "bench": bench.app, "db": db.app}
 
 for command, example in COMMANDS.items():
     app.command(example.split()[0], epilog=f"Example: sciagent {example}")(command)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
@@ -24,7 +24,7 @@ ALL = range(5)
 class Shop:
     """A campaign of three candidates that have passed the checks and nothing else."""
 
-    def __init__(self, connection: Connection, pricing: Purchasing, purse: Purse) -> None:
+    def __init__(self, connection: Connection, pricing: Purchasing, purse: BudgetTracker) -> None:
         self.connection, self.pricing, self.purse = connection, pricing, purse
 
     def choose(self, slots: int, places: Container[int] = ALL) -> list[Choice]:
@@ -39,7 +39,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     with Driver(built) as driver:
         assert driver.intake.propose(built, driver._purse, driver._purchasing)
     with built.ledger.read() as connection:
-        purse = Purse(built, connection)
+        purse = BudgetTracker(built, connection)
         yield Shop(connection, purchasing_of(built, connection), purse)
 
 

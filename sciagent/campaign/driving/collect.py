@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.record import Settling, given_up, settle, settle_again
 from sciagent.campaign.driving.dispatch import LocalJob
@@ -27,7 +27,7 @@ from sciagent.verification.sandbox.scratch import remove_folder
 
 def collect(
     built: Built,
-    purse: Purse,
+    purse: BudgetTracker,
     lease: DriverLease,
     done: Sequence[Completed[tuple[LocalJob, ...]]],
     killed: Container[int],

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settle_again
 from sciagent.campaign.driving.pace import MARGIN, Group, Places
@@ -75,7 +75,7 @@ class Dispatched:
 def promote(
     connection: Connection,
     built: Built,
-    purse: Purse,
+    purse: BudgetTracker,
     choices: Sequence[Choice],
     owner: str,
     places: Places[LocalJob] | Rooms,
@@ -189,7 +189,7 @@ def _offer(connection: Connection, built: Built, started: Sequence[_Started], ro
 
 
 def offer_queued(
-    connection: Connection, built: Built, purse: Purse, rooms: Rooms, preferred_only: bool = False
+    connection: Connection, built: Built, purse: BudgetTracker, rooms: Rooms, preferred_only: bool = False
 ) -> None:
     """`take_queued` for workers elsewhere."""
     found = []
@@ -224,7 +224,7 @@ class _Ready:
 
 
 def take_queued(
-    connection: Connection, built: Built, purse: Purse, owner: str, slots: int, preferred_only: bool = False
+    connection: Connection, built: Built, purse: BudgetTracker, owner: str, slots: int, preferred_only: bool = False
 ) -> list[LocalJob]:
     """Jobs that were decided before (by a person, or an attempt was lost or interrupted): claimed again, most urgent
     first. What a person holds or has vetoed since is cancelled instead; what gave up and is tried again waits until the
@@ -246,7 +246,7 @@ def take_queued(
     return taken
 
 
-def _ready(connection: Connection, built: Built, purse: Purse, preferred_only: bool) -> Iterator[_Ready]:
+def _ready(connection: Connection, built: Built, purse: BudgetTracker, preferred_only: bool) -> Iterator[_Ready]:
     """Jobs that wait for their driver, most urgent first."""
     by_id = {r.id: r for r in built.rungs}
     queued = jobs.queued(connection, built.row.id)

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, open_stored
 from sciagent.campaign.core.prepare import check_here, prepare
 from sciagent.campaign.core.safety import note
@@ -104,7 +104,7 @@ class Driver:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
                 started = {"reaped": self.reaped, "safety": note(built.spec) or "on"}
                 campaigns.log_event(connection, built.row.id, "driver_started", started)
-                self._purse = Purse(built, connection)
+                self._purse = BudgetTracker(built, connection)
                 self._purchasing = purchasing_of(built, connection)
                 self.intake = Intake(source, connection, built.row.id)
                 self._hits = queries.hits(connection, built.row.id)

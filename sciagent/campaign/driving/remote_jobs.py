@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, given_up, settle
 from sciagent.campaign.driving.pace import Group, Pace
@@ -21,10 +21,10 @@ from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.needs import text_of
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.store.campaign_state import campaigns, standings
-from sciagent.store.job_queue import licences, offers, reservations, workers
-from sciagent.store.job_queue.capacity import cannot, capacity
+from sciagent.store.job_queue import offers, reservations, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.offers import Ended, Out
+from sciagent.store.job_queue.worker_resources import cannot, capacity
 
 log = logging.getLogger(__name__)
 
@@ -160,10 +160,8 @@ class Outside:
         alive, self._looked = workers.alive(connection), time.monotonic()
         before, self.unheld = self.unheld, {}
         self._slots, self._most = workers.slots_of(alive), {}
-        needy = any(text_of(rung.holds) for rung in self._built.paid)
-        shared = licences.totals(connection) if needy else {}
         for rung in self._built.paid:
-            can = capacity(alive, queue_of(rung), rung.holds, shared, rung.limits.memory_mb)
+            can = capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._most[rung.rules.position] = can.most
             if can.missing:
                 why = cannot(queue_of(rung), rung.holds, can)
@@ -198,7 +196,7 @@ class Outside:
         stands = standings.get(connection, self._built.row.id, offered.out.candidate_id)
         return bool(stands["standing"] == Standing.PENDING and stands["position"] == offered.position)
 
-    def account(self, purse: Purse, pace: Pace, ended: Sequence[Ended]) -> None:
+    def account(self, purse: BudgetTracker, pace: Pace, ended: Sequence[Ended]) -> None:
         """After the commit: what they have cost, and what is not held for them any more."""
         for one in ended:
             offered = self._out.pop(one.job_id)

@@ -166,9 +166,9 @@ def candidate_id(connection: Connection, built: Built, key: str) -> int | None:
 
 def left(connection: Connection, built: Built) -> dict[str, float]:
     """The budget that is neither spent nor reserved, by resource; for rungs, in runs."""
-    from sciagent.campaign.core.budget_tracker import Purse
+    from sciagent.campaign.core.budget_tracker import BudgetTracker
 
-    purse = Purse(built, connection)
+    purse = BudgetTracker(built, connection)
     remaining = {name: limit - purse.used().get(name, 0.0) for name, limit in purse.limits().items()}
     labels = {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
     return {labels.get(name, name): max(amount, 0.0) for name, amount in remaining.items()}

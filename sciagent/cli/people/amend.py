@@ -50,7 +50,7 @@ def amend(
     from sciagent.campaign.people import amending
     from sciagent.settings import user
     from sciagent.store.campaign_state import directives
-    from sciagent.yaml.files import text_of
+    from sciagent.yaml.document import text_of
 
     if bool(budget or goal_count or workers) == (file is not None):
         raise UsageError("say what to change: --budget, --goal-count and --workers, or --file with the edited YAML")

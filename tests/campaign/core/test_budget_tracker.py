@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sciagent.campaign.core import budget_tracker
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung, create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.people import amending
@@ -183,7 +183,7 @@ def test_a_resumed_campaign_counts_what_was_spent_in_the_last_seven_days(
     assert 0 < spent < 2 * RATE and 0 < done < len(MOLECULES)
 
     with ledger.read() as connection:
-        purse = Purse(open_stored(ledger, "weekly", "test"), connection)
+        purse = BudgetTracker(open_stored(ledger, "weekly", "test"), connection)
     assert purse.limits() == {"core_seconds": RATE}
     assert purse.used() == {"core_seconds": pytest.approx(spent)}
     assert purse.exhausted() is None and not purse.fits(Cost(core_seconds=RATE))
