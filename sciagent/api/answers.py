@@ -93,7 +93,7 @@ def budget_line(status: CampaignCounts) -> str:
 
 
 def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[str, Any]:
-    """What is shown of one of the best. properties: those of the objectives, a column each."""
+    """What is shown of a candidate among the best. properties: those of the objectives, a column each."""
     values = {name.replace("_", " "): candidate.values.get(name) for name in properties}
     level = next((value.level.split("//")[0] for value in values.values() if value), None)
     mark = "hit" if candidate.hit else (candidate.reason or "").replace("_", " ")
@@ -109,7 +109,7 @@ def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[s
 
 
 def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
-    """All that a data frame has of one of the best."""
+    """All that a data frame has of a candidate among the best."""
     fixed = ("smiles", "hit", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
     cells = {name: getattr(candidate, name) for name in fixed}
     for name, value in candidate.values.items():

@@ -1,4 +1,4 @@
-"""A campaign as one object: for notebooks, for scripts, and for the command line, which is built on it."""
+"""A campaign as an object: for notebooks, for scripts, and for the command line, which is built on it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CLOSED = "its notebook or script let go of it"
 
 
 class Campaign:
-    """One goal, one ladder and one budget, with a ledger that keeps what comes of them.
+    """A goal, a ladder and a budget, with a ledger that keeps what comes of them.
 
         campaign = Campaign.from_yaml("campaigns/quickstart.yaml")
         campaign.run()
@@ -91,7 +91,7 @@ class Campaign:
     def from_yaml(cls, path: str | Path, ledger: LedgerLike = None, *, enter: bool = True) -> Campaign:
         """The campaign of a file. enter: whether it is entered in the ledger now; else when it is first run.
 
-        Raises SpecError with every mistake in the file, and UsageError where another one of that name is there.
+        Raises SpecError with every mistake in the file, and UsageError where another campaign of that name is there.
         """
         file = Path(path)
         spec = load_spec(file)
@@ -103,7 +103,7 @@ class Campaign:
 
     @classmethod
     def open(cls, name: str | None = None, ledger: LedgerLike = None) -> Campaign:
-        """A campaign that is in the ledger; the name may be left out if there is only one. Raises UnknownNameError."""
+        """A campaign that is in the ledger; without a name, the only campaign. Raises UnknownNameError."""
         store = ledger_of(ledger)
         made = cls.__new__(cls)
         with store.read() as connection:
@@ -144,8 +144,6 @@ class Campaign:
         if opened is not None:
             opened.close()
 
-    # ----------------------------------------------------------------- running
-
     def run(
         self,
         *,
@@ -157,13 +155,13 @@ class Campaign:
     ) -> answers.CampaignStatus:
         """Run until the goal is reached, the budget is spent or nothing is left; say what came of it.
 
-        Ctrl-C, or the interrupt of a notebook's kernel, lets what runs finish; a second one kills it, and it is run
-        again later. The campaign is then `interrupted`, nothing is lost, and `run` goes on with it.
+        Ctrl-C, or the interrupt of a notebook's kernel, lets what runs finish; a second interrupt kills it, and it
+        is run again later. The campaign is then `interrupted`, nothing is lost, and `run` goes on with it.
 
         workers: jobs at once, this time only. executor: `local`, or `ledger`, `celery`, `slurm` for workers elsewhere;
         site: of Slurm. report: an HTML file that is written again while it runs. progress: False shows nothing.
         """
-        self._close_driver(now=False)
+        self.close(now=False)
         self.try_executor(executor, site)
         built = self._for_driving()
         written.check_executor(built.spec, executor)
@@ -179,7 +177,7 @@ class Campaign:
         return self.status()
 
     def step(self, wait: float = 0.25) -> str:
-        """Take one step: collect what has finished, propose, start jobs. Returns the state of the campaign.
+        """Take a step: collect what has finished, propose, start jobs. Returns the state of the campaign.
 
         The first step makes this process the campaign's driver; `stop`, `close` or the end of the campaign let go of
         it, and so does leaving the campaign as a context manager. wait: seconds to wait for a job at most.
@@ -200,37 +198,22 @@ class Campaign:
     def stop(self, now: bool = False, reason: str = "") -> str:
         """Stop the campaign, whoever runs it: what runs may finish. Returns its state.
 
-        A campaign that another process runs is told to stop, and goes on for a moment. now: kill what runs, which is
+        A campaign that another process runs goes on for a moment. now: kill what runs, which is
         run again later. Raises UsageError where nobody runs it.
         """
         if self._drive is not None:
             self._drive.stop(now)
         elif self._driver is not None:
-            self._close_driver(now)
+            self.close(now)
         else:
             other_drivers.tell(self._store, self.name, Verb.STOP, settings.user(), reason, now)
         return str(self._row().state)
-
-    def wake(self) -> str | None:
-        """Tell a driver that was paused to go on; where it is, or None if no driver is paused."""
-        return other_drivers.wake(self._store, self.name, settings.user())
-
-    def is_hosted(self) -> bool:
-        """Whether a dispatcher drives it, or will."""
-        with self._store.read() as connection:
-            return campaigns.is_hosted(connection, self._row(connection).id)
-
-    def close(self, now: bool = False) -> None:
-        """Let go of a campaign that `step` has begun: what runs may finish first. Nothing happens without one."""
-        self._close_driver(now)
 
     def __enter__(self) -> Campaign:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._close_driver(now=error is not None)
-
-    # ----------------------------------------------------------------- answers
+        self.close(now=error is not None)
 
     def status(self) -> answers.CampaignStatus:
         """How the campaign stands: rungs, hits, cost and budget."""
@@ -242,7 +225,7 @@ class Campaign:
         with self._store.read() as connection:
             row = self._row(connection)
             rows = with_chances(self._store, connection, row, best(connection, row, n))
-        brief = partial(answers.best_brief, properties=properties_of(row))
+        brief = partial(answers.best_brief, properties=[objective["property"] for objective in row.spec["objectives"]])
         return ResultTable(rows, f"The best of {self.name}", brief, answers.best_record)
 
     def candidates(self) -> ResultQuery[CandidateRow]:
@@ -254,9 +237,9 @@ class Campaign:
         return self.ledger.evidence(property, campaign=self.name)
 
     def explain(self, candidate: str) -> ExplainedCandidate:
-        """All that is known of one candidate, and why it stands where it stands.
+        """All that is known of a candidate, and why it stands where it stands.
 
-        candidate: SMILES, at least 6 digits of its key, or its InChIKey; a text that was refused is found, too.
+        candidate: SMILES, at least 6 digits of its key, or its InChIKey; a text that was refused is explained, too.
         Raises UsageError where there is none.
         """
         from sciagent.campaign.people.explaining import explain_named
@@ -264,7 +247,7 @@ class Campaign:
         return ExplainedCandidate(explain_named(self._store, candidate, self.name))
 
     def verify(self, smiles: str, *, no_safety: str | None = None) -> LadderResult:
-        """Take one molecule up the ladder until a rung fails it. What is known is reused; what is new is kept.
+        """Take a molecule up the ladder until a rung fails it. What is known is reused; what is new is kept.
 
         The molecule does not enter the campaign, see `add`. no_safety: a reason to leave the safety screen out.
         """
@@ -284,14 +267,12 @@ class Campaign:
         return self.spec.without_screen(no_safety)
 
     def report(self, path: str | Path | None = None, top: int | None = None) -> answers.WrittenReport:
-        """Write the report as one HTML file, NAME.report.html by default. top: how many of the best get a card."""
+        """Write the report as an HTML file, NAME.report.html by default. top: how many of the best get a card."""
         from sciagent.report.page.writer import checked, write_report
 
         target = checked(Path(path) if path is not None else Path(f"{self.name}.report.html"))
         write_report(self._store, self.name, target, top)
         return answers.WrittenReport(target)
-
-    # ----------------------------------------------------------------- a person's own candidates
 
     def add(self, smiles: str | Iterable[str], reason: str = WHY_ADDED) -> ResultTable[AddedCandidate]:
         """Bring molecules of your own into the campaign; they are parsed, screened and gated as any other proposal.
@@ -302,12 +283,10 @@ class Campaign:
         return ResultTable(list(self.entering(texts, reason)), f"Added to {self.name}")
 
     def entering(self, texts: Iterable[str], reason: str, who: str | None = None) -> Iterator[AddedCandidate]:
-        """The same, one after the other, for more than memory holds. who: by default the user of this machine."""
+        """The same as a stream, for more than memory holds. who: by default the user of this machine."""
         why = directives.reason(reason)
         given = (ProposalIn(text, operation="person", rationale=why) for text in texts)
         return add(self._for_people(), given, who or settings.user(), why)
-
-    # ----------------------------------------------------------------- how it shows itself
 
     @property
     def spec(self) -> CampaignSpec:
@@ -317,19 +296,9 @@ class Campaign:
         return self._spec
 
     @property
-    def properties(self) -> list[str]:
-        """Names of the properties that its objectives are about."""
-        return properties_of(self._row())
-
-    @property
     def state(self) -> str:
         """`created`, `running`, `paused`, `interrupted`, `finished`, `budget_spent` or `failed`."""
         return str(self._row().state)
-
-    @property
-    def wants_hits(self) -> bool:
-        """Whether its goal is a number of hits."""
-        return bool(self._row().spec["goal"]["kind"] == "hits")
 
     def __repr__(self) -> str:
         with self._store.read() as connection:
@@ -346,8 +315,6 @@ class Campaign:
         amended = [html.paragraph(f"amended: {line}") for line in self.amended]
         return self.status()._repr_html_() + (html.box(*amended) if amended else "")
 
-    # ----------------------------------------------------------------- parts
-
     def _row(self, connection: Any = None) -> CampaignRow:
         if connection is not None:
             return campaigns.get(connection, self.name)
@@ -355,7 +322,7 @@ class Campaign:
             return campaigns.get(opened, self.name)
 
     def _for_driving(self) -> Built:
-        """All parts, as the ledger has them now; once each, since a second run learns what the first one cost."""
+        """All parts, as the ledger has them now; once each, since a second run learns what the first has cost."""
         if self._built is None or self._built.row.spec_hash != self._row().spec_hash:
             self.enter()
         built, self._built = self._built, None
@@ -365,8 +332,8 @@ class Campaign:
     def _for_people(self) -> Built:
         return self._built or open_for_people(self._store, self.name)
 
-    def _close_driver(self, now: bool) -> None:
-        """End the driver of `step`, if there is one, when what runs has finished or was killed."""
+    def close(self, now: bool = False) -> None:
+        """Let go of a campaign that `step` has begun: what runs may finish first, or is killed with `now`."""
         if self._driver is None:
             return
         if now:
@@ -380,8 +347,3 @@ class Campaign:
         driver, self._driver = self._driver, None
         if driver is not None:
             driver.__exit__(None if error is None else type(error), error, None)
-
-
-def properties_of(row: CampaignRow) -> list[str]:
-    """Names of the properties that its objectives are about."""
-    return [objective["property"] for objective in row.spec["objectives"]]

@@ -1,4 +1,4 @@
-"""An explanation as paragraphs of text: what a candidate is, what each rung said of it, and why it stands there."""
+"""An explanation as paragraphs of text: what a candidate is, what each rung answered, and why it stands there."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
 
 
 def _waivers(story: CampaignStory) -> dict[str, str]:
-    """{rung: who waived what it said}: everything below the rung that a promotion went to, until a veto."""
+    """{rung: who waived its verdict}: everything below the rung that a promotion went to, until a veto."""
     order = [rung.rung for rung in story.rungs]
     waivers: dict[str, str] = {}
     for word in story.people:
@@ -200,7 +200,7 @@ def _provenance(rung: RungStory, evidence: EvidenceStory, full: bool) -> Iterato
 
 
 def _values(values: Sequence[EvidenceValue]) -> Iterator[Paragraph]:
-    """The values, under one heading where all are of one level."""
+    """The values, under a common heading where all have the same level."""
     levels = {value.level for value in values}
     together = len(levels) == 1 and len(values) > 1
     if together:
@@ -241,7 +241,7 @@ def _law_and_price(decision: DecisionStory, full: bool, labels: Sequence[str]) -
 
 
 def _resource(name: str, labels: Sequence[str]) -> str:
-    """In the singular; `rung 3` is one run of the rung at position 3."""
+    """In the singular; `rung 3` is a run of the rung at position 3."""
     if name.startswith("rung "):
         return labels[int(name.split()[1])]
     return RESOURCES.get(name) or name.removesuffix("s").replace("_", " ")

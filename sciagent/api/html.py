@@ -1,4 +1,4 @@
-"""HTML of what notebooks show: one style sheet for light and dark, structures drawn, everything escaped."""
+"""HTML of what notebooks show: a style sheet for light and dark, structures drawn, everything escaped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ border-bottom:1px solid var(--line);background:none}
 
 
 def box(*parts: str) -> str:
-    """The parts under one style sheet."""
+    """The parts under the style sheet."""
     return f'{STYLE}<div class="sciagent">{"".join(parts)}</div>'
 
 

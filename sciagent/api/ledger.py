@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def open_ledger(url: str | Path | None = None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
-    """The ledger at a path or URL; by default the one that SCIAGENT_LEDGER names, then ./sciagent.db.
+    """The ledger at a path or URL; by default what SCIAGENT_LEDGER names, then ./sciagent.db.
 
     create: whether a SQLite file that does not exist is made. idle_seconds: how long a transaction may be silent on
     PostgreSQL. Raises UsageError where there is no such file.
@@ -34,7 +34,7 @@ def open_ledger(url: str | Path | None = None, create: bool = False, idle_second
     wanted = settings.load(None if url is None else str(url))
     place = ledger_url(wanted.ledger)
     if not create and place.get_backend_name() == "sqlite" and not Path(str(place.database)).exists():
-        raise UsageError(f"no ledger at {place.database}; name one with --ledger, or start with: sciagent run FILE")
+        raise UsageError(f"no ledger at {place.database}; name it with --ledger, or start with: sciagent run FILE")
     return Ledger(wanted.ledger, wanted.artifacts, idle_seconds)
 
 
@@ -48,7 +48,7 @@ def ledger_of(given: LedgerLike, create: bool = False) -> Ledger:
 
 
 def pick_campaign(connection: Connection, name: str | None) -> campaigns.CampaignRow:
-    """The campaign of that name, or the only one there is. Raises UnknownNameError, or UsageError without a name."""
+    """The campaign of that name; without a name, the only campaign. Raises UnknownNameError, or UsageError."""
     if name is not None:
         return campaigns.get(connection, name)
     names = campaigns.names(connection)
@@ -59,7 +59,7 @@ def pick_campaign(connection: Connection, name: str | None) -> campaigns.Campaig
 
 @dataclass(frozen=True)
 class LedgerCampaign:
-    """A campaign in a ledger, in one line."""
+    """A campaign in a ledger, in a line."""
 
     name: str
     """Its name, unique in the ledger."""
@@ -107,7 +107,7 @@ class LedgerView:
         return ResultTable(listed, "Campaigns")
 
     def campaign(self, name: str | None = None) -> Campaign:
-        """A campaign of the ledger; the name may be left out if there is only one. Raises UnknownNameError."""
+        """A campaign of the ledger; without a name, the only campaign. Raises UnknownNameError."""
         from sciagent.api.campaign import Campaign
 
         return Campaign.open(name, ledger=self)
@@ -123,7 +123,7 @@ class LedgerView:
         """Every value with its unit, uncertainty, level and origin, in the order they came.
 
         campaign: values of its candidates, whoever paid for them. verifier: `import` finds values from files.
-        key: of one candidate. Raises UnknownNameError for a property or campaign that the ledger does not have.
+        key: of a candidate. Raises UnknownNameError for a property or campaign that the ledger does not have.
         """
         wanted = ValueFilter(property, campaign, verifier, key)
         with self.store.read() as connection:

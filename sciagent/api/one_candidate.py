@@ -1,4 +1,4 @@
-"""What is known of one candidate: what the ladder says of it, and why it stands where it stands."""
+"""What is known of a candidate: what the ladder says of it, and why it stands where it stands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sciagent.domain.answers.verification import LadderAnswer
 
 
 class LadderResult(LadderAnswer):
-    """What the ladder says of one molecule that was verified by itself, as a notebook and a terminal show it."""
+    """What the ladder says of a molecule that was verified by itself, as a notebook and a terminal show it."""
 
     @property
     def values(self) -> dict[str, ShownValue]:
@@ -42,7 +42,7 @@ class LadderResult(LadderAnswer):
 
 
 class ExplainedCandidate:
-    """All that is known of one candidate, and why it stands where it stands."""
+    """All that is known of a candidate, and why it stands where it stands."""
 
     def __init__(self, answer: Explanation | RefusedText) -> None:
         self.answer = answer

@@ -16,7 +16,7 @@ from sciagent.store.views import queries
 
 @dataclass(frozen=True)
 class ToldDriver:
-    """A driver that was told something."""
+    """A driver that received an instruction."""
 
     driver: DriverState
     """Where it runs."""

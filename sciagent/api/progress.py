@@ -1,4 +1,4 @@
-"""What one sees of a campaign while it runs: a table by rung, cost and budget, in a terminal or in a notebook."""
+"""What a person sees of a campaign while it runs: a table by rung, cost and budget, in a terminal or in a notebook."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class ResultQuery(Generic[R]):
     store: Ledger
     """Where they are."""
     page: Callable[[Connection, Any], tuple[Sequence[R], Any]]
-    """The page after a cursor, None before the first one, and its own cursor; no rows after the last page."""
+    """The page after a cursor, None before the first page, and its own cursor; no rows after the last page."""
     count: Callable[[Connection], int]
     """How many rows there are now."""
     arrow: Callable[[Connection], ArrowRows]

@@ -18,7 +18,7 @@ Records = Sequence[Mapping[str, Any]]
 
 
 def plain_table(title: str, *columns: str, left: Iterable[str] = ()) -> Table:
-    """A table narrow enough for 80 columns. left: columns of text beside the first one; all others are numbers."""
+    """A table narrow enough for 80 columns. left: columns of text beside the first column; all others are numbers."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for place, name in enumerate(columns):
         table.add_column(name, justify="left" if place == 0 or name in left else "right", overflow="fold")
@@ -61,7 +61,7 @@ def cell_text(value: object) -> str:
 
 
 class Paragraph(NamedTuple):
-    """A paragraph of a longer text; an empty one is an empty line."""
+    """A paragraph of a longer text; an empty paragraph is an empty line."""
 
     text: str
     depth: int = 1

@@ -38,8 +38,7 @@ def scheduling(
         str | None, typer.Option("--id", metavar="COLUMN", help="Of SMILES or formulas: how alike structures are.")
     ] = None,
     rungs: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN:COST,...", help="Of the table, cheap to dear; the last one is the truth."),
+        str | None, typer.Option(metavar="COLUMN:COST,...", help="Of the table, cheap to dear; the last is the truth.")
     ] = None,
     goal: Annotated[Goal | None, typer.Option(help="Whether the truth is to be small or large.")] = None,
     top: Annotated[float, typer.Option(help="Share of the answers that are hits.")] = 0.01,
@@ -59,16 +58,16 @@ def scheduling(
     seeds: Annotated[int, typer.Option(min=1, help="Orders of a table, or draws of a family.")] = 20,
     marks: Annotated[
         bool,
-        typer.Option("--cost-to/--no-cost-to", help="The costs of a recall too: one more run of each, the longest."),
+        typer.Option("--cost-to/--no-cost-to", help="The costs of a recall too: another run of each, the longest."),
     ] = True,
-    workers: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, each with a single thread.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Draw recall against cost: .svg, .png or .pdf.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Recall of the hits by cost, and the cost of each recall: mean and 95 % interval over seeds.
 
     Costs are shares of the last rung for all candidates. Recall at a budget comes from runs with that budget; the cost
-    of a recall from one run with budget 1, in the order of its indices, and is missing where a seed did not get there.
+    of a recall from a run with budget 1, in the order of its indices, and is missing where a seed did not get there.
     """
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded, here and in the workers
     from rich.progress import track

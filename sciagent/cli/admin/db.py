@@ -49,7 +49,7 @@ def backup(
 
 @app.command()
 def current(ledger: LedgerOption = None, json: JsonOption = False) -> None:
-    """At which revision the ledger is, and which one this version needs."""
+    """At which revision the ledger is, and which revision this version needs."""
     from sciagent.store.database import migrate
 
     at, need = migrate.current(_engine(ledger)), migrate.head()

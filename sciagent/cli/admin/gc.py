@@ -1,4 +1,4 @@
-"""`sciagent gc`: what nobody needs any more, shown first, removed when told."""
+"""`sciagent gc`: what nobody needs any more, shown first, removed with --delete."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def verifiers(
 ) -> None:
     """What can stand on a ladder: what each verifier measures, at which level, its cost, settings and priors.
 
-    One that does not load is shown with its error; exit code 1 if it is the one that was asked for.
+    A verifier that does not load is shown with its error; exit code 1 if it was named.
     """
     from sciagent.chemistry.molecule import parse_molecule
     from sciagent.verification.catalogue import catalogue, entry
@@ -34,7 +34,7 @@ def verifiers(
         for paragraph in _overview(entries) if name is None else _lines(entries[0]):
             paragraph.print(console)
         if name is None:
-            console.print(f"core s: declared for {list(SAMPLES)[-1]}. All of one: sciagent verifiers NAME", style="dim")
+            console.print(f"core s: declared for {list(SAMPLES)[-1]}. More: sciagent verifiers NAME", style="dim")
     broken = [broken_entry for broken_entry in entries if broken_entry["error"]]
     if broken and not json:
         for broken_entry in broken:
@@ -60,7 +60,7 @@ def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
 
 
 def _lines(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
-    """Everything about one verifier; only its name where it does not load."""
+    """Everything about a verifier; only its name where it does not load."""
     if entry["error"]:
         yield Paragraph(entry["name"], 0)
         return

@@ -101,10 +101,10 @@ def explain(
     ledger: LedgerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """What a candidate is, who proposed it, what each rung said, why it stands where it stands, and what it cost.
+    """What a candidate is, who proposed it, what each rung answered, why it stands where it stands, and what it cost.
 
-    For one that waits in a priced campaign: its value, its chance of a hit, its index against the price, and what
-    would be bought next. A text that was proposed and refused is found, too, with the reason.
+    If it waits in a priced campaign: its value, its chance of a hit, its index against the price, and what would be
+    bought next. A text that was proposed and refused is explained, too.
     """
     from sciagent.api.explanation_text import paragraphs
     from sciagent.campaign.people.explaining import explain_named
@@ -127,7 +127,7 @@ def verify(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Run one molecule up a campaign's ladder until a rung fails it. What is known is reused; what is new is kept.
+    """Run a molecule up a campaign's ladder until a rung fails it. What is known is reused; what is new is kept.
 
     What the safety screen refuses goes no further. Both that and --no-safety are logged in the ledger.
 

@@ -18,11 +18,11 @@ MAX_DIFFERENCES = 40
 
 def compare(
     first: Annotated[str, typer.Argument(help="A campaign.")],
-    second: Annotated[str, typer.Argument(help="Another one, of the same ledger.")],
+    second: Annotated[str, typer.Argument(help="Another campaign, of the same ledger.")],
     ledger: LedgerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """How two campaigns differ: what was asked, the funnel, the cost, hits at equal cost, what both found.
+    """How two campaigns differ: what was asked, the funnel, the cost, hits at equal cost, what both have.
 
     Values stand side by side only where the same calculation gave them.
     """
@@ -53,7 +53,7 @@ def _asked(console: Console, comparison: Comparison) -> None:
     if not lines:
         console.print("  nothing differs in what was asked")
     if not comparison.same_objectives:
-        console.print("  the objectives differ: a hit of one is not a hit of the other", highlight=False)
+        console.print("  the objectives differ: a hit of either need not be a hit of the other", highlight=False)
     console.print()
 
 

@@ -116,7 +116,7 @@ def _write_file(
             return _write_text(artifacts, connection, row, file, chosen, what)
     if chosen is Format.ASE:
         n, without = write_ase(connection, row, artifacts, part)
-        return f"{n} candidates with a geometry ({without} without one are left out)"
+        return f"{n} candidates with a geometry ({without} without a geometry are left out)"
     write = parquet.write_candidates if what is What.CANDIDATES else parquet.write_proposals
     return f"{write(connection, row, part)} {what}"
 

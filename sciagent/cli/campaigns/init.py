@@ -23,7 +23,7 @@ def init(
     list_: Annotated[bool, typer.Option("--list", help="Show the templates, and write nothing.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Write a campaign folder one can run at once: the YAML with its comments, the seeds, a README."""
+    """Write a campaign folder that runs at once: the YAML with its comments, the seeds, a README."""
     from sciagent.campaign.spec import templates
     from sciagent.campaign.spec.goals import NAME
     from sciagent.campaign.spec.load import load_spec

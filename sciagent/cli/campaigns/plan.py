@@ -25,7 +25,7 @@ def plan(
 ) -> None:
     """What the budget of a campaign is likely to buy, which rungs look worthless, and how sure that is.
 
-    Nothing is started or written. A ledger is not needed; one that is there teaches what rungs cost and tell.
+    Nothing is started or written. A ledger is not needed; an existing ledger teaches what rungs cost and tell.
     """
     from sciagent.campaign.planning.plan import plan as planned
     from sciagent.campaign.spec.load import load_spec
@@ -52,7 +52,7 @@ def _print(plan: Plan) -> None:
 
 
 def _ledger(url: str | None) -> Ledger | None:
-    """The ledger if there is one. Raises UsageError for one that was named and is not there."""
+    """The ledger if it exists. Raises UsageError for a named ledger that does not."""
     from sciagent.store.database.engine import ledger_url
 
     made = ledger_url(load(url).ledger)
@@ -86,15 +86,15 @@ def _cells(rung: PlannedRung) -> tuple[str, ...]:
     amount = "–" if cost is None else f"{cost.median:.3g}–{cost.p90:.3g}"
     if rung.is_terminal:
         return rung.rung, amount, "", "", "", "decides"
-    tells = [told for told in rung.tells if told.kind != "nothing"]
-    ranges = "\n".join("1" if told.kind == "decides" else f"{told.low:.2f}–{told.high:.2f}" for told in tells)
-    return rung.rung, amount, ranges, "\n".join(told.kind for told in tells), _brings(rung), rung.verdict or ""
+    tells = [tell for tell in rung.tells if tell.kind != "nothing"]
+    ranges = "\n".join("1" if tell.kind == "decides" else f"{tell.low:.2f}–{tell.high:.2f}" for tell in tells)
+    return rung.rung, amount, ranges, "\n".join(tell.kind for tell in tells), _brings(rung), rung.verdict or ""
 
 
 def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:
     """What stands below the table of a rung; begins behind its label. molecules: of the sample."""
-    for told in rung.tells:
-        yield f", of {told.property}: {told.kind}: {told.why}"
+    for tell in rung.tells:
+        yield f", of {tell.property}: {tell.kind}: {tell.why}"
     if rung.cost_ratio is not None:
         yield f": costs are {rung.cost_ratio:.2g} of what is declared, as learnt"
     if rung.refuses:

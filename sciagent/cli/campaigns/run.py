@@ -14,6 +14,7 @@ from sciagent.cli.shared.common import (
     LedgerOption,
     end_at_once,
     open_ledger,
+    plural,
     put_json,
     say,
     say_upgraded,
@@ -80,9 +81,12 @@ def resume(
 ) -> None:
     """Go on with a campaign from the ledger, as it was started; tell a driver that was paused to go on."""
     from sciagent.api.campaign import Campaign
+    from sciagent.api.other_drivers import wake
+    from sciagent.settings import user
 
-    campaign = Campaign.open(name, open_ledger(ledger))
-    if driver := campaign.wake():
+    opened = open_ledger(ledger)
+    campaign = Campaign.open(name, opened)
+    if driver := wake(opened, campaign.name, user()):
         say(f"told the driver at {driver} to go on; see: sciagent status {campaign.name}")
         return
     _drive(campaign, workers, executor, site, report, json, quiet)
@@ -111,8 +115,7 @@ def _drive(
     target = checked(report or Path(f"{name}.report.html"))
     hush = quiet or json
     if not hush:
-        n = len(campaign.spec.ladder)
-        say(f"starting {name}: {n} rung{'' if n == 1 else 's'}, ledger {campaign.ledger.url}")
+        say(f"starting {name}: {plural(len(campaign.spec.ladder), 'rung')}, ledger {campaign.ledger.url}")
         say(_who_proposes(campaign.spec))
     progress = Progress(campaign.ledger.store, name, hush, leave=end_at_once)
     status = campaign.run(workers=workers, executor=executor, site=site, report=target, progress=progress)
@@ -132,7 +135,7 @@ def conclude(progress: Progress, campaign: Campaign, status: Status, report: Pat
     if state not in ("finished", "budget_spent"):
         say(f"{name} is {state}; see: sciagent status {name}")
         raise typer.Exit(Exit.FAILED)
-    if campaign.wants_hits and status.hits == 0:
+    if campaign.spec.goal.kind == "hits" and status.hits == 0:
         raise typer.Exit(Exit.NO_HIT)
 
 

@@ -76,7 +76,7 @@ def submit(
     if driver is not None and driver.alive:
         tell(f"process {driver.pid} on {driver.host} drives it already")
     elif not served:
-        tell("no dispatcher is at work on this ledger; start one: sciagent dispatcher")
+        tell("no dispatcher is at work on this ledger; start it: sciagent dispatcher")
     if wait:
         _follow(opened_campaign, json)
 
@@ -86,12 +86,17 @@ def _follow(campaign: Campaign, json: bool) -> None:
     from sciagent.api.progress import Progress
     from sciagent.cli.campaigns.run import conclude
     from sciagent.execution.worker.runner import patiently
+    from sciagent.store.campaign_state import campaigns
+
+    def is_hosted() -> bool:
+        with campaign.ledger.store.read() as connection:
+            return campaigns.is_hosted(connection, campaigns.get(connection, name).id)
 
     name = campaign.name
     foot = "Ctrl-C looks away; the campaign goes on"
     try:
         with Progress(campaign.ledger.store, name, json, foot) as progress:
-            while patiently(campaign.is_hosted):
+            while patiently(is_hosted):
                 patiently(progress.step)
                 time.sleep(LOOK_SECONDS)
         status = patiently(campaign.status)
@@ -104,9 +109,7 @@ def _follow(campaign: Campaign, json: bool) -> None:
 def dispatcher(
     executor: Annotated[
         str,
-        typer.Option(
-            "--executor", "-x", metavar="ledger|celery|slurm", help="How workers are told that there is work."
-        ),
+        typer.Option("--executor", "-x", metavar="ledger|celery|slurm", help="How workers learn that there is work."),
     ] = "ledger",
     site: SiteOption = None,
     reports: Annotated[Path, typer.Option("--reports", help="Folder for the reports of campaigns.")] = Path(),
@@ -115,7 +118,7 @@ def dispatcher(
 ) -> None:
     """Drive submitted campaigns, each in a process of its own, and take back what lost workers held.
 
-    Several may run; a campaign is driven by one of them at a time. Ctrl-C or SIGTERM ends it cleanly, and the campaigns
+    Several may run; a campaign has a single driver at a time. Ctrl-C or SIGTERM ends it cleanly, and the campaigns
     go on when it is started again.
     """
     from sciagent.api.interrupts import each_signal

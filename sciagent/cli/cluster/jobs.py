@@ -38,7 +38,7 @@ JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", he
 
 
 def jobs(
-    campaign: Annotated[str | None, typer.Argument(help="Only of this one.")] = None,
+    campaign: Annotated[str | None, typer.Argument(help="Only of this campaign.")] = None,
     state: Annotated[
         list[str] | None, typer.Option("--state", "-s", help="Only in this state; may be repeated.")
     ] = None,
@@ -78,7 +78,7 @@ def cancel(
     numbers: JobsArgument = None,
     campaign: Annotated[
         str | None,
-        typer.Option("--campaign", "-c", help="With --candidate: the campaign; may be left out if only one."),
+        typer.Option("--campaign", "-c", help="With --candidate: the campaign; may be left out if there is no other."),
     ] = None,
     candidate: Annotated[
         str | None, typer.Option("--candidate", metavar="CANDIDATE", help="All its jobs: SMILES, key, or InChIKey.")
@@ -88,7 +88,7 @@ def cancel(
     as_who: WhoOption = None,
     json: JsonOption = False,
 ) -> None:
-    """End jobs: one that waits is over at once, one that runs is killed within seconds, with all it has started.
+    """End jobs: a queued job is over at once, a running job is killed within seconds, with all it has started.
 
     Its candidate is held, for otherwise it would be chosen again: sciagent release lets it go on, sciagent retry runs
     the same job again. What an attempt has cost stays booked; a result that came first is kept.
@@ -168,7 +168,7 @@ def _print_retried(changes: Sequence[JobChange], again: int, named: bool) -> Non
 
 
 def _fail_if_nothing_changed(changes: Sequence[JobChange]) -> None:
-    """Exit code 1 where jobs were named and not one of them was changed."""
+    """Exit code 1 where jobs were named and none of them was changed."""
     if changes and not any(change.done for change in changes):
         raise typer.Exit(1)
 
@@ -226,7 +226,7 @@ def _cells(job: JobRow, wide: bool, with_campaign: bool) -> dict[str, str]:
 
 
 def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:
-    """The states of these names. Raises UnknownNameError for one that is not allowed."""
+    """The states of these names. Raises UnknownNameError for a state that is not allowed."""
     by_name: Mapping[str, JobState] = {str(state): state for state in allowed}
     for name in given:
         if name not in by_name:

@@ -20,7 +20,7 @@ DEFAULT = f"{LOCAL}:9464"
 
 def metrics(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0: any free one.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0: any free port.")
     ] = DEFAULT,
     ledger: LedgerOption = None,
 ) -> None:

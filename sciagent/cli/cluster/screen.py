@@ -1,4 +1,4 @@
-"""The screen of `sciagent top`: one look at what goes on, wide or narrow, never wider than the terminal."""
+"""The screen of `sciagent top`: what goes on, wide or narrow, never wider than the terminal."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _queues(queues: Sequence[Queue], now: datetime) -> list[Row]:
 
 
 def _workers(snapshot: Frame, wide: bool) -> list[Row]:
-    """A line for each job that runs, and one for each worker that runs nothing."""
+    """A line for each job that runs, and for each worker that runs nothing."""
     by_worker: dict[str, list[Running]] = {}
     for job in snapshot.running:
         by_worker.setdefault(job.worker, []).append(job)

@@ -27,7 +27,7 @@ def top(
     interval: Annotated[
         float, typer.Option("--interval", "-i", min=0.2, max=3600, help="Seconds between looks.")
     ] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Print one look, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print a single look, and end.")] = False,
     ledger: LedgerOption = None,
     json: JsonOption = False,
 ) -> None:

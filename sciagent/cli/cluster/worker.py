@@ -24,7 +24,7 @@ def worker(
     ] = None,
     slots: Annotated[int, typer.Option("--slots", "-s", min=1, max=1024, help="Jobs at once.")] = 1,
     cores: Annotated[
-        int | None, typer.Option("--cores", min=1, max=1024, help="Of all slots together; default: one for each slot.")
+        int | None, typer.Option("--cores", min=1, max=1024, help="Of all slots together; default: as many as slots.")
     ] = None,
     resource: Annotated[
         list[str] | None,
@@ -68,8 +68,8 @@ def worker(
 ) -> None:
     """Take jobs that campaigns offer (sciagent run --executor ledger), most urgent first, and write their results.
 
-    Ctrl-C (or SIGTERM) lets what runs finish; a second one gives it back for others to run. Start as many as you like,
-    on as many machines as reach the ledger and the folder of artifacts.
+    Ctrl-C (or SIGTERM) lets what runs finish; a second Ctrl-C gives it back for others to run. Start as many as you
+    like, on as many machines as reach the ledger and the folder of artifacts.
     """
     import psutil
 
@@ -83,7 +83,7 @@ def worker(
     memory = memory_mb or int(psutil.virtual_memory().total / 1e6)
     queues = tuple(tier or TIERS)
     if unknown := sorted(set(queues) - set(TIERS)):
-        raise UsageError(f"--tier {unknown[0]}: one of {', '.join(TIERS)}")
+        raise UsageError(f"--tier {unknown[0]}: use {', '.join(TIERS)}")
     opened = open_ledger(ledger, idle_seconds=LEASE_SECONDS)
     if elements is not None:
         _as_element(opened, elements, scratch)
@@ -104,7 +104,7 @@ def worker(
         )
         return
     if executor != "ledger":
-        raise UsageError(f'--executor "{executor}": one of ledger, celery')
+        raise UsageError(f'--executor "{executor}": use ledger or celery')
     new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory, cores, has)
     station = Station(opened, new, where, idle_exit=idle_exit, max_jobs=max_jobs)
 

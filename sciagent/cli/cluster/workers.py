@@ -44,7 +44,7 @@ def workers(
         for line in _worker_lines(worker, worker.name in alive, jobs[worker.name], now):
             put(line)
     if not listed:
-        put("no worker is alive; start one with: sciagent worker --slots 2")
+        put("no worker is alive; start a worker with: sciagent worker --slots 2")
     for line in [*(_queue_line(queue, now) for queue in queues), *lacking]:
         put(line)
     for queue in queues:

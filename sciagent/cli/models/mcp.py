@@ -57,8 +57,8 @@ def _server(served: McpEpisode, name: str) -> Any:
 
     async def listed(context: Any, params: Any) -> types.ListToolsResult:
         tools = [
-            types.Tool(name=one["name"], description=one["description"], input_schema=one["parameters"])
-            for one in served.schemas()
+            types.Tool(name=tool["name"], description=tool["description"], input_schema=tool["parameters"])
+            for tool in served.schemas()
         ]
         return types.ListToolsResult(tools=tools)
 

@@ -44,32 +44,33 @@ def add(
     elif path.is_file():
         made = conversion.add_gguf(path, name or path.stem, say)
     else:
-        raise UsageError(f"{what}: no such model or path; `sciagent models add smollm2` downloads one")
+        raise UsageError(f"{what}: no such model or path; `sciagent models add smollm2` downloads it")
     put(f"{made.policy}  {made.folder}")
 
 
 @app.command("list")
 def show(json: JsonOption = False) -> None:
-    """The models that are here; one whose files have changed or gone says so."""
+    """The models that are here; a model whose files have changed or gone says so."""
     from sciagent.agent import models
 
-    found = [(one, one.fault()) for one in models.installed()]
+    installed = [(model, model.fault()) for model in models.installed()]
     if json:
         put_json(
             [
-                one.model_dump(mode="json")
-                | {"folder": str(one.folder), "sha256": one.sha256, "policy": one.policy, "bytes": one.size}
+                model.model_dump(mode="json")
+                | {"folder": str(model.folder), "sha256": model.sha256, "policy": model.policy, "bytes": model.size}
                 | {"fault": fault or None}
-                for one, fault in found
+                for model, fault in installed
             ]
         )
         return
-    for one, fault in found:
+    for model, fault in installed:
         put(
-            f"{one.policy}  {one.size / 1e6:.0f} MB  {one.licence}  {one.folder}" + (f"  BROKEN: {fault}" * bool(fault))
+            f"{model.policy}  {model.size / 1e6:.0f} MB  {model.licence}  {model.folder}"
+            + (f"  BROKEN: {fault}" * bool(fault))
         )
-    if not found:
-        say("no models here; `sciagent models add smollm2` downloads one")
+    if not installed:
+        say("no models here; `sciagent models add smollm2` downloads smollm2")
 
 
 @app.command(epilog="Example: sciagent models remove smollm2")

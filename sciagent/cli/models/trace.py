@@ -1,4 +1,4 @@
-"""`sciagent trace CAMPAIGN [EPISODE]`: what a model was told, thought, called and saw."""
+"""`sciagent trace CAMPAIGN [EPISODE]`: what a model read, thought, called and saw."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from sciagent.api.terminal import Paragraph, records_table
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
 
-MAX_SHOWN = 1500  # characters of one text; --json has all
+MAX_SHOWN = 1500  # characters of a text; --json has all
 
 
 def trace(
@@ -21,7 +21,7 @@ def trace(
     ledger: LedgerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """The episodes of a campaign's model: what it was told, thought, called and saw, and what became of it."""
+    """The episodes of a campaign's model: what it read, thought, called and saw, and what became of it."""
     from sciagent.report.page import episode_list
     from sciagent.store.campaign_state import campaigns
 

@@ -42,7 +42,7 @@ def add(
 ) -> None:
     """Bring molecules of your own into a campaign. They are parsed, screened and gated as any other proposal.
 
-    Exit code 1 if one of them could not be read.
+    Exit code 1 if any of them could not be read.
     """
     from sciagent.api.campaign import Campaign
     from sciagent.api.other_drivers import driver_line

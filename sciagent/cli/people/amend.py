@@ -31,7 +31,7 @@ def amend(
         ),
     ] = None,
     goal_count: Annotated[int | None, typer.Option("--goal-count", min=1, help="Stop after so many hits.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at one time.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at a time.")] = None,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="The campaign's YAML, edited, in place of these options.")
     ] = None,

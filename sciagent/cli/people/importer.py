@@ -74,7 +74,7 @@ def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
         if not given:
             raise UsageError(f'--uncertainty "{text}": write COLUMN=NUMBER or COLUMN=COLUMN')
         spread[name] = given
-    found = []
+    columns = []
     for text in values:
         match = _VALUE.fullmatch(text)
         if match is None:
@@ -85,7 +85,7 @@ def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
                 f"--value {text}: say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]; "
                 f"it takes: {', '.join(prop.units)}"
             )
-        found.append(Column(name, match["property"], match["unit"], spread.pop(name, None)))
+        columns.append(Column(name, match["property"], match["unit"], spread.pop(name, None)))
     if spread:
         raise UsageError(f"--uncertainty names {', '.join(spread)}, which no --value has")
-    return found
+    return columns

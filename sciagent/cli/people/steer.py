@@ -1,4 +1,4 @@
-"""`sciagent hold | release | veto | promote CANDIDATE`: a person's decision on one candidate."""
+"""`sciagent hold | release | veto | promote CANDIDATE`: a person's decision on a candidate."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ veto = _command(
     "veto",
     """Take a candidate out: nothing more is started for it, and it is no hit and no parent. Its evidence is kept.
 
-    A job that waits is cancelled; one that runs may finish. `sciagent release` undoes it.
+    A queued job is cancelled; a running job may finish. `sciagent release` undoes it.
     """,
 )
 
@@ -57,13 +57,13 @@ veto = _command(
 def promote(
     candidate: CandidateArgument,
     reason: ReasonOption,
-    to: Annotated[str | None, typer.Option("--to", metavar="RUNG", help="The rung; default: the next one.")] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="RUNG", help="The rung; default: the next.")] = None,
     campaign: CampaignOption = None,
     ledger: LedgerOption = None,
     as_who: WhoOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a rung on a candidate whatever the gates below have said, before all that the scheduler would choose.
+    """Run a rung on a candidate whatever the gates below have decided, before all that the scheduler would choose.
 
     The budget still holds, and so does the safety screen. The decision is kept with your name and reason.
     """

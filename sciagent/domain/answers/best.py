@@ -1,4 +1,4 @@
-"""One of a campaign's best candidates."""
+"""The best candidates of a campaign."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class BestCandidate(CandidateName):
     utility: float | None
     """Weighted geometric mean of the desirabilities, in (0, 1]; null until the terminal rung has answered."""
     p_hit: float | None
-    """Chance of a hit: 1 or 0 once that is settled; before that by the law of `priced`, null without one."""
+    """Chance of a hit: 1 or 0 once that is settled; before that by the law of `priced`, null without a law."""
     verified: bool
     """Whether the terminal rung has answered."""
     hit: bool

@@ -1,4 +1,4 @@
-"""Everything that is known of one candidate: evidence, what each rung and each campaign made of it, and why."""
+"""Everything that is known of a candidate: evidence, what each rung and each campaign made of it, and why."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class EvidenceFile(AnswerModel):
 
 
 class EvidenceStory(AnswerModel):
-    """One answer of a verifier."""
+    """An answer of a verifier."""
 
     key: str
     """Key of the evidence, 64 hexadecimal digits."""
@@ -81,7 +81,7 @@ class EvidenceStory(AnswerModel):
 
 
 class AttemptStory(AnswerModel):
-    """One attempt of a job."""
+    """An attempt of a job."""
 
     state: str
     """State of the attempt."""
@@ -102,7 +102,7 @@ class AttemptStory(AnswerModel):
 
 
 class DecisionStory(AnswerModel):
-    """One decision to run or reuse a rung."""
+    """A decision to run or reuse a rung."""
 
     action: str
     """`run`, `reuse` or `promote`."""
@@ -125,7 +125,7 @@ class DecisionStory(AnswerModel):
 
 
 class RungStory(RungResult):
-    """What one rung said of a candidate, and what it cost."""
+    """What a rung did with a candidate: decisions, attempts and its answer."""
 
     verifier: str
     """Name of its verifier."""
@@ -150,7 +150,7 @@ class RungStory(RungResult):
 
 
 class ProposalStory(AnswerModel):
-    """One time that a candidate was proposed."""
+    """A time that a candidate was proposed."""
 
     by: str
     """The proposer, or the person."""
@@ -175,14 +175,14 @@ class ProposalStory(AnswerModel):
 
 
 class PersonWord(AnswerModel):
-    """What a person said of a candidate."""
+    """A decision of a person on a candidate."""
 
     verb: str
     """`hold`, `veto`, `release`, `promote` or `add`."""
     rung: str | None
     """The rung that a promotion goes to."""
     who: str
-    """Who said it."""
+    """Who decided."""
     why: str
     """The reason."""
     at: datetime
@@ -190,7 +190,7 @@ class PersonWord(AnswerModel):
 
 
 class CampaignStory(AnswerModel):
-    """What became of a candidate in one campaign."""
+    """What became of a candidate in a campaign."""
 
     campaign: str
     """Name of the campaign."""
@@ -219,9 +219,9 @@ class CampaignStory(AnswerModel):
     proposed: tuple[ProposalStory, ...]
     """Each time that it was proposed, oldest first."""
     rungs: tuple[RungStory, ...]
-    """What each rung said, in ladder order."""
+    """What each rung did, in ladder order."""
     people: tuple[PersonWord, ...]
-    """What people said, oldest first."""
+    """What people decided, oldest first."""
     core_seconds: float
     """What it cost this campaign, in core-seconds."""
     outlook: Outlook | None
@@ -231,7 +231,7 @@ class CampaignStory(AnswerModel):
 
 
 class Children(AnswerModel):
-    """Candidates that were made from this one."""
+    """Candidates that were made from it."""
 
     n: int
     """How many."""
@@ -240,7 +240,7 @@ class Children(AnswerModel):
 
 
 class Explanation(CandidateName):
-    """Everything that the ledger holds on one candidate."""
+    """Everything that the ledger holds on a candidate."""
 
     kind: str
     """`molecule` or `crystal`."""
@@ -269,7 +269,7 @@ class Explanation(CandidateName):
 
 
 class RefusedProposal(AnswerModel):
-    """One time that a text was proposed and refused."""
+    """A time that a text was proposed and refused."""
 
     campaign: str
     """Name of the campaign."""

@@ -1,4 +1,4 @@
-"""The one convention for answers: frozen, closed, each field explained by the docstring below it."""
+"""The convention for answers: frozen, closed, each field explained by the docstring below it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 
 class AnswerModel(BaseModel):
-    """An answer, or a part of one. Equal answers compare equal; nothing changes one once it is made."""
+    """An answer, or a part of one. Equal answers compare equal; nothing changes an answer once it is made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

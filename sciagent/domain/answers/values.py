@@ -20,7 +20,7 @@ class CandidateName(AnswerModel):
 
 
 class ShownValue(AnswerModel):
-    """One number with what makes it one; `2.92 ± 0.06 eV` as text."""
+    """A number with its unit, uncertainty and level; `2.92 ± 0.06 eV` as text."""
 
     value: float
     """In `unit`."""

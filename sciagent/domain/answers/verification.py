@@ -1,4 +1,4 @@
-"""What a rung made of a candidate, and what the ladder says of one molecule that is verified by itself."""
+"""What a rung made of a candidate, and what the ladder says of a molecule that is verified by itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sciagent.domain.answers.values import ShownValue
 
 
 class RungResult(AnswerModel):
-    """What one rung made of a candidate, and what that cost."""
+    """What a rung made of a candidate, and what that cost."""
 
     rung: str
     """Label of the rung."""
@@ -30,7 +30,7 @@ class RungResult(AnswerModel):
 
 
 class RungAnswer(RungResult):
-    """What one rung says of a molecule that is verified by itself."""
+    """What a rung says of a molecule that is verified by itself."""
 
     values: Mapping[str, ShownValue]
     """What it measured, by property."""
@@ -50,4 +50,4 @@ class LadderAnswer(AnswerModel):
     detail: str
     """The same with numbers."""
     rungs: tuple[RungAnswer, ...]
-    """One answer a rung, up to the one that failed it."""
+    """An answer a rung, up to the rung that failed it."""

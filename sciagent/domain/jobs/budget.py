@@ -6,8 +6,8 @@ there is room at all. Whatever started last, all before it was within the limit,
 
     spent <= limit + sum over the jobs that were live then of what they cost beyond their reservations + one turn
 
-and with one live job a worker the sum has no more terms than there are workers. A job takes what it has declared some
-of, and core-seconds: what it takes of anything else nobody could hold back, and no promise is made of it. For a rate
+and with a single live job per worker the sum has no more terms than there are workers. A job takes what it has
+declared some of, and core-seconds: what it takes of anything else nobody could hold back, and no promise is made of it. For a rate
 the same holds in every window of seven days: an amount counts from when it is booked, and all that is booked in a
 window before the last start in it was counted at that start.
 
@@ -56,7 +56,7 @@ class BudgetLimits:
 
 class Recent:
     """Amounts by the time they were booked (seconds since the epoch, never backwards), and their sum over the last
-    seven days, t - WEEK < booked <= t. None leaves early; one may stay up to GRAIN longer."""
+    seven days, t - WEEK < booked <= t. No amount leaves early; an amount may stay up to GRAIN longer."""
 
     def __init__(self) -> None:
         self._booked: deque[tuple[float, float, float]] = deque()  # first time, last time, amount
@@ -90,7 +90,7 @@ class Recent:
 
 
 class Budget:
-    """clock: seconds since the epoch, never backwards. wall_seconds: of the runs before this one."""
+    """clock: seconds since the epoch, never backwards. wall_seconds: of earlier runs."""
 
     def __init__(self, limits: BudgetLimits, clock: Callable[[], float], wall_seconds: float = 0.0) -> None:
         self._clock = clock
@@ -138,7 +138,7 @@ class Budget:
 
     def fits(self, reservation: Mapping[str, float], seconds: float | None = None) -> bool:
         """Whether spent + reserved + this stays within the limit of all it takes, and a job of so many seconds within
-        the wall time. seconds: by default as many as core-seconds, for engines run on one thread."""
+        the wall time. seconds: by default as many as core-seconds, for engines run on a single thread."""
         return self.shortfall(reservation, seconds) is None
 
     def shortfall(self, reservation: Mapping[str, float], seconds: float | None = None) -> str | None:
@@ -177,14 +177,14 @@ class Budget:
     def limits(self) -> dict[str, float]:
         """Every limit, by resource (of a rate: in seven days), by `rung 3` for jobs of the rung at position 3, and
         `wall_seconds`."""
-        found = dict(self._limits.amounts) | {f"rung {p}": float(n) for p, n in self._limits.jobs.items()}
-        return found | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._limits.wall_seconds})
+        limits = dict(self._limits.amounts) | {f"rung {p}": float(n) for p, n in self._limits.jobs.items()}
+        return limits | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._limits.wall_seconds})
 
     def used(self) -> dict[str, float]:
         """Spent (of a rate: in the last seven days) or spoken for, by the same names."""
-        found = {r: self._held(r) for r in self._limits.amounts}
-        found |= {f"rung {p}": float(self._jobs.get(p, 0)) for p in self._limits.jobs}
-        return found | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._wall_seconds()})
+        used = {r: self._held(r) for r in self._limits.amounts}
+        used |= {f"rung {p}": float(self._jobs.get(p, 0)) for p in self._limits.jobs}
+        return used | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._wall_seconds()})
 
     def exhausted(self) -> str | None:
         """Which limit leaves nothing at all for good, in words; None while there is something left. A rate is never
@@ -205,7 +205,7 @@ class Budget:
         ):
             return None
         now = until = self._clock()
-        found: list[str] = []
+        rates: list[str] = []
         for r, limit in self._limits.rates.items():
             if self._short(r, reservation):
                 level = limit * SLACK - self._reserved.get(r, 0.0) - reservation.get(r, 0.0)
@@ -213,15 +213,15 @@ class Budget:
                 if falls is None:
                     return None
                 until = max(until, falls)
-                found.append(r)
-        return until, tuple(found)
+                rates.append(r)
+        return until, tuple(rates)
 
     def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
         """Which rates hold something back, and when the first of it fits, in words. None where no rate does."""
-        found = [wait for one in reservations if (wait := self.waits_until(one)) is not None and wait[1]]
-        if not found:
+        waits = [wait for each in reservations if (wait := self.waits_until(each)) is not None and wait[1]]
+        if not waits:
             return None
-        until, rates = min(found)
+        until, rates = min(waits)
         used = "; ".join(f"{r}: {_amount(self._held(r))} of {self._limits.rates[r]:g} in seven days" for r in rates)
         when = datetime.fromtimestamp(60 * math.ceil(until / 60), UTC)
         return f"{used}; more on {when:%Y-%m-%d %H:%M} UTC"
