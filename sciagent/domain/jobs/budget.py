@@ -1,17 +1,13 @@
 """Budgets: what may be spent in all (stocks) or in any seven days (rates), jobs by rung, and time on the clock.
 
-A job starts only if what is spent and reserved leaves room for its own reservation, which is then held until it is
-over, however many attempts that takes. What nobody reserves (the fast rungs of a proposer's turn) starts only while
-there is room at all. Whatever started last, all before it was within the limit, so that of every resource
+A job starts only if what is spent and reserved leaves room for its own reservation, which is held until the job is
+over, however many attempts it takes. Work that reserves nothing, such as the fast rungs of a proposer's turn, starts
+only while there is room at all. So for every resource, and for a rate in every window of seven days,
 
-    spent <= limit + sum over the jobs that were live then of what they cost beyond their reservations + one turn
+    spent <= limit + sum over the live jobs of what they cost beyond their reservations + a turn
 
-and with a single live job per worker the sum has no more terms than there are workers. A job takes what it has
-declared some of, and core-seconds: what it takes of anything else nobody could hold back, and no promise is made of it. For a rate
-the same holds in every window of seven days: an amount counts from when it is booked, and all that is booked in a
-window before the last start in it was counted at that start.
-
-Source: `tests/domain/jobs/test_budget.py` holds it against random campaigns.
+A job reserves the resources that it declares, and core-seconds; nothing holds back what it spends of others. An amount
+counts from when it is booked. `tests/domain/jobs/test_budget.py` holds this against random campaigns.
 """
 
 from __future__ import annotations
