@@ -111,7 +111,7 @@ def _source(
     if (table is None) == (family is None):
         raise UsageError("give either --table FILE or --family NAME")
     if family is not None:
-        if identifier or rungs or goal or features:
+        if any((identifier, rungs, goal, features)):
             raise UsageError("--id, --rungs, --goal and --features go with --table, not with --family")
         if family not in FAMILIES:
             raise UnknownNameError("family", family, FAMILIES)

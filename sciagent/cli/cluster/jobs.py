@@ -7,6 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from sciagent.cli.cluster.workers import short_owner
 from sciagent.cli.shared.common import (
@@ -33,7 +37,6 @@ if TYPE_CHECKING:
 GAVE_UP = ("failed", "quarantined")
 MAX_BULK = 10_000
 WIDE, UNBOUND = 110, 160  # columns: from which there is room for all; where nothing bounds them
-NEVER_CUT = ("job", "state", "tries")
 JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
 
 
@@ -174,55 +177,60 @@ def _fail_if_nothing_changed(changes: Sequence[JobChange]) -> None:
 
 
 def _print(listed: Sequence[JobRow], with_campaign: bool) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:  # a file, or a pipe to less or grep
         console = Console(width=max(console.width, UNBOUND))
     wide = console.width >= WIDE
-    rows = [_cells(job, wide, with_campaign) for job in listed]
+    hidden = (() if with_campaign else ("campaign",)) + (() if wide else ("priority", "since"))
+    rows = [_cells(job, wide, hidden) for job in listed]
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in rows[0] if rows else ():
-        table.add_column(
-            name,
-            justify="right" if name in ("job", "priority", "tries") else "left",
-            no_wrap=name not in ("campaign", "last") and (wide or name != "tries"),
-            overflow="fold" if name in ("campaign", "last") else "ellipsis",
-            ratio={"candidate": 3, "worker": 2, "last": 3}.get(name),
-            min_width=max(len(name), *(len(row[name]) for row in rows)) if name in NEVER_CUT[: 2 + wide] else 5,
-            max_width=16 if name == "worker" and not wide else None,
-        )
+        _add_column(table, name, [row[name] for row in rows], wide)
     for row in rows:
         table.add_row(*map(escape, row.values()))
     if rows:
         console.print(table)
 
 
-def _cells(job: JobRow, wide: bool, with_campaign: bool) -> dict[str, str]:
+def _add_column(table: Table, name: str, cells: Sequence[str], wide: bool) -> None:
+    """What cancel and retry go by is never cut; other columns give way where there is no room."""
+    folds = name in ("campaign", "last")
+    whole = name in ("job", "state") or (wide and name == "tries")
+    table.add_column(
+        name,
+        justify="right" if name in ("job", "priority", "tries") else "left",
+        no_wrap=not folds and (whole or name != "tries"),
+        overflow="fold" if folds else "ellipsis",
+        ratio={"candidate": 3, "worker": 2, "last": 3}.get(name),
+        min_width=max(map(len, (name, *cells))) if whole else 5,
+        max_width=None if wide else {"worker": 16}.get(name),
+    )
+
+
+def _cells(job: JobRow, wide: bool, hidden: Sequence[str]) -> dict[str, str]:
     """A row of the list, by column. wide: whether the terminal has room for all columns."""
     from sciagent.store.job_queue.jobs import PREFERRED
 
-    state = "cancelling" if job.cancel_requested and job.state == "running" else job.state
-    if wide and job.queue and job.state == "queued":
-        state = f"queued at {job.queue}"
-    ends = ", ".join(f"{n} {end}" for n, end in ((job.kills, "killed"), (job.losses, "lost")) if n)
+    deaths = ", ".join(f"{n} {how}" for n, how in ((job.kills, "killed"), (job.losses, "lost")) if n)
     cells = {
         "job": str(job.id),
         "campaign": job.campaign,
         "rung": job.rung,
         "candidate": job.candidate,
-        "state": state,
+        "state": _state(job, wide),
         "priority": "first" if job.priority >= PREFERRED else f"{job.priority:.3g}",
-        "tries": f"{job.attempts}" + (f" ({ends})" if ends else ""),
+        "tries": f"{job.attempts}" + (f" ({deaths})" if deaths else ""),
         "worker": short_owner(job.worker or ""),
         "since": job.since.strftime("%m-%d %H:%M"),
         "last": ": ".join(part for part in (job.outcome, job.reason) if part),
     }
-    hidden = {*(() if with_campaign else ("campaign",)), *(() if wide else ("priority", "since"))}
     return {name: cell for name, cell in cells.items() if name not in hidden}
+
+
+def _state(job: JobRow, wide: bool) -> str:
+    if job.cancel_requested and job.state == "running":
+        return "cancelling"
+    return f"queued at {job.queue}" if wide and job.queue and job.state == "queued" else job.state
 
 
 def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:

@@ -30,26 +30,18 @@ def workers(
     with open_ledger(ledger).read() as connection:
         now = db_now(connection)
         listed = overview.workers_of_late(connection) if every else store.alive(connection)
-        jobs: dict[str, list[Running]] = {worker.name: [] for worker in listed}
-        for job in store.running(connection):
-            jobs.get(job.worker, []).append(job)
+        running = store.running(connection)
         queues = overview.queues(connection)
         lacking = [why for queue in queues if queue.slots for why in worker_resources.never(connection, queue.queue)]
-    alive = {worker.name for worker in listed if worker.until is not None and worker.until > now}
+    jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
+    alive = {worker.name for worker in listed if worker.until and worker.until > now}
     if json:
         shown = [vars(worker) | {"alive": worker.name in alive, "running": jobs[worker.name]} for worker in listed]
         put_json({"workers": shown, "queues": queues})
         return
-    for worker in listed:
-        for line in _worker_lines(worker, worker.name in alive, jobs[worker.name], now):
-            put(line)
-    if not listed:
-        put("no worker is alive; start a worker with: sciagent worker --slots 2")
-    for line in [*(_queue_line(queue, now) for queue in queues), *lacking]:
-        put(line)
-    for queue in queues:
-        if queue.depth and not queue.slots:
-            put(f"nobody serves queue {queue.queue}: sciagent worker --tier {queue.queue}")
+    lines = [line for worker in listed for line in _worker_lines(worker, worker.name in alive, jobs[worker.name], now)]
+    lines = lines or ["no worker is alive; start a worker with: sciagent worker --slots 2"]
+    put("\n".join([*lines, *_queue_lines(queues, now), *lacking, *_unserved(queues)]))
 
 
 def drain(
@@ -110,10 +102,18 @@ def _held(holds: Mapping[str, Any]) -> str:
     return ", ".join(part for part in (rest, gpus) if part)
 
 
-def _queue_line(queue: Queue, now: datetime) -> str:
-    oldest = f", the oldest for {ago(now, queue.oldest)}" if queue.oldest else ""
-    slots = plural(queue.slots, "slot")
-    return f"queue {queue.queue}: {queue.depth} wait{'s' if queue.depth == 1 else ''}{oldest}; {slots} serve it"
+def _queue_lines(queues: Sequence[Queue], now: datetime) -> Iterator[str]:
+    for queue in queues:
+        waits = "waits" if queue.depth == 1 else "wait"
+        oldest = f", the oldest for {ago(now, queue.oldest)}" if queue.oldest else ""
+        yield f"queue {queue.queue}: {queue.depth} {waits}{oldest}; {plural(queue.slots, 'slot')} serve it"
+
+
+def _unserved(queues: Sequence[Queue]) -> Iterator[str]:
+    """What to type for each queue where jobs wait and that no worker serves."""
+    for queue in queues:
+        if queue.depth and not queue.slots:
+            yield f"nobody serves queue {queue.queue}: sciagent worker --tier {queue.queue}"
 
 
 def ago(now: datetime, then: datetime | None) -> str:

@@ -72,6 +72,7 @@ def serve_model(
 
     if host not in command.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
+    adapters = _adapters(lora)
     served = command.model_to_serve(model)
     interpreter = find_vllm(python.expanduser())
     options = command.Options(
@@ -79,7 +80,7 @@ def serve_model(
         host,
         dtype,
         context,
-        _adapters(lora),
+        adapters,
         lora_rank,
         kv_space,
         tool_parser,

@@ -1,0 +1,21 @@
+"""The answer of `sciagent explain` as JSON."""
+
+from __future__ import annotations
+
+from sciagent.domain.answers.explanation import Explanation, RefusedText, RungStory
+from sciagent.domain.answers.model import json_schema
+from sciagent.domain.answers.verification import RungAnswer
+
+
+def test_every_field_is_required_closed_and_explained() -> None:
+    schema = json_schema(Explanation | RefusedText)
+    for name, model in schema["$defs"].items():
+        assert model["additionalProperties"] is False, name
+        for field, about in model["properties"].items():
+            assert about["description"], f"{name}.{field}"
+    optional = {name for name, model in schema["$defs"].items() if set(model["properties"]) != set(model["required"])}
+    assert optional == set()
+
+
+def test_a_rung_s_result_is_the_same_in_explain_and_verify() -> None:
+    assert set(RungAnswer.model_fields) - {"values"} <= set(RungStory.model_fields)
