@@ -34,12 +34,11 @@ def workers(
         queues = overview.queues(connection)
         lacking = [why for queue in queues if queue.slots for why in worker_resources.never(connection, queue.queue)]
     jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
-    alive = {worker.name for worker in listed if worker.until and worker.until > now}
     if json:
-        shown = [vars(worker) | {"alive": worker.name in alive, "running": jobs[worker.name]} for worker in listed]
+        shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
         put_json({"workers": shown, "queues": queues})
         return
-    lines = [line for worker in listed for line in _worker_lines(worker, worker.name in alive, jobs[worker.name], now)]
+    lines = [line for worker in listed for line in _worker_lines(worker, jobs[worker.name], now)]
     lines = lines or ["no worker is alive; start a worker with: sciagent worker --slots 2"]
     put("\n".join([*lines, *_queue_lines(queues, now), *lacking, *_unserved(queues)]))
 
@@ -69,22 +68,26 @@ def drain(
         put(f"to undo it: sciagent drain {worker} --undo")
 
 
-def _worker_lines(worker: WorkerRow, alive: bool, jobs: Sequence[Running], now: datetime) -> Iterator[str]:
-    yield _headline(worker, alive, now)
+def _is_alive(worker: WorkerRow, now: datetime) -> bool:
+    return worker.until is not None and worker.until > now
+
+
+def _worker_lines(worker: WorkerRow, jobs: Sequence[Running], now: datetime) -> Iterator[str]:
+    yield _headline(worker, now)
     for job in jobs:
         holds = f", holds {_held(job.holds)}" if job.holds else ""
         what = f"{job.owner}: job {job.job_id}, {job.campaign} {job.rung}, {job.candidate}{holds}"
         yield f"  {what}, {ago(now, job.since)}"
-    if not jobs and alive:
+    if not jobs and _is_alive(worker, now):
         yield "  runs nothing"
 
 
-def _headline(worker: WorkerRow, alive: bool, now: datetime) -> str:
+def _headline(worker: WorkerRow, now: datetime) -> str:
     from sciagent.domain.jobs.needs import CORES, in_words
 
     memory = f", {worker.memory_mb / 1000:.0f} GB" if worker.memory_mb else ""
     state = ", draining" if worker.draining else ""
-    if not alive:
+    if not _is_alive(worker, now):
         state = ", stopped" if worker.stopped_at else f", lost: last seen {ago(now, worker.seen_at)} ago"
     since = f"up {ago(now, worker.started_at)}, seen {ago(now, worker.seen_at)} ago"
     resources = ({} if worker.cores in (None, worker.slots) else {CORES: worker.cores}) | worker.resources
