@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from sciagent import settings
 from sciagent.api import answers, html, other_drivers, written
 from sciagent.api.candidates import CandidateRow, candidates_of
-from sciagent.api.ledger import LedgerLike, LedgerView, ledger_of, pick_campaign
+from sciagent.api.ledger import LedgerLike, LedgerView, open_ledger, pick_campaign
 from sciagent.api.one_candidate import ExplainedCandidate, LadderResult
 from sciagent.api.progress import Progress, view_of
 from sciagent.api.running import Drive
@@ -84,7 +84,7 @@ class Campaign:
         keys: dict[str, object] = {"campaign": name, "subject": subject, "objectives": objectives, "ladder": ladder}
         keys |= {"goal": goal, "budget": budget, "proposer": proposer, **more}
         spec, source = written.spec_of({k: v for k, v in keys.items() if v is not None}, base)
-        self._begin(ledger_of(ledger, create=True), spec.campaign, spec, source)
+        self._begin(open_ledger(ledger, create=True), spec.campaign, spec, source)
         self.enter()
 
     @classmethod
@@ -96,7 +96,7 @@ class Campaign:
         file = Path(path)
         spec = load_spec(file)
         made = cls.__new__(cls)
-        made._begin(ledger_of(ledger, create=True), spec.campaign, spec, file.read_text(encoding="utf-8"))
+        made._begin(open_ledger(ledger, create=True), spec.campaign, spec, file.read_text(encoding="utf-8"))
         if enter:
             made.enter()
         return made
@@ -104,7 +104,7 @@ class Campaign:
     @classmethod
     def open(cls, name: str | None = None, ledger: LedgerLike = None) -> Campaign:
         """A campaign that is in the ledger; without a name, the only campaign. Raises UnknownNameError."""
-        store = ledger_of(ledger)
+        store = open_ledger(ledger)
         made = cls.__new__(cls)
         with store.read() as connection:
             made._begin(store, pick_campaign(connection, name).name)

@@ -25,26 +25,21 @@ if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
 
 
-def open_ledger(url: str | Path | None = None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
-    """The ledger at a path or URL; by default what SCIAGENT_LEDGER names, then ./sciagent.db.
+def open_ledger(given: LedgerLike = None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
+    """The ledger at a path or URL, or the open one; by default what SCIAGENT_LEDGER names, then ./sciagent.db.
 
     create: whether a SQLite file that does not exist is made. idle_seconds: how long a transaction may be silent on
     PostgreSQL. Raises UsageError where there is no such file.
     """
-    wanted = settings.load(None if url is None else str(url))
-    place = ledger_url(wanted.ledger)
-    if not create and place.get_backend_name() == "sqlite" and not Path(str(place.database)).exists():
-        raise UsageError(f"no ledger at {place.database}; name it with --ledger, or start with: sciagent run FILE")
-    return Ledger(wanted.ledger, wanted.artifacts, idle_seconds)
-
-
-def ledger_of(given: LedgerLike, create: bool = False) -> Ledger:
-    """What `ledger=` means: a path, a URL, an open ledger, or the default."""
     if isinstance(given, Ledger):
         return given
     if isinstance(given, LedgerView):
         return given.store
-    return open_ledger(given, create)
+    wanted = settings.load(None if given is None else str(given))
+    place = ledger_url(wanted.ledger)
+    if not create and place.get_backend_name() == "sqlite" and not Path(str(place.database)).exists():
+        raise UsageError(f"no ledger at {place.database}; name it with --ledger, or start with: sciagent run FILE")
+    return Ledger(wanted.ledger, wanted.artifacts, idle_seconds)
 
 
 def pick_campaign(connection: Connection, name: str | None) -> campaigns.CampaignRow:
@@ -83,7 +78,7 @@ class LedgerView:
     """
 
     def __init__(self, url: LedgerLike = None, *, create: bool = False) -> None:
-        self.store = ledger_of(url, create)
+        self.store = open_ledger(url, create)
 
     @property
     def url(self) -> str:
@@ -94,16 +89,8 @@ class LedgerView:
         """All campaigns of the ledger, in the order they began."""
         with self.store.read() as connection:
             rows = [campaigns.get(connection, name) for name in campaigns.names(connection)]
-            listed = [
-                LedgerCampaign(
-                    row.name,
-                    str(row.state),
-                    queries.members(connection, row.id),
-                    queries.hits(connection, row.id),
-                    row.stop_reason,
-                )
-                for row in rows
-            ]
+            counts = [(queries.members(connection, row.id), queries.hits(connection, row.id)) for row in rows]
+        listed = [LedgerCampaign(row.name, row.state, *n, row.stop_reason) for row, n in zip(rows, counts, strict=True)]
         return ResultTable(listed, "Campaigns")
 
     def campaign(self, name: str | None = None) -> Campaign:
