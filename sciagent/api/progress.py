@@ -16,7 +16,7 @@ from rich.text import Text
 from sciagent.api import html
 from sciagent.api.answers import best_brief, budget_line, rung_table, status_html
 from sciagent.api.interrupts import raise_interrupt
-from sciagent.api.terminal import print_line, records_table
+from sciagent.api.terminal import Line, Part, records_table, show
 from sciagent.domain.answers.status import CampaignCounts
 from sciagent.report.answers.best import best
 from sciagent.store.campaign_state import campaigns
@@ -67,7 +67,7 @@ class Progress:
 
     def warn(self, text: str) -> None:
         """Show a line that has to be known even where little is shown."""
-        print_line(self._console, text)
+        show(Line(text), console=self._console)
 
     def step(self) -> None:
         """Called at each step of the driver, many times a second; returns at once where nothing is to be shown."""
@@ -87,26 +87,26 @@ class Progress:
             foot = Text(self._note or self._foot, style="dim")
             self._live.update(Group(rung_table(status), Text(budget_line(status)), foot), refresh=True)
         else:
-            print_line(self._console, one_line(status))
+            show(Line(one_line(status)), console=self._console)
 
     def summary(self, status: CampaignCounts, report: Path | None) -> None:
         """The end of a run, on stderr: the table, the best, where the report is, if it is known here."""
         if self._quiet:
             return
-        self._console.print(rung_table(status))
-        print_line(self._console, budget_line(status))
         with self._ledger.read() as connection:
             row = campaigns.get(connection, self._name)
             hits = [candidate for candidate in best(connection, row, 5) if candidate.hit]
+        parts: list[Part] = [rung_table(status), Line(budget_line(status))]
         if hits:
             names = [objective["property"] for objective in row.spec["objectives"]]
-            self._console.print(records_table([best_brief(hit, names) for hit in hits], "the best"))
+            parts.append(records_table([best_brief(hit, names) for hit in hits], "the best"))
         elif row.spec["goal"]["kind"] == "hits" and status.state != "interrupted":
-            self.warn("no hit: see the report for why the others fell")
+            parts.append(Line("no hit: see the report for why the others fell"))
         if status.state != "interrupted":
-            self.warn(f"{status.state}: {status.stop_reason}")
+            parts.append(Line(f"{status.state}: {status.stop_reason}"))
         if report is not None:
-            self.warn(f"report: {report}")
+            parts.append(Line(f"report: {report}"))
+        show(*parts, console=self._console)
 
 
 class NotebookProgress(Progress):

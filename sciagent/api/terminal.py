@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -61,28 +61,41 @@ def cell_text(value: object) -> str:
 
 
 class Paragraph(NamedTuple):
-    """A paragraph of a longer text; an empty paragraph is an empty line."""
+    """A paragraph of a longer text, wrapped under its own indent; an empty paragraph is an empty line."""
 
     text: str
     depth: int = 1
     """Two spaces each; paragraphs of depth 0 are headings."""
     style: str = ""
 
-    def print(self, console: Console) -> None:
-        """Print it, wrapped to the terminal under its own indent."""
-        line = Text(self.text, style=self.style or ("" if self.depth else "bold"), overflow="fold")
-        console.print(Padding(line, (0, 0, 0, 2 * self.depth), expand=False), highlight=False)
+
+class Line(NamedTuple):
+    """A line that is never wrapped, such as a command to be copied."""
+
+    text: str
+    style: str = ""
 
 
-def print_line(console: Console, text: str, style: str = "") -> None:
-    """Print a line as it is: no markup is read and no number is coloured."""
-    console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+Part = RenderableType | Paragraph | Line
+"""What is shown: a text, which is wrapped, a table, a paragraph, or a line."""
 
 
-def text_of(*parts: Any) -> str:
-    """What rich would print, as plain text."""
+def show(*parts: Part, console: Console | None = None) -> None:
+    """Print the parts as they are: no markup is read in texts and no number is coloured. console: default stdout."""
+    console = console or Console()
+    for part in parts:
+        if isinstance(part, Paragraph):
+            text = Text(part.text, style=part.style or ("" if part.depth else "bold"), overflow="fold")
+            console.print(Padding(text, (0, 0, 0, 2 * part.depth), expand=False), highlight=False)
+        elif isinstance(part, Line):
+            console.print(part.text, style=part.style, highlight=False, markup=False, soft_wrap=True)
+        else:
+            console.print(part, highlight=False, markup=False)
+
+
+def text_of(*parts: Part) -> str:
+    """What `show` would print, as plain text."""
     console = Console(highlight=False, force_jupyter=False, color_system=None)
     with console.capture() as capture:
-        for part in parts:
-            part.print(console) if isinstance(part, Paragraph) else console.print(part, markup=False)
+        show(*parts, console=console)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")

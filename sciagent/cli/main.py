@@ -13,7 +13,7 @@ from sciagent.cli.admin import bench, db, doctor, gc, verifiers
 from sciagent.cli.campaigns import answers, compare, export, init, plan, run, schema
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
 from sciagent.cli.models import mcp, models, serve_model, trace
-from sciagent.cli.people import add, amend, control, importer, steer
+from sciagent.cli.people import add, importer, steer
 from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
@@ -31,9 +31,9 @@ COMMANDS: dict[Callable[..., Any], str] = {
     plan.plan: "plan campaigns/quickstart.yaml",
     run.run: "run campaigns/quickstart.yaml --ledger my.db",
     run.resume: "resume quickstart",
-    control.pause: "pause quickstart --reason 'the cores are needed until noon'",
-    control.stop: "stop quickstart --reason 'the question is answered'",
-    amend.amend: "amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two more days'",
+    steer.pause: "pause quickstart --reason 'the cores are needed until noon'",
+    steer.stop: "stop quickstart --reason 'the question is answered'",
+    steer.amend: "amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two more days'",
     answers.status: "status quickstart --json",
     answers.best: "best quickstart -n 5 --json",
     answers.explain: "explain 'O=Cc1ccccc1' --campaign quickstart",

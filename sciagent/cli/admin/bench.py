@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sciagent.api.terminal import plain_table
+from sciagent.api.terminal import plain_table, show
 from sciagent.cli.shared.common import JsonOption, put_json, say
 from sciagent.errors import UnknownNameError, UsageError
 
@@ -86,8 +86,6 @@ def scheduling(
         outcomes[trial.scheduler].add(trial, values)
     result = {"schedulers": {name: outcome.summary() for name, outcome in outcomes.items()}}
     if plot is not None:
-        from sciagent.cli.admin.bench_chart import draw
-
         draw(result["schedulers"], plot)
     put_json(result) if json else _print(result["schedulers"])
 
@@ -154,14 +152,13 @@ def _check_plot(path: Path) -> None:
 
 
 def _print(schedulers: Mapping[str, Any]) -> None:
-    console = Console()
     for key, title in (("recall", "recall at a cost"), ("cost_to", "cost of a recall, %")):
         columns = next(iter(schedulers.values()))[key]
         if columns:
             table = plain_table(title, "scheduler", *(f"{100 * float(at):g} %" for at in columns))
             for name, outcome in schedulers.items():
                 table.add_row(name, *(_cell(value, 100 if key == "cost_to" else 1) for value in outcome[key].values()))
-            console.print(table)
+            show(table)
 
 
 def _cell(interval: tuple[float, float | None, float | None] | None, factor: float) -> str:
@@ -171,3 +168,37 @@ def _cell(interval: tuple[float, float | None, float | None] | None, factor: flo
     digits = 2 if factor > 1 else 3
     half = "" if low is None else f" ± {factor * (mean - low):.{digits}f}"
     return f"{factor * mean:.{digits}f}{half}"
+
+
+def draw(schedulers: Mapping[str, Any], path: Path) -> None:
+    """Draw recall at a budget (filled) and the cost of a recall (hollow). schedulers: {name: recall and cost_to}."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for place, (name, outcome) in enumerate(schedulers.items()):
+        colour = f"C{place % 10}"
+        recall = [(100 * float(at), *value) for at, value in outcome["recall"].items() if value]
+        cost = [(value[0], float(at), *value[1:]) for at, value in outcome["cost_to"].items() if value]
+        if recall:
+            x, y, *_ = zip(*recall, strict=True)
+            axes.errorbar(x, y, _bars(recall, 1), color=colour, fmt="o-", capsize=3, markersize=5, label=name)
+        if cost:
+            x, y = [100 * point[0] for point in cost], [point[1] for point in cost]
+            bars = [[100 * bar for bar in side] for side in _bars(cost, 0)]
+            label = None if recall else name
+            axes.errorbar(x, y, None, bars, color=colour, fmt="D", markerfacecolor="none", capsize=3, label=label)
+    note = "(filled: budget; hollow: cost of a recall)"
+    axes.set(xscale="log", xlabel=f"cost, % of the terminal rung for all  {note}")
+    axes.set(ylim=(0, 1.03), ylabel="recall of the hits")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.grid(True)
+    figure.legend(loc="outside upper left", ncols=4)
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(path, dpi=150)
+
+
+def _bars(points: Any, of: int) -> list[list[float]]:
+    """Lengths below and above; of: which coordinate of the points the interval, their last two, is for."""
+    return [[0.0 if point[2] is None else abs(point[of] - point[side]) for point in points] for side in (2, 3)]

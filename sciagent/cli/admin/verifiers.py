@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from sciagent.api.terminal import Paragraph
+from sciagent.api.terminal import Line, Paragraph, show
 from sciagent.cli.shared.common import Exit, JsonOption, put_json, say
 
 SAMPLES = {"benzene": "c1ccccc1", "aspirin": "CC(=O)Oc1ccccc1C(=O)O"}
@@ -30,11 +29,8 @@ def verifiers(
     if json:
         put_json(entries if name is None else entries[0])
     else:
-        console = Console()
-        for paragraph in _overview(entries) if name is None else _lines(entries[0]):
-            paragraph.print(console)
-        if name is None:
-            console.print(f"core s: declared for {list(SAMPLES)[-1]}. More: sciagent verifiers NAME", style="dim")
+        foot = Line(f"core s: declared for {list(SAMPLES)[-1]}. More: sciagent verifiers NAME", "dim")
+        show(*_lines(entries[0])) if name else show(*_overview(entries), foot)
     broken = [broken_entry for broken_entry in entries if broken_entry["error"]]
     if broken and not json:
         for broken_entry in broken:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from sciagent.api.terminal import print_line
+from sciagent.api.terminal import Line, Part, show
 from sciagent.cli.shared.common import (
     CampaignArgument,
     CampaignOption,
@@ -37,15 +36,12 @@ def status(name: CampaignArgument = None, ledger: LedgerOption = None, json: Jso
     if json:
         put_json(answer)
         return
-    console = Console()
-    console.print(rung_table(answer))
-    for line in (budget_line(answer), *_findings(answer)):
-        console.print(line, highlight=False, markup=False)
+    parts: list[Part] = [rung_table(answer), budget_line(answer), *_findings(answer)]
     if answer.trouble:
-        print_line(console, answer.trouble, "bold red")
+        parts.append(Line(answer.trouble, "bold red"))
     if answer.stop_reason:
-        console.print(answer.stop_reason, highlight=False, markup=False)
-    print_line(console, _driver(answer))
+        parts.append(answer.stop_reason)
+    show(*parts, Line(_driver(answer)))
 
 
 def _findings(status: Status) -> Iterator[str]:
@@ -85,13 +81,9 @@ def best(
     if json:
         put_json(list(candidates))
         return
-    console = Console()
-    console.print(candidates.table())
     imported = [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]
-    if imported:
-        console.print("values from files:")
-    for smiles, value in imported:
-        print_line(console, f"  {smiles}: {value.line()} from {value.file}")
+    lines = [Line(f"  {smiles}: {value.line()} from {value.file}") for smiles, value in imported]
+    show(candidates.table(), *(["values from files:"] if lines else []), *lines)
 
 
 def explain(
@@ -113,9 +105,7 @@ def explain(
     if json:
         put_json(answer)
         return
-    console = Console()
-    for paragraph in paragraphs(answer, full):
-        paragraph.print(console)
+    show(*paragraphs(answer, full))
 
 
 def verify(

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from sciagent.api.terminal import records_table
+from sciagent.api.terminal import records_table, show
 from sciagent.cli.shared.common import JsonOption, put, put_json, say
 from sciagent.errors import UsageError
 
@@ -30,10 +29,7 @@ def init(
 
     if list_:
         known = [{"name": each.name, "description": each.description} for each in templates.templates().values()]
-        if json:
-            put_json(known)
-        else:
-            Console().print(records_table(known, ""))
+        put_json(known) if json else show(records_table(known, ""))
         return
     if folder is None:
         raise UsageError("name the folder to make: sciagent init DIR, or see the templates: sciagent init --list")

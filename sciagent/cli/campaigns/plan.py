@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from sciagent.api.terminal import Paragraph, plain_table
+from sciagent.api.terminal import Line, Paragraph, Part, plain_table, show
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
 from sciagent.settings import load
 
@@ -33,22 +32,10 @@ def plan(
     answer = planned(load_spec(file), _ledger(ledger))
     if json:
         put_json(answer)
-    else:
-        _print(answer)
-
-
-def _print(plan: Plan) -> None:
-    console = Console()
-    console.print(f"{plan.campaign}: what its budget is likely to buy", style="bold", highlight=False, markup=False)
-    console.print()
-    _rungs(console, plan)
-    _cases(console, plan)
-    for sentence in plan.sentences:
-        console.print(sentence, highlight=False, markup=False)
-    console.print()
-    console.print("Assumed", style="bold")
-    for sentence in plan.assumptions:
-        Paragraph(sentence).print(console)
+        return
+    title = Line(f"{answer.campaign}: what its budget is likely to buy", "bold")
+    assumed = [Paragraph("Assumed", 0), *map(Paragraph, answer.assumptions)]
+    show(title, "", *_rungs(answer), *_cases(answer), *answer.sentences, "", *assumed)
 
 
 def _ledger(url: str | None) -> Ledger | None:
@@ -61,23 +48,16 @@ def _ledger(url: str | None) -> Ledger | None:
     return open_ledger(url)
 
 
-def _rungs(console: Console, plan: Plan) -> None:
-    made = plain_table(
-        "the rungs (core seconds: median and 90 % of the sample)",
-        "rung",
-        "core s",
-        "correlation",
-        "from",
-        "hits it brings",
-        "verdict",
-    )
+def _rungs(plan: Plan) -> Iterator[Part]:
+    title = "the rungs (core seconds: median and 90 % of the sample)"
+    table = plain_table(title, "rung", "core s", "correlation", "from", "hits it brings", "verdict")
     for rung in plan.rungs:
-        made.add_row(*_cells(rung))
-    console.print(made)
+        table.add_row(*_cells(rung))
+    yield table
     for rung in plan.rungs:
         for line in _remarks(rung, plan.sample.molecules):
-            Paragraph(f"{rung.rung}{line}").print(console)
-    console.print()
+            yield Paragraph(f"{rung.rung}{line}")
+    yield ""
 
 
 def _cells(rung: PlannedRung) -> tuple[str, ...]:
@@ -108,11 +88,11 @@ def _brings(rung: PlannedRung) -> str:
     return "–" if range_ is None else f"{signed(range_[0])} to {signed(range_[1])}"
 
 
-def _cases(console: Console, plan: Plan) -> None:
+def _cases(plan: Plan) -> Iterator[Part]:
     labels = [rung.rung for rung in plan.rungs if any(rung.rung in (case.runs or ()) for case in plan.cases)]
     if not labels:
         return
-    made = plain_table(
+    table = plain_table(
         "what is bought, by the share of candidates that are hits",
         "hits among candidates",
         *(f"{label}, runs" for label in labels),
@@ -122,15 +102,15 @@ def _cases(console: Console, plan: Plan) -> None:
     )
     for case in plan.cases:
         if case.runs is not None:
-            made.add_row(
+            table.add_row(
                 f"{100 * case.hit_rate:.3g} %" + (" (learnt)" if case.hit_rate_is == "learnt" else ""),
                 *(_number(case.runs[label]) for label in labels),
                 _number(case.hits.middle),
                 f"{_number(case.hits.low)}–{_number(case.hits.high)}",
                 _number(case.terminal_alone),
             )
-    console.print(made)
-    console.print()
+    yield table
+    yield ""
 
 
 def _number(n: float | None) -> str:

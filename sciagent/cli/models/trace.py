@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from sciagent.api.terminal import Paragraph, records_table
+from sciagent.api.terminal import Paragraph, records_table, show
 from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
 
 MAX_SHOWN = 1500  # characters of a text; --json has all
@@ -33,15 +32,16 @@ def trace(
     if json:
         put_json(answer)
         return
-    console = Console()
-    if episode is None:
-        console.print(_table(answer))
-    else:
-        for paragraph in _paragraphs(answer):
-            text = paragraph.text
-            if len(text) > MAX_SHOWN:
-                text = f"{text[:MAX_SHOWN]} … ({len(text)} characters)"
-            paragraph._replace(text=text).print(console)
+    show(_table(answer)) if episode is None else show(*map(_cut, _paragraphs(answer)))
+
+
+def _cut(paragraph: Paragraph) -> Paragraph:
+    text = paragraph.text
+    return (
+        paragraph
+        if len(text) <= MAX_SHOWN
+        else paragraph._replace(text=f"{text[:MAX_SHOWN]} … ({len(text)} characters)")
+    )
 
 
 def _table(episodes: list[Mapping[str, Any]]) -> Table:

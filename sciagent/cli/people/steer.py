@@ -1,13 +1,15 @@
-"""`sciagent hold | release | veto | promote CANDIDATE`: a person's decision on a candidate."""
+"""`sciagent pause | stop | amend` for a campaign, and `hold | release | veto | promote` for a candidate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sciagent.cli.shared.common import (
+    CampaignArgument,
     CampaignOption,
     CandidateArgument,
     JsonOption,
@@ -15,13 +17,125 @@ from sciagent.cli.shared.common import (
     ReasonOption,
     WhoOption,
     open_ledger,
+    plural,
     put,
     put_json,
     say,
 )
+from sciagent.errors import UsageError
 from sciagent.settings import user
 
 DONE = {"hold": "held", "release": "released", "veto": "vetoed", "promote": "promoted"}
+
+
+def pause(
+    name: CampaignArgument = None,
+    reason: ReasonOption = "",
+    ledger: LedgerOption = None,
+    as_who: WhoOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Start nothing new. What runs may finish; the driver stays, at no cost, until `sciagent resume` or `stop`.
+
+    Time spent paused is no wall time of the campaign.
+    """
+    _tell("pause", name, reason, ledger, as_who, json)
+
+
+def stop(
+    name: CampaignArgument = None,
+    reason: ReasonOption = "",
+    now: Annotated[
+        bool, typer.Option("--now", help="Kill what runs, here and elsewhere; it is run again after a resume.")
+    ] = False,
+    ledger: LedgerOption = None,
+    as_who: WhoOption = None,
+    json: JsonOption = False,
+) -> None:
+    """End a running campaign: what runs may finish, its driver ends, and `sciagent resume` goes on later."""
+    _tell("stop", name, reason, ledger, as_who, json, now)
+
+
+def _tell(
+    verb: str, name: str | None, reason: str, ledger: str | None, as_who: str | None, json: bool, now: bool = False
+) -> None:
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.other_drivers import tell
+    from sciagent.domain.campaigns.directives import Verb
+
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        campaign = pick_campaign(connection, name).name
+    answer = tell(opened, campaign, Verb(verb), as_who or user(), reason, now)
+    running, driver = (answer.running, answer.driver) if answer else (0, None)
+    if json:
+        where = f"{driver.host}:{driver.pid}" if driver else None
+        put_json({"campaign": campaign, "told": verb, "driver": where, "running": running})
+    elif driver is None:
+        put(f"no dispatcher will take up {campaign} now; hand it in again with: sciagent submit {campaign}")
+    else:
+        rest = (
+            f"{'kills' if now else 'finishes'} {plural(running, 'running job')}" if running else "has nothing running"
+        )
+        put(f"told the driver at {driver.host} (process {driver.pid}) to {verb}; it {rest}")
+        put(f"go on with: sciagent resume {campaign}")
+
+
+def amend(
+    name: CampaignArgument = None,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget",
+            "-b",
+            help="KEY=NUMBER, such as wall_minutes=90, rungs.dft=20 or money=50/week; none lifts a limit.",
+        ),
+    ] = None,
+    goal_count: Annotated[int | None, typer.Option("--goal-count", min=1, help="Stop after so many hits.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at a time.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="The campaign's YAML, edited, in place of these options.")
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with your name.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
+    ledger: LedgerOption = None,
+    as_who: WhoOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Change the budget, the goal's count, the limits or the workers of a campaign. A running driver takes it up.
+
+    What changes is shown and logged. Anything else would be another campaign, and is refused.
+    """
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.other_drivers import driver_line
+    from sciagent.campaign.people import amending
+    from sciagent.store.campaign_state import directives
+    from sciagent.yaml.document import text_of
+
+    if bool(budget or goal_count or workers) == (file is not None):
+        raise UsageError("say what to change: --budget, --goal-count and --workers, or --file with the edited YAML")
+    why = directives.reason(reason) if reason else "amended"
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        row = pick_campaign(connection, name)
+    if file is not None:
+        source = text_of(file)
+        spec, changes = amending.differences(row, source, str(file), file.resolve().parent)
+    else:
+        source = amending.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)
+        spec, changes = amending.differences(row, source, f"{row.name} (amended)", Path(row.base))
+    written = bool(changes) and not dry_run
+    if written:
+        amending.amend(opened, spec, source, as_who or user(), why, changes)
+    if json:
+        put_json({"campaign": row.name, "changes": changes, "written": written})
+        return
+    for line in changes:
+        put(line)
+    if written:
+        say(driver_line(opened, row.name))
+    else:
+        say("nothing was written (--dry-run)" if changes else "nothing changes")
 
 
 def _command(verb: str, help: str) -> Callable[..., None]:

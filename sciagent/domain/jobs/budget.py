@@ -13,7 +13,7 @@ counts from when it is booked. `tests/domain/jobs/test_budget.py` holds this aga
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,7 +22,6 @@ from functools import cached_property
 from sciagent.domain.campaigns.ladder import Position
 
 WEEK = 7 * 86400.0  # seconds
-GRAIN = 60.0  # seconds; what is booked so close together leaves the window together, with the last of it
 SLACK = 1 + 1e-9  # sums of floats
 ALWAYS = "core_seconds"  # every job takes some, whether it declares so or not
 
@@ -52,25 +51,19 @@ class BudgetLimits:
 
 class Recent:
     """Amounts by the time they were booked (seconds since the epoch, never backwards), and their sum over the last
-    seven days, t - WEEK < booked <= t. No amount leaves early; an amount may stay up to GRAIN longer."""
+    seven days, t - WEEK < booked <= t."""
 
     def __init__(self) -> None:
-        self._booked: deque[tuple[float, float, float]] = deque()  # first time, last time, amount
+        self._booked: deque[tuple[float, float]] = deque()  # time, amount
         self._sum = 0.0
 
     def add(self, amount: float, at: float) -> None:
         self._sum += amount
-        if self._booked:
-            first, last, before = self._booked[-1]
-            at = max(at, last)
-            if at - first < GRAIN:
-                self._booked[-1] = (first, at, before + amount)
-                return
-        self._booked.append((at, at, amount))
+        self._booked.append((max(at, self._booked[-1][0]) if self._booked else at, amount))
 
     def sum(self, now: float) -> float:
-        while self._booked and self._booked[0][1] <= now - WEEK:
-            self._sum -= self._booked.popleft()[2]
+        while self._booked and self._booked[0][0] <= now - WEEK:
+            self._sum -= self._booked.popleft()[1]
         if not self._booked:
             self._sum = 0.0
         return self._sum
@@ -78,10 +71,10 @@ class Recent:
     def falls_to(self, level: float, now: float) -> float | None:
         """When the sum is no more than `level`, if nothing is added; None if never."""
         left, until = self.sum(now), now
-        for _, last, amount in self._booked:
+        for at, amount in self._booked:
             if left <= level:
                 return until
-            left, until = left - amount, last + WEEK
+            left, until = left - amount, at + WEEK
         return until if level >= 0 else None
 
 
@@ -105,9 +98,10 @@ class Budget:
         """Begin again from these; the clock goes on. recent: (resource, amount, when it was booked) of the resources
         with a rate, oldest first."""
         self._limits = limits
-        self._spent = dict(spent or {})
-        self._reserved = dict(reserved or {})
-        self._jobs = dict(jobs or {})
+        self._wall = math.inf if limits.wall_seconds is None else limits.wall_seconds
+        self._spent = defaultdict[str, float](float, spent or {})
+        self._reserved = defaultdict[str, float](float, reserved or {})
+        self._jobs = defaultdict[Position, int](int, jobs or {})
         self._recent = {r: Recent() for r in limits.rates}
         for resource, amount, at in recent:
             if resource in self._recent:
@@ -125,7 +119,7 @@ class Budget:
         """How many more jobs the rung may start; None without a limit by count."""
         if position not in self._limits.jobs:
             return None
-        return max(0, self._limits.jobs[position] - self._jobs.get(position, 0))
+        return max(0, self._limits.jobs[position] - self._jobs[position])
 
     def room(self, resource: str) -> float:
         """How much of it is neither spent nor reserved, below 0 where it is overrun; infinite without a limit."""
@@ -144,29 +138,29 @@ class Budget:
             if self._short(r, reservation):
                 return f"{_amount(reservation.get(r, 0.0))} {r}, and {_amount(max(self.room(r), 0.0))} are left"
         lasts = reservation.get("core_seconds", 0.0) if seconds is None else seconds
-        if self._fits_clock(lasts):
+        if self._wall_seconds() + lasts <= self._wall:
             return None
-        left = max((self._limits.wall_seconds or 0.0) - self._wall_seconds(), 0.0)
+        left = max(self._wall - self._wall_seconds(), 0.0)
         return f"{_amount(lasts)} seconds of wall time, and {_amount(left)} are left"
 
     def reserve(self, position: Position, reservation: Mapping[str, float]) -> None:
         """A job of the rung starts."""
-        self._jobs[position] = self._jobs.get(position, 0) + 1
+        self._jobs[position] += 1
         self.hold(reservation)
 
     def hold(self, reservation: Mapping[str, float]) -> None:
         """The same for a job that was counted before, and whose reservation was given back."""
         for r, amount in reservation.items():
-            self._reserved[r] = self._reserved.get(r, 0.0) + amount
+            self._reserved[r] += amount
 
     def release(self, reservation: Mapping[str, float]) -> None:
         for r, amount in reservation.items():
-            self._reserved[r] = max(0.0, self._reserved.get(r, 0.0) - amount)
+            self._reserved[r] = max(0.0, self._reserved[r] - amount)
 
     def spend(self, cost: Mapping[str, float]) -> None:
         """Booked now."""
         for r, amount in cost.items():
-            self._spent[r] = self._spent.get(r, 0.0) + amount
+            self._spent[r] += amount
             if r in self._recent:
                 self._recent[r].add(amount, self._clock())
 
@@ -179,32 +173,30 @@ class Budget:
     def used(self) -> dict[str, float]:
         """Spent (of a rate: in the last seven days) or spoken for, by the same names."""
         used = {r: self._held(r) for r in self._limits.amounts}
-        used |= {f"rung {p}": float(self._jobs.get(p, 0)) for p in self._limits.jobs}
+        used |= {f"rung {p}": float(self._jobs[p]) for p in self._limits.jobs}
         return used | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._wall_seconds()})
 
     def exhausted(self) -> str | None:
         """Which limit leaves nothing at all for good, in words; None while there is something left. A rate is never
         gone for good: see `resumes`."""
-        wall = self._limits.wall_seconds
-        if wall is not None and self._wall_seconds() >= wall:
-            return f"wall time: {self._wall_seconds() / 60:.1f} of {wall / 60:g} minutes"
+        if self._wall_seconds() >= self._wall:
+            return f"wall time: {self._wall_seconds() / 60:.1f} of {self._wall / 60:g} minutes"
         for r, limit in self._limits.stocks.items():
-            if self._spent.get(r, 0.0) >= limit:
-                return f"{r}: {self._spent.get(r, 0.0):.0f} of {limit:g}"
+            if self._spent[r] >= limit:
+                return f"{r}: {self._spent[r]:.0f} of {limit:g}"
         return None
 
     def waits_until(self, reservation: Mapping[str, float]) -> tuple[float, tuple[str, ...]] | None:
         """When it will fit if nothing else is done, and the rates in its way until then, none if it fits now; None if
         it never will, because a stock or the wall time does not hold it, or a week's amount is too small for it."""
-        if not self._fits_clock(reservation.get("core_seconds", 0.0)) or any(
-            self._short(r, reservation) for r in self._limits.stocks
-        ):
+        late = self._wall_seconds() + reservation.get("core_seconds", 0.0) > self._wall
+        if late or any(self._short(r, reservation) for r in self._limits.stocks):
             return None
         now = until = self._clock()
         rates: list[str] = []
         for r, limit in self._limits.rates.items():
             if self._short(r, reservation):
-                level = limit * SLACK - self._reserved.get(r, 0.0) - reservation.get(r, 0.0)
+                level = limit * SLACK - self._reserved[r] - reservation.get(r, 0.0)
                 falls = self._recent[r].falls_to(level, now)
                 if falls is None:
                     return None
@@ -225,18 +217,14 @@ class Budget:
     def _held(self, resource: str) -> float:
         """Spent, of a rate in the last seven days, and reserved."""
         recent = self._recent.get(resource)
-        spent = self._spent.get(resource, 0.0) if recent is None else recent.sum(self._clock())
-        return spent + self._reserved.get(resource, 0.0)
+        spent = self._spent[resource] if recent is None else recent.sum(self._clock())
+        return spent + self._reserved[resource]
 
     def _short(self, resource: str, reservation: Mapping[str, float]) -> bool:
         amount = reservation.get(resource, 0.0)
         if not amount and resource != ALWAYS:
             return False
         return self._held(resource) + amount > self._limits.amounts[resource] * SLACK
-
-    def _fits_clock(self, seconds: float) -> bool:
-        wall = self._limits.wall_seconds
-        return wall is None or self._wall_seconds() + seconds <= wall
 
     def _wall_seconds(self) -> float:
         return self._clock() - self._began
