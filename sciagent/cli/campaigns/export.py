@@ -6,7 +6,7 @@ import sys
 import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
@@ -95,13 +95,13 @@ def _write_text(
     artifacts: ArtifactStore, connection: Connection, row: CampaignRow, file: IO[str], chosen: Format, what: What
 ) -> str:
     from sciagent.report.export.sdf import write_sdf
-    from sciagent.report.parts import proposals, table
+    from sciagent.report.parts import table
 
     if chosen is Format.SDF:
         n, solid = write_sdf(connection, row, artifacts, file)
         return f"{n} molecules, {solid} of them in three dimensions,"
-    module: Any = table if what is What.CANDIDATES else proposals
-    n = (module.write_jsonl if chosen is Format.JSONL else module.write_csv)(connection, row, file)
+    write_rows = table.write_jsonl if chosen is Format.JSONL else table.write_csv
+    n = write_rows(connection, row, file, proposed=what is What.PROPOSALS)
     return f"{n} {what}"
 
 

@@ -21,13 +21,13 @@ def trace(
     json: JsonOption = False,
 ) -> None:
     """The episodes of a campaign's model: what it read, thought, called and saw, and what became of it."""
-    from sciagent.report.page import episode_list
+    from sciagent.report.answers import episodes
     from sciagent.store.campaign_state import campaigns
 
     with open_ledger(ledger).read() as connection:
         row = campaigns.get(connection, campaign)
         answer: Any = (
-            episode_list.listed(connection, row) if episode is None else episode_list.episode(connection, row, episode)
+            episodes.listed(connection, row) if episode is None else episodes.episode(connection, row, episode)
         )
     if json:
         put_json(answer)
@@ -37,11 +37,9 @@ def trace(
 
 def _cut(paragraph: Paragraph) -> Paragraph:
     text = paragraph.text
-    return (
-        paragraph
-        if len(text) <= MAX_SHOWN
-        else paragraph._replace(text=f"{text[:MAX_SHOWN]} … ({len(text)} characters)")
-    )
+    if len(text) > MAX_SHOWN:
+        text = f"{text[:MAX_SHOWN]} … ({len(text)} characters)"
+    return paragraph._replace(text=text)
 
 
 def _table(episodes: list[Mapping[str, Any]]) -> Table:

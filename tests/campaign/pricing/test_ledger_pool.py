@@ -57,8 +57,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Built, LedgerPool]:
     built = opened(tmp_path_factory.mktemp("priced"), dft=7)
     with Driver(built) as driver:
         assert driver.run() is CampaignState.BUDGET_SPENT
-        assert isinstance(driver._purchasing, Pricing)
-        kept = driver._purchasing.pool
+        assert isinstance(driver.session.purchasing, Pricing)
+        kept = driver.session.purchasing.pool
     with built.ledger.read() as connection:
         kept.refresh(connection)
     return built, kept
