@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -174,15 +174,14 @@ def draw(schedulers: Mapping[str, Any], path: Path) -> None:
     """Draw recall at a budget (filled) and the cost of a recall (hollow). schedulers: {name: recall and cost_to}."""
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     for place, (name, outcome) in enumerate(schedulers.items()):
         colour = f"C{place % 10}"
-        recall = [(100 * float(at), *value) for at, value in outcome["recall"].items() if value]
-        cost = [
-            (*_percent(value[:1]), float(at), *_percent(value[1:])) for at, value in outcome["cost_to"].items() if value
-        ]
+        recall = [(float(at), *value) for at, value in outcome["recall"].items() if value]
+        cost = [(value[0], float(at), *value[1:]) for at, value in outcome["cost_to"].items() if value]
         if recall:
             x, y, *_ = zip(*recall, strict=True)
             axes.errorbar(x, y, _bars(recall, 1), color=colour, fmt="o-", capsize=3, markersize=5, label=name)
@@ -193,9 +192,9 @@ def draw(schedulers: Mapping[str, Any], path: Path) -> None:
                 x, y, None, _bars(cost, 0), color=colour, fmt="D", markerfacecolor="none", capsize=3, label=label
             )
     note = "(filled: budget; hollow: cost of a recall)"
-    axes.set(xscale="log", xlabel=f"cost, % of the terminal rung for all  {note}")
+    axes.set(xscale="log", xlabel=f"cost, share of the terminal rung for all  {note}")
     axes.set(ylim=(0, 1.03), ylabel="recall of the hits")
-    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.grid(True)
     figure.legend(loc="outside upper left", ncols=4)
     with matplotlib.rc_context({"svg.fonttype": "none"}):
@@ -205,7 +204,3 @@ def draw(schedulers: Mapping[str, Any], path: Path) -> None:
 def _bars(points: Any, of: int) -> list[list[float]]:
     """Lengths below and above; of: which coordinate of the points the interval, their last two, is for."""
     return [[0.0 if point[2] is None else abs(point[of] - point[side]) for point in points] for side in (2, 3)]
-
-
-def _percent(shares: Sequence[float | None]) -> list[float | None]:
-    return [None if share is None else 100 * share for share in shares]
