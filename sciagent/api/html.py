@@ -51,11 +51,6 @@ def paragraphs(lines: Iterable[Paragraph]) -> str:
     )
 
 
-def note(text: str) -> str:
-    """A line below a table."""
-    return box(paragraph(text, soft=True))
-
-
 def table(records: Records, title: str = "") -> str:
     """A table of records; a column of structures is drawn as well."""
     if not records:

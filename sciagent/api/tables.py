@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from rich.table import Table
 from sqlalchemy.engine import Connection
@@ -27,44 +27,34 @@ Cells = Callable[[R], Mapping[str, Any]]
 """Cells of a row, by column."""
 
 
-class ResultTable(Sequence[R]):
-    """A few rows in memory: a sequence of frozen rows that shows itself in a notebook and in a terminal.
+class ResultTable(tuple[R, ...]):
+    """A few rows in memory: a tuple of frozen rows that shows itself in a notebook and in a terminal."""
 
-    brief: the few cells that are shown. record: all cells, for a data frame.
-    """
+    title: str
+    """What the rows are."""
+    brief: Cells[R]
+    """The few cells of a row that are shown."""
+    record: Cells[R]
+    """All cells of a row, for a data frame."""
 
-    def __init__(self, rows: Sequence[R], title: str, brief: Cells[R] = vars, record: Cells[R] = vars) -> None:
-        self.title = title
-        self._rows = tuple(rows)
-        self._brief, self._record = brief, record
-
-    @overload
-    def __getitem__(self, index: int) -> R: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> ResultTable[R]: ...
-
-    def __getitem__(self, index: int | slice) -> R | ResultTable[R]:
-        if isinstance(index, slice):
-            return ResultTable(self._rows[index], self.title, self._brief, self._record)
-        return self._rows[index]
-
-    def __len__(self) -> int:
-        return len(self._rows)
+    def __new__(cls, rows: Iterable[R], title: str, brief: Cells[R] = vars, record: Cells[R] = vars) -> Self:
+        made = super().__new__(cls, rows)
+        made.title, made.brief, made.record = title, brief, record
+        return made
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame, a row each. Raises UsageError where pandas is not installed."""
-        return _pandas().DataFrame.from_records([dict(self._record(row)) for row in self._rows])
+        return _pandas().DataFrame.from_records([dict(self.record(row)) for row in self])
 
     def table(self) -> Table:
         """The rows as a terminal shows them."""
-        return records_table([self._brief(row) for row in self._rows], self.title)
+        return records_table([self.brief(row) for row in self], self.title)
 
     def __repr__(self) -> str:
-        return text_of(self.table()) if self._rows else f"{self.title}: none yet"
+        return text_of(self.table()) if self else f"{self.title}: none yet"
 
     def _repr_html_(self) -> str:
-        return html.table([self._brief(row) for row in self._rows], self.title)
+        return html.table([self.brief(row) for row in self], self.title)
 
 
 @dataclass(frozen=True)
@@ -106,10 +96,6 @@ class ResultQuery(Generic[R]):
                 return
             yield rows
 
-    def blocks(self) -> Iterator[ResultTable[R]]:
-        """The rows, a page at a time."""
-        return (ResultTable(rows, self.title, self.brief, self.record) for rows in self._pages())
-
     def head(self, n: int = SHOWN) -> ResultTable[R]:
         """The first n rows."""
         return ResultTable(list(islice(self, n)), self.title, self.brief, self.record)
@@ -140,7 +126,7 @@ class ResultQuery(Generic[R]):
     def _repr_html_(self) -> str:
         n, head = len(self), self.head()
         more = f"{len(head)} of {n:,}; all of them with .to_pandas() or .to_parquet(path)"
-        return head._repr_html_() + (html.note(more) if n > len(head) else "")
+        return head._repr_html_() + (html.box(html.paragraph(more, soft=True)) if n > len(head) else "")
 
 
 def _pandas() -> Any:

@@ -79,7 +79,7 @@ def best(
 
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
     if json:
-        put_json(list(candidates))
+        put_json(candidates)
         return
     imported = [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]
     lines = [Line(f"  {smiles}: {value.line()} from {value.file}") for smiles, value in imported]
