@@ -16,7 +16,6 @@ from sciagent.domain.jobs.states import (
 )
 
 ATTEMPT = """
-claimed: running done failed lost stale cancelled cancelled_late
 running: done failed lost stale cancelled cancelled_late
 done:
 failed:
@@ -51,4 +50,4 @@ def test_every_transition(states: type[StrEnum], table: dict, text: str) -> None
 
 
 def test_what_is_over_stays_over() -> None:
-    assert sum(bool(v) for v in ATTEMPT_TRANSITIONS.values()) == 3
+    assert sum(bool(v) for v in ATTEMPT_TRANSITIONS.values()) == 2
