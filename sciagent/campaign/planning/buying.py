@@ -153,7 +153,7 @@ def _shares_told(steps: Sequence[Step], ends: Mapping[int, str]) -> list[Array]:
         odds = np.zeros(1 << m)
         for place, step in enumerate(steps[:-1]):
             tells = step.tells[objective]
-            r = tells.at(ends.get(place, "middle"))
+            r: float = getattr(tells, ends.get(place, "middle"))
             square = 1 - FLOOR if tells.kind == "decides" else min(r, SURE) ** 2
             odds[np.arange(1 << m) >> place & 1 == 1] += square / (1 - square)
         shares.append(odds / (1 + odds))

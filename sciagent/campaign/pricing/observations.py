@@ -14,7 +14,7 @@ from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.objectives import Objective, Window
 
 if TYPE_CHECKING:
-    from sciagent.campaign.core.build import Built, BuiltRung
+    from sciagent.campaign.core.build import BuiltLadder, BuiltRung
     from sciagent.scheduling.aims import Aims
     from sciagent.scheduling.law.hints import Hint
 
@@ -58,7 +58,7 @@ class ObservationSchema:
     """Rungs below the terminal one that measure an objective's own property."""
 
 
-def observation_schema(built: Built) -> ObservationSchema | None:
+def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
     """None where no paid rung leads to the terminal one, or where no objective is measured: nothing can be priced."""
     from sciagent.scheduling.aims import Aim, Aims
 
