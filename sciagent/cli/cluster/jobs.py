@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from sciagent.api.terminal import records_table, show
 from sciagent.cli.cluster.workers import short_owner
 from sciagent.cli.shared.common import (
     JsonOption,
@@ -182,38 +180,19 @@ def _print(listed: Sequence[JobRow], with_campaign: bool) -> None:
         console = Console(width=max(console.width, UNBOUND))
     wide = console.width >= WIDE
     hidden = (() if with_campaign else ("campaign",)) + (() if wide else ("priority", "since"))
-    rows = [_cells(job, wide, hidden) for job in listed]
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in rows[0] if rows else ():
-        _add_column(table, name, [row[name] for row in rows], wide)
-    for row in rows:
-        table.add_row(*map(escape, row.values()))
-    if rows:
-        console.print(table)
+    rows = [_cells(job, wide) for job in listed]
+    shown = [{name: cell for name, cell in row.items() if name not in hidden} for row in rows]
+    if shown:
+        show(records_table(shown, ""), console=console)
 
 
-def _add_column(table: Table, name: str, cells: Sequence[str], wide: bool) -> None:
-    """What cancel and retry go by is never cut; other columns give way where there is no room."""
-    folds = name in ("campaign", "last")
-    whole = name in ("job", "state") or (wide and name == "tries")
-    table.add_column(
-        name,
-        justify="right" if name in ("job", "priority", "tries") else "left",
-        no_wrap=not folds and (whole or name != "tries"),
-        overflow="fold" if folds else "ellipsis",
-        ratio={"candidate": 3, "worker": 2, "last": 3}.get(name),
-        min_width=max(map(len, (name, *cells))) if whole else 5,
-        max_width=None if wide else {"worker": 16}.get(name),
-    )
-
-
-def _cells(job: JobRow, wide: bool, hidden: Sequence[str]) -> dict[str, str]:
+def _cells(job: JobRow, wide: bool) -> Mapping[str, object]:
     """A row of the list, by column. wide: whether the terminal has room for all columns."""
     from sciagent.store.job_queue.jobs import PREFERRED
 
     deaths = ", ".join(f"{n} {how}" for n, how in ((job.kills, "killed"), (job.losses, "lost")) if n)
-    cells = {
-        "job": str(job.id),
+    return {
+        "job": job.id,
         "campaign": job.campaign,
         "rung": job.rung,
         "candidate": job.candidate,
@@ -224,7 +203,6 @@ def _cells(job: JobRow, wide: bool, hidden: Sequence[str]) -> dict[str, str]:
         "since": job.since.strftime("%m-%d %H:%M"),
         "last": ": ".join(part for part in (job.outcome, job.reason) if part),
     }
-    return {name: cell for name, cell in cells.items() if name not in hidden}
 
 
 def _state(job: JobRow, wide: bool) -> str:
