@@ -14,7 +14,6 @@ from sciagent import settings
 from sciagent.api import answers, html, other_drivers, written
 from sciagent.api.candidates import CandidateRow, candidates_of
 from sciagent.api.ledger import LedgerLike, LedgerView, open_ledger, pick_campaign
-from sciagent.api.one_candidate import ExplainedCandidate, LadderResult
 from sciagent.api.progress import Progress, view_of
 from sciagent.api.running import Drive
 from sciagent.api.tables import ResultQuery, ResultTable
@@ -236,7 +235,7 @@ class Campaign:
         """Every value of its candidates, with unit, uncertainty, level and origin; read in pages."""
         return self.ledger.evidence(property, campaign=self.name)
 
-    def explain(self, candidate: str) -> ExplainedCandidate:
+    def explain(self, candidate: str) -> answers.ExplainedCandidate:
         """All that is known of a candidate, and why it stands where it stands.
 
         candidate: SMILES, at least 6 digits of its key, or its InChIKey; a text that was refused is explained, too.
@@ -244,16 +243,16 @@ class Campaign:
         """
         from sciagent.campaign.people.explaining import explain_named
 
-        return ExplainedCandidate(explain_named(self._store, candidate, self.name))
+        return answers.ExplainedCandidate(explain_named(self._store, candidate, self.name))
 
-    def verify(self, smiles: str, *, no_safety: str | None = None) -> LadderResult:
+    def verify(self, smiles: str, *, no_safety: str | None = None) -> answers.LadderResult:
         """Take a molecule up the ladder until a rung fails it. What is known is reused; what is new is kept.
 
         The molecule does not enter the campaign, see `add`. no_safety: a reason to leave the safety screen out.
         """
         from sciagent.campaign.people.single import verify_one
 
-        return LadderResult(**dict(verify_one(self._store, self._screened(no_safety), smiles, settings.user())))
+        return answers.LadderResult(**dict(verify_one(self._store, self._screened(no_safety), smiles, settings.user())))
 
     def safety_note(self, no_safety: str | None = None) -> str:
         """What is unusual about its safety screen, in a line; empty where nothing is. no_safety: as for `verify`."""
