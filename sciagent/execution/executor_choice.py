@@ -35,10 +35,10 @@ def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor
 
         return CeleryExecutor(broker_url())
     if name == "slurm":
-        from sciagent.execution.slurm.controller import SlurmExecutor
+        from sciagent.execution.slurm.controller import SlurmController
         from sciagent.execution.slurm.load import load_site
 
         if (path := site or settings.slurm_site()) is None:
             raise UsageError("--executor slurm needs a site profile: --site SITE.yaml, or SCIAGENT_SLURM_SITE")
-        return SlurmExecutor(ledger, load_site(path), QUEUES)
+        return SlurmController(ledger, load_site(path), QUEUES)
     raise UsageError(f'--executor "{name}": one of {", ".join(EXECUTORS)}')

@@ -14,18 +14,23 @@ from sciagent.campaign.driving.crew import Crew, PlannedJob, settling_of
 from sciagent.campaign.driving.pace import LocalPlaces, Pace
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.execution.worker.checkpoints import home_of, left_in
 from sciagent.execution.worker.claimed_jobs import ClaimedJob, Task, request_of
-from sciagent.execution.worker.completing import JobEnding, JobResult, complete, give_back, reap_driver, store_files
-from sciagent.execution.worker.local_pool import LocalPool
+from sciagent.execution.worker.completing import (
+    JobEnding,
+    JobResult,
+    complete,
+    drop_checkpoints,
+    give_back,
+    reap_driver,
+    store_files,
+)
+from sciagent.execution.worker.local_pool import Jobs, LocalPool
 from sciagent.store.job_queue import job_lists, jobs, leases
 from sciagent.store.job_queue.leases import Claim
 from sciagent.verification.sandbox.host import HostResult
-from sciagent.verification.sandbox.scratch import remove_folder
 
 CANCEL_SECONDS = 0.2  # between looks for jobs that people have cancelled
 
@@ -52,9 +57,7 @@ class LocalJobs(Crew):
         super().__init__(session, pace)
         self._workers, spec = workers, session.built.spec
         paid = [rung.verifier.name for rung in session.built.paid]
-        self.pool: LocalPool[tuple[LocalJob, ...]] = LocalPool(
-            workers or spec.workers, session.built.scratch(), preload=paid, bell=bell
-        )
+        self.pool = LocalPool(workers or spec.workers, session.built.scratch(), preload=paid, bell=bell)
         self.by_id: dict[int, LocalJob] = {}
         """Jobs in the pool."""
         self._calls: dict[int, list[LocalJob]] = {}  # to be launched
@@ -103,17 +106,15 @@ class LocalJobs(Crew):
         calls, self._calls = self._calls, {}
         for group in calls.values():
             self.by_id.update({local.id: local for local in group})
-            request = request_of([local.job for local in group], self.session.built.scratch())
-            self.pool.submit(tuple(group), request)
+            call = tuple(local.job for local in group)
+            self.pool.submit(call, request_of(call, self.session.built.scratch()))
         return sum(map(len, calls.values()))
 
     def settle(self) -> set[Position]:
         self._end_cancelled()
         pairs: list[tuple[LocalJob, HostResult]] = []
         while (done := self.pool.next_completed()) is not None:
-            pairs += zip(
-                done.token, done.results or [_pool_failed(local, done.fault) for local in done.token], strict=True
-            )
+            pairs += zip((self.by_id[job.claim.job_id] for job in done.jobs), done.results, strict=True)
         if not pairs:
             return set()
         ids = {local.id for local, _ in pairs}
@@ -134,21 +135,16 @@ class LocalJobs(Crew):
             for (local, result), artifacts in zip(pairs, files, strict=True)
         ]
         with self.session.begin() as connection:
-            endings = complete(connection, results).endings
+            endings = complete(connection, results)
             over = [
                 (local, ending)
                 for local, _ in pairs
                 if (ending := endings.get(local.id)) is not None and ending.after.is_over
             ]
             settle(connection, built, [_settling(local, ending) for local, ending in over])
-        left = left_in(built.scratch())  # few jobs leave anything
         for (local, _), result in zip(pairs, results, strict=True):
-            ending = endings.get(local.id)
-            self._account(local, result, ending)
-            key = local.job.key.hash
-            stays = ending is None or not (ending.after.is_over or result.outcome is Outcome.CRASHED)
-            if key in left and not stays:
-                remove_folder(home_of(built.scratch(), key))  # it may be why it crashed
+            self._account(local, result, endings.get(local.id))
+        drop_checkpoints(built.scratch(), endings.values())
         cancelled = (AttemptState.CANCELLED, AttemptState.CANCELLED_LATE)
         if any(ending.after.attempt in cancelled for _, ending in over):
             with built.ledger.read() as connection:
@@ -175,28 +171,31 @@ class LocalJobs(Crew):
             self._looked_at = time.monotonic()
         if not self._cancelled:
             return
-        waited, killed = self.pool.end(lambda group: any(local.id in self._cancelled for local in group))
-        self._killed |= {local.id for group in killed for local in group}
-        self._give_back(waited)
+
+        def wanted(call: Jobs) -> bool:
+            return any(job.claim.job_id in self._cancelled for job in call)
+
+        self._give_back(self.pool.recall(wanted))
+        self._killed |= {job.claim.job_id for call in self.pool.kill(wanted) for job in call}
 
     def recall(self) -> None:
         self._give_back(self.pool.recall())
 
-    def _give_back(self, groups: Sequence[tuple[LocalJob, ...]]) -> None:
+    def _give_back(self, calls: Sequence[Jobs]) -> None:
         """Return jobs that the pool had not begun: they are queued again, or cancelled if people want that."""
-        if not (returned := [local for group in groups for local in group]):
+        if not (returned := [job for call in calls for job in call]):
             return
         with self.session.begin() as connection:
-            if cancelled := give_back(connection, [local.job.claim for local in returned]):
+            if cancelled := give_back(connection, [job.claim for job in returned]):
                 settle_cancelled(connection, self.session, cancelled)
                 self.session.recount(connection)
-        for local in returned:
-            del self.by_id[local.id]
-        self._cancelled -= {local.id for local in returned}
-        self.session.purchasing.touch(local.planned.candidate_id for local in returned)
+        for job in returned:
+            del self.by_id[job.claim.job_id]
+            self._cancelled.discard(job.claim.job_id)
+        self.session.purchasing.touch(job.candidate_id for job in returned)
 
     def abort(self) -> None:
-        self.pool.cancel()
+        self.pool.kill()
 
     def amend(self, connection: Connection) -> None:
         self._take_up_rungs()
@@ -219,13 +218,6 @@ class LocalJobs(Crew):
 def _settling(local: LocalJob, ending: JobEnding) -> Settling:
     job, finding = local.planned, ending.result.result.finding
     return settling_of(job.candidate_id, job.position, ending.after.job, finding, ending.kills, 0, ending.recorded)
-
-
-def _pool_failed(local: LocalJob, fault: str) -> HostResult:
-    detail = fault or "the worker died"
-    return HostResult(
-        Finding(local.job.candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=detail), Cost(), 0.0
-    )
 
 
 def settle_cancelled(connection: Connection, session: DriverSession, job_ids: Iterable[int]) -> None:

@@ -1,10 +1,9 @@
-"""Submits job arrays to Slurm, reads their states without accounting (sacct), cancels them."""
+"""Submits job arrays to Slurm, and reads their states without accounting (sacct)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,18 +15,8 @@ from sciagent.execution.slurm.partition_choice import ResourceRequest
 from sciagent.execution.slurm.script import WARNING_SIGNAL, render
 from sciagent.execution.slurm.site import SiteProfile
 from sciagent.execution.slurm.spool import Spool, new_token, read_elements, spools
-from sciagent.execution.slurm.states import (
-    QUEUE_FORMAT,
-    ElementState,
-    ElementStatus,
-    SlurmRecord,
-    element_status,
-    queue_lines,
-    records,
-    state_of,
-)
+from sciagent.execution.slurm.states import QUEUE_FORMAT, ElementStatus, element_status, queue_lines
 
-JOBCOMP_BYTES = 4_000_000  # how much of the end of the jobcomp file is read
 _WORDS = TypeAdapter(tuple[Word, ...])
 _UNKNOWN_JOB = "Invalid job id"
 
@@ -107,14 +96,16 @@ class Slurm:
             raise SlurmError(f"sbatch: {report}")
         return report
 
-    def ping(self) -> None:
-        """Send a request that Slurm never refuses, to find out whether Slurm answers at all."""
-        self.commands.run("sinfo", "--noheader", "--format=%P")
-
     def states(self, arrays: Collection[Array]) -> dict[Array, list[ElementStatus]]:
         """The status of every element of each array, from one squeue call and the files in the spool folders."""
         queue = self._queue(arrays)
-        return {array: self._elements(array, queue.get(array.name, {})) for array in arrays}
+        return {
+            array: [
+                element_status(number, queue.get(array.name, {}).get(number), Spool(self.site.spool, array.token))
+                for number in range(array.size)
+            ]
+            for array in arrays
+        }
 
     def tasks_of(self, array: Array) -> list[Any]:
         """The tasks that were written for the array's elements; empty if its folder cannot be read."""
@@ -127,23 +118,6 @@ class Slurm:
         """Why an element failed: the last line that it printed, or its exit code."""
         printed = Spool(self.site.spool, array.token).last_line(element.number)
         return printed or f"exit code {element.code}, and it printed nothing"
-
-    def cancel(self, array: Array, numbers: Collection[int] | None = None) -> None:
-        """Cancel the array, or only the elements in `numbers`. Elements that have ended stay as they are.
-
-        Only elements that squeue shows under our name are cancelled, since Slurm may have given the id to another job.
-        scancel is not called with --name: with it, Slurm cancels every pending element, whichever numbers are given.
-        """
-        wanted = set(range(array.size) if numbers is None else numbers)
-        known = self._queue([array]).get(array.name, {})
-        alive = sorted(n for n in wanted if n in known and not state_of(known[n].word).ended)
-        if not alive:
-            return
-        chosen = "" if len(alive) == array.size else f"_[{','.join(map(str, alive))}]"
-        done = self.commands.attempt("scancel", f"{array.job_id}{chosen}")
-        if done.returncode and _UNKNOWN_JOB not in done.stderr:
-            raise SlurmError(f"scancel: {done.stderr.strip()[:1000]}")
-        Spool(self.site.spool, array.token).note_cancelled(alive)
 
     def arrays(self) -> list[Array]:
         """Every array with a folder in the spool, including those whose submitter died before recording the id."""
@@ -173,8 +147,8 @@ class Slurm:
         words += [f"--qos={partition.qos}"] if partition.qos else []
         return [*words, *self.site.options]
 
-    def _queue(self, arrays: Collection[Array]) -> dict[str, dict[int, SlurmRecord]]:
-        """Slurm's current records by array name and element; by name, since an id may belong to another job by now."""
+    def _queue(self, arrays: Collection[Array]) -> dict[str, dict[int, str]]:
+        """Slurm's states by array name and element; by name, since an id may belong to another job by now."""
         if not arrays:
             return {}
         ids = ",".join(str(array.job_id) for array in arrays)
@@ -183,51 +157,10 @@ class Slurm:
         )
         if done.returncode and _UNKNOWN_JOB not in done.stderr:
             raise SlurmError(f"squeue: {done.stderr.strip()[:1000]}")
-        by_name: dict[str, dict[int | None, SlurmRecord]] = {}
-        for _, name, number, record in queue_lines(done.stdout.splitlines()):
-            by_name.setdefault(name, {})[number] = record
+        by_name: dict[str, dict[int | None, str]] = {}
+        for _, name, number, word in queue_lines(done.stdout.splitlines()):
+            by_name.setdefault(name, {})[number] = word
         return {array.name: _spread(by_name[array.name], array.size) for array in arrays if array.name in by_name}
-
-    def _elements(self, array: Array, queue: dict[int, SlurmRecord]) -> list[ElementStatus]:
-        spool = Spool(self.site.spool, array.token)
-        elements = [element_status(number, queue.get(number), spool) for number in range(array.size)]
-        if any(element.state is ElementState.FAILED and element.code is element.signal is None for element in elements):
-            elements = self._with_records(array, elements, self._from_scontrol(array), spool, ElementState.FAILED)
-        if any(element.state is ElementState.VANISHED for element in elements):
-            elements = self._with_records(array, elements, self._from_jobcomp(array), spool, ElementState.VANISHED)
-        return elements
-
-    def _with_records(
-        self,
-        array: Array,
-        elements: list[ElementStatus],
-        records: dict[int, SlurmRecord],
-        spool: Spool,
-        which: ElementState,
-    ) -> list[ElementStatus]:
-        return [
-            element_status(element.number, records[element.number], spool)
-            if element.state is which and element.number in records
-            else element
-            for element in elements
-        ]
-
-    def _from_scontrol(self, array: Array) -> dict[int, SlurmRecord]:
-        """Records with exit codes, which squeue does not show."""
-        done = self.commands.attempt("scontrol", "show", "job", "--oneliner", str(array.job_id))
-        return dict(records(done.stdout.splitlines(), array.name))
-
-    def _from_jobcomp(self, array: Array) -> dict[int, SlurmRecord]:
-        """Records from Slurm's file of ended jobs, if the profile names one."""
-        if self.site.jobcomp is None:
-            return {}
-        try:
-            with Path(self.site.jobcomp).open("rb") as stream:
-                stream.seek(max(0, stream.seek(0, 2) - JOBCOMP_BYTES))
-                text = stream.read(JOBCOMP_BYTES).decode(errors="replace")
-        except OSError as error:
-            raise SlurmError(f"jobcomp: {error}") from None
-        return dict(records(text.splitlines(), array.name))
 
     def _find_unrecorded(self, spool: Spool) -> tuple[int, int] | None:
         """Slurm's id of an array whose submitter died before recording it, and the number of its elements."""
@@ -249,10 +182,10 @@ def _job_id(answer: str) -> int:
     return int(number)
 
 
-def _spread(records: Mapping[int | None, SlurmRecord], size: int) -> dict[int, SlurmRecord]:
-    """Records by element. A record without a number stands for all elements that never started."""
-    rest = records.get(None)
-    return {n: record for n in range(size) if (record := records.get(n, rest)) is not None}
+def _spread(words: Mapping[int | None, str], size: int) -> dict[int, str]:
+    """States by element. A record without a number stands for all elements that never started."""
+    rest = words.get(None)
+    return {n: word for n in range(size) if (word := words.get(n, rest)) is not None}
 
 
 def _checked(words: Sequence[str]) -> tuple[str, ...]:

@@ -53,8 +53,8 @@ class Bundle:
     """Expected duration of all of them together."""
 
 
-class Controller:
-    """Runs in a thread of the driver, for one site. Several may share a spool: each job is reserved only once."""
+class SlurmController(Executor):
+    """Runs in threads of the driver, for one site. Several may share a spool: each job is reserved only once."""
 
     def __init__(self, ledger: Ledger, site: SiteProfile, queues: Sequence[str]) -> None:
         self._ledger, self._site, self._queues = ledger, site, tuple(queues)
@@ -76,20 +76,25 @@ class Controller:
 
     @property
     def fault(self) -> str | None:
-        """Why no job reaches the cluster until a person corrects something; None if all is well."""
         return self._failures.fault
 
-    def start(self) -> None:
-        """Register as a worker and start the threads. Raises SlurmError if this machine cannot submit jobs."""
-        self._slurm.commands.find("sbatch")
-        self._slurm.commands.passed()
-        self._presence.step(self._ledger)
-        for thread in self._threads:
-            thread.start()
+    def wake(self, slots_by_queue: Mapping[str, int]) -> None:
+        """Look for queued jobs at once. Raises SlurmError if this machine cannot submit jobs."""
+        self._start()
+        if slots_by_queue:
+            self._now.set()
 
-    def look_now(self) -> None:
-        """Look for queued jobs at once. Called when jobs were offered."""
-        self._now.set()
+    def listen(self, campaign_id: int, bell: threading.Event) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        """Register as a worker and start the threads, once."""
+        if self._threads[0].ident is None:
+            self._slurm.commands.find("sbatch")
+            self._slurm.commands.passed()
+            self._presence.step(self._ledger)
+            for thread in self._threads:
+                thread.start()
 
     def close(self) -> None:
         """Stop the threads. Jobs in the cluster go on; the next controller of this site collects them."""
@@ -230,7 +235,7 @@ class Controller:
         try:
             array = self._slurm.submit(request, [element.model_dump() for element in elements], WORDS, token)
         except SlurmError as error:
-            self._slurm.ping()  # tells a refusal from an outage
+            self._slurm.commands.run("sinfo", "--noheader", "--format=%P")  # tells a refusal from an outage
             log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
             return str(error)
         log.info(
@@ -297,32 +302,3 @@ def element_name(token: str, number: int) -> str:
 
 def _token(name: str) -> str:
     return name.removeprefix("slurm ").partition("_")[0]
-
-
-class SlurmExecutor(Executor):
-    """Executor for a cluster: jobs are offered in the ledger, and a controller submits them to Slurm."""
-
-    def __init__(self, ledger: Ledger, site: SiteProfile, queues: Sequence[str]) -> None:
-        self._controller = Controller(ledger, site, queues)
-        self._started = False
-
-    @property
-    def fault(self) -> str | None:
-        return self._controller.fault
-
-    def wake(self, slots_by_queue: Mapping[str, int]) -> None:
-        self._start()
-        if slots_by_queue:
-            self._controller.look_now()
-
-    def listen(self, campaign_id: int, bell: threading.Event) -> None:
-        self._start()
-
-    def close(self) -> None:
-        if self._started:
-            self._controller.close()
-
-    def _start(self) -> None:
-        if not self._started:
-            self._controller.start()
-            self._started = True

@@ -90,9 +90,6 @@ class SiteProfile(Profile):
     options: tuple[Option, ...] = Field((), max_length=32, description="More options of sbatch, each --key=value.")
     slurm_bin: AbsolutePath | None = Field(None, description="Folder of sbatch and squeue; default: found on PATH.")
     slurm_conf: AbsolutePath | None = Field(None, description="SLURM_CONF for these commands; default: as it is here.")
-    jobcomp: AbsolutePath | None = Field(
-        None, description="Slurm's file of ended jobs (jobcomp/filetxt), if it may be read here: asked last."
-    )
 
     @model_validator(mode="after")
     def _check_parts(self) -> SiteProfile:

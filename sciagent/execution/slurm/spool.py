@@ -16,7 +16,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,8 @@ from sciagent.errors import SlurmError
 
 MAX_ELEMENTS_BYTES = 64_000_000
 _TOKEN = re.compile(r"[0-9a-f]{16}")
-_EXIT = re.compile(r'\{"code": (\d{1,3}), "warned": (true|false), "stopped": (true|false)\}\n')
+_EXIT = re.compile(r'\{"code": (\d{1,3}), "warned": (?:true|false), "stopped": (true|false)\}\n')
 _TAIL_BYTES = 4096
-_MEMORY = re.compile(r"^slurmstepd\S*: error: .*(?:exceeded .*memory limit|oom.kill)", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,6 @@ class Mark:
 
     code: int
     """Exit code of the command."""
-    warned: bool
-    """Whether its time was nearly up."""
     stopped: bool
     """Whether it received TERM."""
 
@@ -80,21 +77,10 @@ class Spool:
     def mark(self, element: int) -> Mark | None:
         """How the element ended; None if it left no mark."""
         match = _EXIT.fullmatch(self._read(f"exit.{element}"))
-        return Mark(int(match[1]), match[2] == "true", match[3] == "true") if match else None
+        return Mark(int(match[1]), match[2] == "true") if match else None
 
     def was_warned(self, element: int) -> bool:
         return (self.folder / f"warned.{element}").exists()
-
-    def note_cancelled(self, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            (self.folder / f"cancelled.{number}").touch(mode=0o600)
-
-    def was_cancelled(self, element: int) -> bool:
-        return (self.folder / f"cancelled.{element}").exists()
-
-    def ran_out_of_memory(self, element: int) -> bool:
-        """Whether the end of the element's output holds Slurm's message on memory."""
-        return bool(_MEMORY.search(self._read(f"out.{element}")))
 
     def last_line(self, element: int) -> str:
         """The printable characters of the last line that the element printed; empty without output."""
