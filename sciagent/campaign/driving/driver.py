@@ -15,13 +15,13 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.prepare import check_here, prepare
 from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving import stop_rules
-from sciagent.campaign.driving.crew import Crew, Places
+from sciagent.campaign.driving.crew import Crew
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
 from sciagent.campaign.driving.heartbeat import Heartbeat
 from sciagent.campaign.driving.intake import Intake
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.mailbox import Mailbox
-from sciagent.campaign.driving.pace import Pace
+from sciagent.campaign.driving.pace import Pace, Places
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.driving.session import INTERRUPTED, DriverSession
 from sciagent.campaign.driving.stop_rules import Ending

@@ -22,10 +22,9 @@ from sciagent.execution.messaging.brokers import Broker
 from sciagent.execution.messaging.wakeups import Wakeups
 from sciagent.execution.worker.completing import Reaped
 from sciagent.execution.worker.registration import Presence
-from sciagent.execution.worker.runner import Runner
+from sciagent.execution.worker.runner import Runner, runner_of
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
-from sciagent.store.job_queue.worker_resources import has_of
 from sciagent.store.job_queue.workers import NewWorker
 
 if TYPE_CHECKING:
@@ -64,18 +63,15 @@ def serve(
         raise UsageError("a worker needs at least one queue")
     if slots < 1:
         raise UsageError(f"{slots} slots; a worker has at least one")
-    each = None if memory_mb is None else memory_mb // slots
     new = NewWorker(
         name, socket.gethostname(), os.getpid(), "celery", tuple(queues), slots, memory_mb, cores, dict(resources or {})
     )
-
-    def make(ledger: Ledger, owner: str) -> Runner:
-        return Runner(ledger, owner, queues, scratch, memory_mb=each, has=has_of(new))
-
     with contextlib.ExitStack() as closing:
         wakeups = Wakeups(broker_url)
         closing.callback(wakeups.close)
-        held = Slots(ledger_url, wakeups, name, make_runner or make)
+        held = Slots(
+            ledger_url, wakeups, name, make_runner or (lambda ledger, owner: runner_of(ledger, new, owner, scratch))
+        )
         closing.callback(held.close)
         worker = _worker(make_app(broker, queues, held), name, slots, Ending(held, soft_seconds))
         present = closing.enter_context(_present(new, held, wakeups, worker))

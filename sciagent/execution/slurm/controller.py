@@ -7,23 +7,20 @@ import os
 import socket
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.needs import read
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor import Executor
-from sciagent.execution.slurm.client import Array, Slurm
-from sciagent.execution.slurm.element import LINGER_SECONDS, ElementTask
+from sciagent.execution.slurm.client import Slurm
+from sciagent.execution.slurm.element import LINGER_SECONDS, ElementTask, parse_task
 from sciagent.execution.slurm.environment import variables
 from sciagent.execution.slurm.partition_choice import ResourceRequest, choose_partition, need_of
 from sciagent.execution.slurm.site import SiteProfile
-from sciagent.execution.slurm.spool import new_token
+from sciagent.execution.slurm.spool import Spool, spools
 from sciagent.execution.slurm.states import ElementState, ElementStatus
 from sciagent.execution.slurm.submit_failures import RefusedArray, SubmitFailures
 from sciagent.execution.worker import completing
@@ -34,23 +31,9 @@ from sciagent.store.job_queue.external_jobs import WaitingExternalJob
 from sciagent.store.job_queue.workers import NewWorker
 
 log = logging.getLogger(__name__)
-WORDS = ("-m", "sciagent", "worker", "--from")
 SLOTS = 16  # elements at a time, unless the profile sets max_running
-BUNDLE_SECONDS = 60.0  # short jobs share an element up to this total
-MAX_BUNDLE = 32
 FORGOTTEN_SECONDS = 60.0  # a reservation without an array is released after this time
 UNKNOWN_SECONDS = 600.0  # assumed for a job whose duration is unknown
-QUIET = (ElementState.COMPLETED, ElementState.CANCELLED, ElementState.TIMED_OUT)  # not the cluster's fault
-
-
-@dataclass
-class Bundle:
-    """Jobs that one element runs one after the other."""
-
-    request: ResourceRequest
-    job_ids: list[int]
-    seconds: float
-    """Expected duration of all of them together."""
 
 
 class SlurmController(Executor):
@@ -64,7 +47,7 @@ class SlurmController(Executor):
         host = socket.gethostname()
         name = f"slurm:{site.site}:{host}:{os.getpid()}"
         self._presence = Presence(NewWorker(name, host, os.getpid(), "slurm", self._queues, self._slots))
-        self._handled: set[tuple[str, int]] = set()  # ended elements of unfinished arrays, as (token, number)
+        self._handled: set[str] = set()  # names of ended elements of unfinished arrays
         self._jobs_left_to_elements = False  # whether the last look left jobs to elements that wait or run already
         self._failures = SubmitFailures(ledger, site.site, self._queues)
         self._threads = [
@@ -116,49 +99,42 @@ class SlurmController(Executor):
 
     def step(self) -> None:
         """Handle ended elements, release the jobs that they did not run, submit queued jobs."""
-        arrays = self._slurm.arrays()
+        arrays = spools(self._site.spool)
         alive = self._handle_ended(arrays)
         self._release_forgotten({array.token for array in arrays})
         if not self._presence.draining:
             self._submit(alive)
 
-    def _handle_ended(self, arrays: Sequence[Array]) -> list[ElementTask]:
+    def _handle_ended(self, arrays: Sequence[Spool]) -> list[ElementTask]:
         """Handle the elements that have ended, and return the tasks of those that still wait or run."""
         states = self._slurm.states(arrays)
         with self._ledger.read() as connection:
-            reserved = external_jobs.reserved(connection, self._queues)
-        by_name: dict[str, list[int]] = {}
-        for job_id, (name, _) in reserved.items():
-            by_name.setdefault(name, []).append(job_id)
+            by_job = external_jobs.reserved(connection, self._queues)
+        reserved = {name for name, _ in by_job.values()}
         alive = list[ElementTask]()
         for array, elements in states.items():
-            entries = self._slurm.tasks_of(array)
-            for element in elements:
-                mine = parse_task(entries, element.number)
+            for element, entry in zip(elements, array.tasks(), strict=True):
+                task = parse_task(entry, array.elements)
                 if not element.state.ended:
-                    alive += [mine] if mine is not None else []
-                elif (array.token, element.number) not in self._handled:
-                    self._handled.add((array.token, element.number))
-                    left = by_name.get(element_name(array.token, element.number), [])
-                    self._end(array, element, [] if mine is None else mine.jobs, left)
+                    alive.append(task)
+                elif task.name not in self._handled:
+                    self._handled.add(task.name)
+                    self._end(array, element, task.job, ran=task.name not in reserved)
             if all(element.state.ended for element in elements):
-                self._slurm.discard(array)
-                self._handled -= {(array.token, element.number) for element in elements}
+                array.remove()
+                self._handled -= {element_name(array, element.number) for element in elements}
         return alive
 
-    def _end(self, array: Array, element: ElementStatus, mine: Sequence[int], left: Sequence[int]) -> None:
-        """Handle an element that has ended. mine: the jobs that it was submitted for; left: those it did not run."""
-        if not left:
-            self._failures.element_ran(mine)
+    def _end(self, array: Spool, element: ElementStatus, job_id: int, ran: bool) -> None:
+        """Handle an element that has ended. ran: whether it took the job that it was submitted for."""
+        if ran:
+            self._failures.element_ran(job_id)
             return
-        log.info(
-            "Slurm: element %d of %d: %s; %d jobs were not run", element.number, array.job_id, element.state, len(left)
-        )
-        never_started = element.state is ElementState.FAILED and set(left) >= set(mine)
+        log.info("Slurm: %d of %s: %s; its job was not run", element.number, array.name, element.state)
         with self._ledger.begin() as connection:
-            self._release(connection, left, lost=element.state not in QUIET and not never_started)
-        if never_started:
-            self._failures.element_never_started(left, self._slurm.failure_text(array, element))
+            self._release(connection, [job_id], lost=element.state is ElementState.LOST)
+        if element.state is ElementState.FAILED:
+            self._failures.element_never_started(job_id, array.failure_text(element.number))
 
     def _release(self, connection: Connection, job_ids: Sequence[int], *, lost: bool) -> None:
         """Free these jobs for anybody; those that were lost too often are given up."""
@@ -187,94 +163,68 @@ class SlurmController(Executor):
         """
         with self._ledger.begin() as connection:
             arrays = self._reserve_arrays(connection, alive)
-        left = {token: tuple(id_ for bundle in mine for id_ in bundle.job_ids) for token, mine in arrays.items()}
+        left = {array: tuple(job_ids) for array, (_, job_ids) in arrays.items()}
         taken, refused = list[int](), list[RefusedArray]()
         try:
-            for token, mine in arrays.items():  # after a crash from here on, the reservations are released
-                refusal = self._submit_one(token, mine)
+            for array, (request, job_ids) in arrays.items():  # a crash from here on releases the jobs
+                refusal = self._submit_one(array, request, job_ids)
                 if refusal is None:
-                    taken += left.pop(token)
+                    taken += left.pop(array)
                 else:
-                    refused.append(RefusedArray(mine[0].request, left[token], refusal))
+                    refused.append(RefusedArray(request, left[array], refusal))
         finally:
-            self._free([id_ for ids in left.values() for id_ in ids])
+            if left:
+                with self._ledger.begin() as connection:
+                    self._release(connection, [id_ for job_ids in left.values() for id_ in job_ids], lost=False)
         self._failures.note(refused, taken, in_cluster=bool(alive))
 
-    def _reserve_arrays(self, connection: Connection, alive: Sequence[ElementTask]) -> dict[str, list[Bundle]]:
-        """The elements of each new array by its token, their jobs reserved; jobs that fit no partition are given up."""
-        waiting = external_jobs.waiting(connection, self._queues, self._site.max_array)
-        alone = [job for job in waiting if sum(map(partial(fits_element, job), alive)) < self._slots]
-        self._jobs_left_to_elements = len(alone) < len(waiting)
-        bundles, unfit = self._bundle(alone)
-        for job_id, why in unfit.items():
-            completing.give_up(connection, job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, why)
-        by_request: dict[ResourceRequest, list[Bundle]] = {}
-        for bundle in bundles:
-            by_request.setdefault(bundle.request, []).append(bundle)
-        arrays = {new_token(): elements for elements in by_request.values()}
-        for token, elements in arrays.items():
-            names = {id_: element_name(token, n) for n, bundle in enumerate(elements) for id_ in bundle.job_ids}
-            external_jobs.reserve_for(connection, names)
+    def _reserve_arrays(
+        self, connection: Connection, alive: Sequence[ElementTask]
+    ) -> dict[Spool, tuple[ResourceRequest, list[int]]]:
+        """The request and the jobs of each new array, an element for each job; they are reserved. Jobs that fit no
+        partition are given up."""
+        by_request: dict[ResourceRequest, list[int]] = {}
+        elements, self._jobs_left_to_elements = list(alive), False
+        for job in external_jobs.waiting(connection, self._queues, self._site.max_array):
+            if sum(map(partial(fits_element, job), elements)) >= self._slots:
+                self._jobs_left_to_elements = True
+                continue
+            try:
+                need = need_of(expected_seconds(job), job.memory_mb, read(job.needs))
+                request = choose_partition(self._site, need)
+            except NoPartitionError as error:
+                completing.give_up(connection, job.job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, str(error))
+                continue
+            by_request.setdefault(request, []).append(job.job_id)
+            elements.append(self._task("", job.job_id, request))
+        arrays = {Spool(self._site.spool): planned for planned in by_request.items()}
+        for array, (_, job_ids) in arrays.items():
+            external_jobs.reserve_for(connection, {id_: element_name(array, n) for n, id_ in enumerate(job_ids)})
         return arrays
 
-    def _submit_one(self, token: str, mine: Sequence[Bundle]) -> str | None:
+    def _task(self, name: str, job_id: int, request: ResourceRequest) -> ElementTask:
+        wall = self._site.wall
+        return ElementTask(
+            name=name,
+            job=job_id,
+            queues=list(self._queues),
+            margin=wall.margin,
+            seconds=60.0 * request.minutes - wall.warning_seconds,
+            memory_mb=int(request.memory_mb / self._site.memory.margin + 1e-6),
+        )
+
+    def _submit_one(self, array: Spool, request: ResourceRequest, job_ids: Sequence[int]) -> str | None:
         """Submit one array. Returns Slurm's message if it refuses; raises SlurmError if it does not answer."""
-        request, wall = mine[0].request, self._site.wall
-        memory_mb = int(request.memory_mb / self._site.memory.margin + 1e-6)
-        elements = [
-            ElementTask(
-                name=element_name(token, n),
-                jobs=bundle.job_ids,
-                queues=list(self._queues),
-                margin=wall.margin,
-                seconds=60.0 * request.minutes - wall.warning_seconds,
-                memory_mb=memory_mb,
-            )
-            for n, bundle in enumerate(mine)
-        ]
+        tasks = [self._task(element_name(array, n), id_, request).model_dump() for n, id_ in enumerate(job_ids)]
         try:
-            array = self._slurm.submit(request, [element.model_dump() for element in elements], WORDS, token)
+            self._slurm.submit(array, request, tasks)
         except SlurmError as error:
             self._slurm.commands.run("sinfo", "--noheader", "--format=%P")  # tells a refusal from an outage
             log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
             return str(error)
-        log.info(
-            "Slurm: array %d, %d elements, %d minutes each on %s",
-            array.job_id,
-            array.size,
-            request.minutes,
-            request.partition.name,
-        )
+        where = f"{request.minutes} minutes each on {request.partition.name}"
+        log.info("Slurm: %s, %d elements, %s", array.name, len(tasks), where)
         return None
-
-    def _free(self, job_ids: Sequence[int]) -> None:
-        if job_ids:
-            with self._ledger.begin() as connection:
-                self._release(connection, job_ids, lost=False)
-
-    def _bundle(self, jobs: Sequence[WaitingExternalJob]) -> tuple[list[Bundle], dict[int, str]]:
-        """The jobs grouped into elements; and by job id, why no partition can hold it."""
-        bundles: list[Bundle] = []
-        refused: dict[int, str] = {}
-        open_: dict[tuple[int, int | None, str | None], Bundle] = {}
-        for job in jobs:
-            seconds = expected_seconds(job)
-            place = (job.rung_id, job.memory_mb, job.needs)
-            last = open_.get(place)
-            shared = last is not None and last.seconds + seconds <= BUNDLE_SECONDS and len(last.job_ids) < MAX_BUNDLE
-            try:
-                total = seconds + (last.seconds if shared and last is not None else 0.0)
-                request = choose_partition(self._site, need_of(total, job.memory_mb, read(job.needs)))
-            except NoPartitionError as error:
-                refused[job.job_id] = str(error)
-                continue
-            if shared and last is not None:
-                last.job_ids.append(job.job_id)
-                last.seconds, last.request = total, request
-            else:
-                open_[place] = Bundle(request, [job.job_id], seconds)
-                bundles.append(open_[place])
-        return bundles, refused
 
 
 def expected_seconds(job: WaitingExternalJob) -> float:
@@ -288,16 +238,8 @@ def fits_element(job: WaitingExternalJob, element: ElementTask) -> bool:
     return fits and (job.memory_mb or 0) <= element.memory_mb
 
 
-def parse_task(entries: Sequence[Any], number: int) -> ElementTask | None:
-    """The task of one element; None if its entry is missing, incomplete or from an older version."""
-    try:
-        return ElementTask.model_validate(entries[number])
-    except (LookupError, ValidationError):
-        return None
-
-
-def element_name(token: str, number: int) -> str:
-    return f"slurm {token}_{number}"
+def element_name(array: Spool, number: int) -> str:
+    return f"slurm {array.token}_{number}"
 
 
 def _token(name: str) -> str:

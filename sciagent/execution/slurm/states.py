@@ -66,15 +66,15 @@ def element_status(number: int, word: str | None, spool: Spool) -> ElementStatus
     return ElementStatus(number, state, code if state.ended else None)
 
 
-QUEUE_FORMAT = "%F|%K|%T|%j"  # id of the array, number of the element, state, name
+QUEUE_FORMAT = "%K|%T|%j"  # number of the element, state, name
 
 
-def queue_lines(lines: Iterable[str]) -> Iterator[tuple[int, str, int | None, str]]:
-    """Job id, name, element number and state from each complete line of squeue in QUEUE_FORMAT.
+def queue_lines(lines: Iterable[str]) -> Iterator[tuple[str, int | None, str]]:
+    """Name, element number and state from each complete line of squeue in QUEUE_FORMAT.
 
     The number is None in the joint record of elements that never started and were cancelled together.
     """
     for line in lines:
-        job, element, word, name = [*line.strip().split("|", 3), "", "", ""][:4]
-        if job.isdecimal() and word and (element.isdecimal() or element == "N/A"):
-            yield int(job), name, int(element) if element.isdecimal() else None, word
+        element, word, name = [*line.strip().split("|", 2), "", ""][:3]
+        if name and (element.isdecimal() or element == "N/A"):
+            yield name, int(element) if element.isdecimal() else None, word

@@ -1,6 +1,6 @@
 """Counts submissions that the cluster refuses and elements that fail at their start, and decides when to give up.
 
-sbatch may refuse an array, or an element may fail before it has taken any of its jobs: a wrong partition or account,
+sbatch may refuse an array, or an element may fail before it has taken its job: a wrong partition or account,
 no interpreter on the node, no connection from there to the ledger. The jobs are not to blame: they are queued again,
 and no loss is counted. The cause may be temporary, such as a limit on queued jobs or a broken node, so submission is
 tried again at each look, with a warning in the events of the campaigns concerned. After several failures in a row,
@@ -40,15 +40,15 @@ class SubmitFailures:
         self._failure_text = ""
         self.fault: str | None = None
 
-    def element_never_started(self, job_ids: Sequence[int], text: str) -> None:
-        """Note an element that failed before it took any of its jobs. text: the last line that it printed."""
+    def element_never_started(self, job_id: int, text: str) -> None:
+        """Note an element that failed before it took its job. text: the last line that it printed."""
         self._never_started, self._failure_text = self._never_started + 1, text
-        self._warn([(job_ids, f"Slurm: elements fail on their node before they take a job: {text}")])
+        self._warn([([job_id], f"Slurm: elements fail on their node before they take a job: {text}")])
 
-    def element_ran(self, job_ids: Sequence[int]) -> None:
-        """Note an element that took at least one of its jobs."""
+    def element_ran(self, job_id: int) -> None:
+        """Note an element that took its job."""
         if self._never_started:
-            self._warn([(job_ids, None)])
+            self._warn([([job_id], None)])
         self._never_started = 0
 
     def note(self, refused: Sequence[RefusedArray], taken: Sequence[int], in_cluster: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from sciagent.domain.jobs.needs import GPU
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.worker.checkpoints import scratch_of
-from sciagent.execution.worker.claimed_jobs import Asked, CannotError, ClaimedJob, Tasks, ask, request_of
+from sciagent.execution.worker.claimed_jobs import AskedJob, CannotError, ClaimedJob, Tasks, ask, request_of
 from sciagent.execution.worker.completing import (
     JobEnding,
     JobResult,
@@ -29,11 +29,11 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers
 from sciagent.store.job_queue.leases import Claim
-from sciagent.store.job_queue.worker_resources import Has
+from sciagent.store.job_queue.worker_resources import Has, has_of
+from sciagent.store.job_queue.workers import NewWorker
 from sciagent.verification.sandbox.host import HostResult, Worker
 
 log = logging.getLogger(__name__)
-NOTHING = Asked([], {})
 MAX_PAUSE = 5.0  # seconds between tries while the database is away
 
 T = TypeVar("T")
@@ -96,9 +96,9 @@ class Runner:
     def run_reserved(self, job_id: int, name: str) -> bool:
         """Run this job, if it is reserved still for the element of that name in the queue of a cluster."""
 
-        def claim_reserved() -> Asked:
+        def claim_reserved() -> list[AskedJob]:
             if self._stop.is_set():
-                return NOTHING
+                return []
             with self._ledger.begin() as connection:
                 claim = external_jobs.claim_reserved(connection, job_id, name, self.owner)
                 return ask(connection, [] if claim is None else [claim])
@@ -117,9 +117,9 @@ class Runner:
         if self._own_keeper:
             self._keeper.close()
 
-    def _claim_next(self, seconds: float | None) -> Asked:
+    def _claim_next(self, seconds: float | None) -> list[AskedJob]:
         if self._stop.is_set():
-            return NOTHING
+            return []
         skip = list(self._cannot)
         with self._ledger.begin() as connection:
             claims = offers.claim_next(
@@ -134,10 +134,10 @@ class Runner:
             )
             return ask(connection, claims)
 
-    def _run(self, asked: Asked) -> int:
-        claims = asked.claims
-        if not claims:
+    def _run(self, asked: list[AskedJob]) -> int:
+        if not asked:
             return 0
+        claims = [job.claim for job in asked]
         with self._keeper.holding(claims, self._end) as held:
             try:
                 jobs = self._tasks.jobs(asked)
@@ -216,3 +216,9 @@ class Runner:
                     campaigns.log_event(connection, campaign_id, "worker_cannot", payload)
 
         patiently(write, self._stop)
+
+
+def runner_of(ledger: Ledger, new: NewWorker, owner: str, scratch: Path, keeper: Keeper | None = None) -> Runner:
+    """A slot of a registered worker, whose memory its slots share in equal parts."""
+    memory_mb = None if new.memory_mb is None else new.memory_mb // new.slots
+    return Runner(ledger, owner, new.queues, scratch, memory_mb=memory_mb, has=has_of(new), keeper=keeper)

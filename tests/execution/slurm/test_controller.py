@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import CampaignError
-from sciagent.execution.slurm.client import Slurm
 from sciagent.execution.slurm.controller import SlurmController, expected_seconds, fits_element
 from sciagent.execution.slurm.element import ElementTask
 from sciagent.execution.slurm.site import SiteProfile
+from sciagent.execution.slurm.spool import spools
 from sciagent.store.campaign_state import campaign_warnings, campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -140,9 +140,8 @@ def test_a_job_whose_element_was_cancelled_is_submitted_again(
     written(ledger, tmp_path, molecules(2), settings="{seconds: 2, declared: 100}", limits=SMALL)
     one_by_one = site.model_copy(update={"max_running": 1})
     with Driver(again(ledger), executor=SlurmController(ledger, one_by_one, QUEUES)) as one:
-        slurm = Slurm(one_by_one)
-        (array,) = until(lambda: one.step() or slurm.arrays())
-        cluster.run("scancel", str(array.job_id))
+        (array,) = until(lambda: one.step() or spools(site.spool))
+        cluster.run("scancel", f"--name={array.name}")
         until(lambda: one.step() is not None, 90)
     whole(ledger, 2)
     assert counts(ledger, t.job.c.losses) == {"0": 2}
@@ -165,6 +164,6 @@ def reserved(ledger: Ledger) -> dict[int, str]:
 
 
 def test_what_holds_more_than_a_core_is_left_to_no_element_that_is_there() -> None:
-    there = ElementTask(name="slurm x_0", jobs=[], queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
+    there = ElementTask(name="slurm x_0", job=1, queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
     small = WaitingExternalJob(1, 1, 10.0, 60.0, 500, 0)
     assert fits_element(small, there) and not fits_element(replace(small, needs="gpu=1"), there)

@@ -66,5 +66,5 @@ def test_without_a_mark_it_is_lost(spool: Spool) -> None:
 
 
 def test_lines_that_are_not_as_asked_are_passed_over() -> None:
-    lines = ["", "x", "1|2", "a|0|RUNNING|n", "7|3|RUNNING|sciagent-a|b", "7|N/A|CANCELLED|n", "7|x|RUNNING|n"]
-    assert list(queue_lines(lines)) == [(7, "sciagent-a|b", 3, "RUNNING"), (7, "n", None, "CANCELLED")]
+    lines = ["", "x", "1|2", "a|RUNNING|n", "3|RUNNING|sciagent-a|b", "N/A|CANCELLED|n", "x|RUNNING|n"]
+    assert list(queue_lines(lines)) == [("sciagent-a|b", 3, "RUNNING"), ("n", None, "CANCELLED")]
