@@ -19,7 +19,6 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey, Finding
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.job_queue.jobs import NewJob, Offer
-from sciagent.store.job_queue.leases import Claim
 from sciagent.store.results.evidence import RecordedEvidence
 
 
@@ -63,11 +62,6 @@ class Crew(Protocol):
     @property
     def running(self) -> int:
         """Jobs that are not over."""
-
-    @property
-    def claims(self) -> Sequence[Claim]:
-        """Jobs whose leases the driver has to renew."""
-        return ()
 
     def places(self, connection: Connection) -> Places:
         """The places of one dispatch."""

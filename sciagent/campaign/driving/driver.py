@@ -88,7 +88,7 @@ class Driver:
                 self.intake = Intake(source, connection, built.row.id)
                 session.crews = self._crews(connection)
             undo.pop_all()
-        self.heart = Heartbeat(built.ledger, session.lease, lambda: [c for crew in session.crews for c in crew.claims])
+        self.heart = Heartbeat(built.ledger, session.lease)
         self.mailbox = Mailbox(session, self.heart, last)
         self.heart.start()
         return self

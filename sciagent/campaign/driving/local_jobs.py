@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,12 +26,10 @@ from sciagent.execution.worker.completing import (
     reap_driver,
     store_files,
 )
-from sciagent.execution.worker.local_pool import Jobs, LocalPool
-from sciagent.store.job_queue import job_lists, jobs, leases
+from sciagent.execution.worker.local_pool import LocalPool
+from sciagent.store.job_queue import job_lists, leases
 from sciagent.store.job_queue.leases import Claim
 from sciagent.verification.sandbox.host import HostResult
-
-CANCEL_SECONDS = 0.2  # between looks for jobs that people have cancelled
 
 
 @dataclass(frozen=True)
@@ -57,22 +54,17 @@ class LocalJobs(Crew):
         super().__init__(session, pace)
         self._workers, spec = workers, session.built.spec
         paid = [rung.verifier.name for rung in session.built.paid]
-        self.pool = LocalPool(workers or spec.workers, session.built.scratch(), preload=paid, bell=bell)
+        self.pool = LocalPool(
+            session.built.ledger, workers or spec.workers, session.built.scratch(), preload=paid, bell=bell
+        )
         self.by_id: dict[int, LocalJob] = {}
         """Jobs in the pool."""
         self._calls: dict[int, list[LocalJob]] = {}  # to be launched
-        self._cancelled: set[int] = set()  # ids of running jobs that people want to be ended
-        self._killed: set[int] = set()  # ids of jobs that were killed, with those that shared their process
-        self._looked_at = 0.0
         self._take_up_rungs()
 
     @property
     def running(self) -> int:
         return self.pool.running
-
-    @property
-    def claims(self) -> Sequence[Claim]:
-        return [local.job.claim for local in list(self.by_id.values())]
 
     @property
     def has_room(self) -> bool:  # type: ignore[override]
@@ -111,79 +103,53 @@ class LocalJobs(Crew):
         return sum(map(len, calls.values()))
 
     def settle(self) -> set[Position]:
-        self._end_cancelled()
-        pairs: list[tuple[LocalJob, HostResult]] = []
+        aborting = self.session.aborting.is_set()
+        pairs: list[tuple[ClaimedJob, HostResult]] = []
+        interrupted: list[bool] = []
         while (done := self.pool.next_completed()) is not None:
-            pairs += zip((self.by_id[job.claim.job_id] for job in done.jobs), done.results, strict=True)
+            pairs += zip(done.jobs, done.results, strict=True)
+            interrupted += [done.interrupted or aborting] * len(done.jobs)
         if not pairs:
             return set()
-        ids = {local.id for local, _ in pairs}
-        self._write(pairs, ids if self.session.aborting.is_set() else self._killed)
-        self._cancelled -= ids
-        self._killed -= ids
-        for id_ in ids:
-            del self.by_id[id_]
-        self.session.purchasing.touch(local.planned.candidate_id for local, _ in pairs)
-        return {local.planned.position for local, _ in pairs}
-
-    def _write(self, pairs: Sequence[tuple[LocalJob, HostResult]], killed: set[int]) -> None:
-        """Complete jobs and place candidates in one transaction. killed: ids of jobs that were killed on purpose."""
-        built = self.session.built
-        files = store_files(built.ledger, [result for _, result in pairs])
+        files = store_files(self.session.built.ledger, [result for _, result in pairs])
         results = [
-            JobResult(local.job, result, artifacts, local.id in killed)
-            for (local, result), artifacts in zip(pairs, files, strict=True)
+            JobResult(job, result, artifacts, ended)
+            for (job, result), artifacts, ended in zip(pairs, files, interrupted, strict=True)
         ]
+        self._write({result.job.claim.job_id: result for result in results})
+        settled = [self.by_id.pop(job.claim.job_id) for job, _ in pairs]
+        self.session.purchasing.touch(local.planned.candidate_id for local in settled)
+        return {local.planned.position for local in settled}
+
+    def _write(self, results: Mapping[int, JobResult]) -> None:
+        """Complete jobs, by id, and place their candidates, in one transaction."""
+        built = self.session.built
         with self.session.begin() as connection:
-            endings = complete(connection, results)
-            over = [
-                (local, ending)
-                for local, _ in pairs
-                if (ending := endings.get(local.id)) is not None and ending.after.is_over
-            ]
-            settle(connection, built, [_settling(local, ending) for local, ending in over])
-        for (local, _), result in zip(pairs, results, strict=True):
-            self._account(local, result, endings.get(local.id))
+            endings = complete(connection, list(results.values()))
+            over = {id_: ending for id_, ending in endings.items() if ending.after.is_over}
+            settle(connection, built, [_settling(self.by_id[id_], ending) for id_, ending in over.items()])
+        for id_, result in results.items():
+            self._account(self.by_id[id_].planned, result, is_over=id_ in over)
         drop_checkpoints(built.scratch(), endings.values())
         cancelled = (AttemptState.CANCELLED, AttemptState.CANCELLED_LATE)
-        if any(ending.after.attempt in cancelled for _, ending in over):
+        if any(ending.after.attempt in cancelled for ending in over.values()):
             with built.ledger.read() as connection:
                 self.session.recount(connection)  # their places and reservations are free again
 
-    def _account(self, local: LocalJob, result: JobResult, ending: JobEnding | None) -> None:
-        """Keep budget, cost model and pace up to date. ending: None if another process had taken the job over."""
-        budget, job = self.session.budget, local.planned
+    def _account(self, job: PlannedJob, result: JobResult, is_over: bool) -> None:
+        """Keep budget, cost model and pace up to date."""
+        budget = self.session.budget
         seconds = result.result.wall_seconds if result.result.own_seconds is None else result.result.own_seconds
         if result.outcome is not Outcome.LOST:
             self.pace.observe(job.position, seconds)
         budget.spend(result.cost)
-        if ending is not None and ending.after.is_over:
+        if is_over:
             budget.release(job.reservation)
             if result.outcome.rule.is_evidence and job.declared is not None:
                 job.rung.cost_model.observe(job.declared, result.actual, seconds)
 
-    def _end_cancelled(self) -> None:
-        """Kill the running jobs that people have cancelled, and those that share their process, which are queued again.
-        This is repeated until they have come back, since a worker may be just about to begin them."""
-        if self.by_id and time.monotonic() - self._looked_at > CANCEL_SECONDS:
-            with self.session.built.ledger.read() as connection:
-                self._cancelled |= jobs.to_be_cancelled(connection, list(self.by_id))
-            self._looked_at = time.monotonic()
-        if not self._cancelled:
-            return
-
-        def wanted(call: Jobs) -> bool:
-            return any(job.claim.job_id in self._cancelled for job in call)
-
-        self._give_back(self.pool.recall(wanted))
-        self._killed |= {job.claim.job_id for call in self.pool.kill(wanted) for job in call}
-
     def recall(self) -> None:
-        self._give_back(self.pool.recall())
-
-    def _give_back(self, calls: Sequence[Jobs]) -> None:
-        """Return jobs that the pool had not begun: they are queued again, or cancelled if people want that."""
-        if not (returned := [job for call in calls for job in call]):
+        if not (returned := [job for call in self.pool.recall() for job in call]):
             return
         with self.session.begin() as connection:
             if cancelled := give_back(connection, [job.claim for job in returned]):
@@ -191,7 +157,6 @@ class LocalJobs(Crew):
                 self.session.recount(connection)
         for job in returned:
             del self.by_id[job.claim.job_id]
-            self._cancelled.discard(job.claim.job_id)
         self.session.purchasing.touch(job.candidate_id for job in returned)
 
     def abort(self) -> None:
@@ -199,7 +164,7 @@ class LocalJobs(Crew):
 
     def amend(self, connection: Connection) -> None:
         self._take_up_rungs()
-        self.pool.resize(self._workers or self.session.built.spec.workers)
+        self.pool.slots = self._workers or self.session.built.spec.workers
 
     def _take_up_rungs(self) -> None:
         built = self.session.built
