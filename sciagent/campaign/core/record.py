@@ -15,7 +15,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.job_rules import DEATHS
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.execution.worker.completing import DirectResult, Stored
 from sciagent.store.campaign_state import directives, standings
@@ -72,6 +72,24 @@ class Settling(NamedTuple):
     failed: Finding | None = None
     gave_up: Judgement | None = None
     said: RecordedEvidence | None = None
+
+
+def settling_of(
+    candidate_id: int,
+    position: Position,
+    state: JobState,
+    finding: Finding | None,
+    kills: int,
+    losses: int = 0,
+    recorded: RecordedEvidence | None = None,
+) -> Settling:
+    """How a candidate is placed whose job is over. finding: None where its evidence is in the ledger."""
+    if finding is None or state is JobState.CANCELLED:
+        return Settling(candidate_id, position)
+    gave_up = None
+    if state is JobState.QUARANTINED:
+        gave_up = given_up(finding.outcome, finding.reason, finding.detail, kills, losses)
+    return Settling(candidate_id, position, finding, gave_up, recorded)
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:

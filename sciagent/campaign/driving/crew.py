@@ -10,16 +10,13 @@ from typing import Protocol
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import BuiltRung
-from sciagent.campaign.core.record import Settling, given_up
 from sciagent.campaign.driving.pace import Pace, Places
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.evidence import EvidenceKey, Finding
-from sciagent.domain.jobs.states import JobState
+from sciagent.domain.evidence import EvidenceKey
 from sciagent.store.job_queue.jobs import NewJob, Offer
-from sciagent.store.results.evidence import RecordedEvidence
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class PlannedJob:
     reservation: Cost
     """What the budget holds for it."""
     call: int = 0
-    """Number of the call to a verifier that it belongs to, as `take` of the places gives it."""
+    """Number of the call that it shares with others."""
 
     @property
     def position(self) -> Position:
@@ -85,28 +82,9 @@ class Crew(Protocol):
         """Do not wait for running jobs any more."""
 
     def recount(self, connection: Connection) -> None:
-        """The budget was read from the ledger again: what it counts now is not to be counted again."""
-        return None
+        """Called when the budget was read from the ledger again: what it counts now is not to be counted again."""
 
     def amend(self, connection: Connection) -> None:
         """Go on with the session's amended campaign."""
 
     def close(self) -> None: ...
-
-
-def settling_of(
-    candidate_id: int,
-    position: Position,
-    state: JobState,
-    finding: Finding | None,
-    kills: int,
-    losses: int = 0,
-    recorded: RecordedEvidence | None = None,
-) -> Settling:
-    """How a candidate is placed whose job is over. finding: None where its evidence is in the ledger."""
-    if finding is None or state is JobState.CANCELLED:
-        return Settling(candidate_id, position)
-    gave_up = None
-    if state is JobState.QUARANTINED:
-        gave_up = given_up(finding.outcome, finding.reason, finding.detail, kills, losses)
-    return Settling(candidate_id, position, finding, gave_up, recorded)

@@ -208,7 +208,7 @@ class Driver:
         session, source = self.session, self.intake.source
         if session.stopping.is_set():
             return CampaignState.INTERRUPTED, session.stop_reason
-        ending = stop_rules.reached(self.built, session.budget, session.hits, session.purchasing)
+        ending = stop_rules.reached(session)
         if ending is not None:
             if not session.budget.exhausted():
                 self._dispatch(preferred_only=True)  # a person promoted something although the goal is reached
@@ -217,9 +217,7 @@ class Driver:
         started = self._dispatch()
         if proposed or started or self.running or (self.intake.is_asking and source.is_busy):
             return None
-        return stop_rules.nothing_left(
-            self.built, session.budget, self.intake.starved, self._shortfall, session.purchasing
-        )
+        return stop_rules.nothing_left(session, self.intake.starved, self._shortfall)
 
     def _end(self, ending: Ending) -> CampaignState:
         state, why = ending

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.record import Settling, settle, settle_again
-from sciagent.campaign.driving.crew import Crew, PlannedJob, settling_of
+from sciagent.campaign.core.record import Settling, settle, settle_again, settling_of
+from sciagent.campaign.driving.crew import Crew, PlannedJob
 from sciagent.campaign.driving.pace import LocalPlaces, Pace
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
@@ -32,18 +31,6 @@ from sciagent.store.job_queue.leases import Claim
 from sciagent.verification.sandbox.host import HostResult
 
 
-@dataclass(frozen=True)
-class LocalJob:
-    """A job under a lease of the driver."""
-
-    job: ClaimedJob
-    planned: PlannedJob
-
-    @property
-    def id(self) -> int:
-        return self.job.claim.job_id
-
-
 class LocalJobs(Crew):
     """The crew of a driver that runs its jobs itself.
 
@@ -57,9 +44,9 @@ class LocalJobs(Crew):
         self.pool = LocalPool(
             session.built.ledger, workers or spec.workers, session.built.scratch(), preload=paid, bell=bell
         )
-        self.by_id: dict[int, LocalJob] = {}
-        """Jobs in the pool."""
-        self._calls: dict[int, list[LocalJob]] = {}  # to be launched
+        self.by_id: dict[int, PlannedJob] = {}
+        """Jobs under leases of the driver."""
+        self._calls: dict[int, list[ClaimedJob]] = {}  # to be launched
         self._take_up_rungs()
 
     @property
@@ -68,38 +55,34 @@ class LocalJobs(Crew):
 
     @property
     def has_room(self) -> bool:  # type: ignore[override]
-        return self._places().wanted > 0
+        return self.places().wanted > 0
 
-    def places(self, connection: Connection) -> LocalPlaces:
-        return self._places()
-
-    def _places(self) -> LocalPlaces:
+    def places(self, connection: Connection | None = None) -> LocalPlaces:
         return LocalPlaces(self.pace, self.pool.free, self.pool.waiting_room, self._wide)
 
     def start(self, connection: Connection, planned: Sequence[tuple[PlannedJob, float]]) -> list[int]:
         new = [job.row(self.session.built.row.id, priority) for job, priority in planned]
         claims = leases.start_many(connection, new, self.session.owner)
-        self._add(claims, [job for job, _ in planned])
+        for claim, (job, _) in zip(claims, planned, strict=True):
+            self._add(claim, job)
         return [claim.job_id for claim in claims]
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
         claims = leases.claim_many(connection, list(planned), self.session.owner)
-        mine = [job_id for job_id in planned if job_id in claims]
-        self._add([claims[job_id] for job_id in mine], [planned[job_id] for job_id in mine])
+        for job_id, job in planned.items():
+            if job_id in claims:
+                self._add(claims[job_id], job)
 
-    def _add(self, claims: Sequence[Claim], planned: Sequence[PlannedJob]) -> None:
-        for claim, job in zip(claims, planned, strict=True):
-            claimed = ClaimedJob(
-                claim, self._tasks[job.position], job.candidate_id, job.candidate, job.key, job.declared
-            )
-            self._calls.setdefault(job.call, []).append(LocalJob(claimed, job))
+    def _add(self, claim: Claim, job: PlannedJob) -> None:
+        task = self._tasks[job.position]
+        claimed = ClaimedJob(claim, task, job.candidate_id, job.candidate, job.key, job.declared)
+        self._calls.setdefault(job.call, []).append(claimed)
+        self.by_id[claim.job_id] = job
 
     def launch(self) -> int:
         calls, self._calls = self._calls, {}
-        for group in calls.values():
-            self.by_id.update({local.id: local for local in group})
-            call = tuple(local.job for local in group)
-            self.pool.submit(call, request_of(call, self.session.built.scratch()))
+        for jobs in calls.values():
+            self.pool.submit(tuple(jobs), request_of(jobs, self.session.built.scratch()))
         return sum(map(len, calls.values()))
 
     def settle(self) -> set[Position]:
@@ -118,8 +101,8 @@ class LocalJobs(Crew):
         ]
         self._write({result.job.claim.job_id: result for result in results})
         settled = [self.by_id.pop(job.claim.job_id) for job, _ in pairs]
-        self.session.purchasing.touch(local.planned.candidate_id for local in settled)
-        return {local.planned.position for local in settled}
+        self.session.purchasing.touch(job.candidate_id for job in settled)
+        return {job.position for job in settled}
 
     def _write(self, results: Mapping[int, JobResult]) -> None:
         """Complete jobs, by id, and place their candidates, in one transaction."""
@@ -127,9 +110,9 @@ class LocalJobs(Crew):
         with self.session.begin() as connection:
             endings = complete(connection, list(results.values()))
             over = {id_: ending for id_, ending in endings.items() if ending.after.is_over}
-            settle(connection, built, [_settling(self.by_id[id_], ending) for id_, ending in over.items()])
+            settle(connection, built, [_settling(self.by_id[id_].position, ending) for id_, ending in over.items()])
         for id_, result in results.items():
-            self._account(self.by_id[id_].planned, result, is_over=id_ in over)
+            self._account(self.by_id[id_], result, is_over=id_ in over)
         drop_checkpoints(built.scratch(), endings.values())
         cancelled = (AttemptState.CANCELLED, AttemptState.CANCELLED_LATE)
         if any(ending.after.attempt in cancelled for ending in over.values()):
@@ -180,9 +163,9 @@ class LocalJobs(Crew):
         self.pool.close()
 
 
-def _settling(local: LocalJob, ending: JobEnding) -> Settling:
-    job, finding = local.planned, ending.result.result.finding
-    return settling_of(job.candidate_id, job.position, ending.after.job, finding, ending.kills, 0, ending.recorded)
+def _settling(position: Position, ending: JobEnding) -> Settling:
+    job, finding = ending.result.job, ending.result.result.finding
+    return settling_of(job.candidate_id, position, ending.after.job, finding, ending.kills, 0, ending.recorded)
 
 
 def settle_cancelled(connection: Connection, session: DriverSession, job_ids: Iterable[int]) -> None:

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from sqlalchemy.engine import Connection
 
@@ -17,7 +18,6 @@ from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor import Executor
 from sciagent.execution.slurm.client import Slurm
 from sciagent.execution.slurm.element import LINGER_SECONDS, ElementTask, parse_task
-from sciagent.execution.slurm.environment import variables
 from sciagent.execution.slurm.partition_choice import ResourceRequest, choose_partition, need_of
 from sciagent.execution.slurm.site import SiteProfile
 from sciagent.execution.slurm.spool import Spool, spools
@@ -31,6 +31,7 @@ from sciagent.store.job_queue.external_jobs import WaitingExternalJob
 from sciagent.store.job_queue.workers import NewWorker
 
 log = logging.getLogger(__name__)
+LEDGER, LEDGER_FILE = "SCIAGENT_LEDGER", "SCIAGENT_LEDGER_FILE"
 SLOTS = 16  # elements at a time, unless the profile sets max_running
 FORGOTTEN_SECONDS = 60.0  # a reservation without an array is released after this time
 UNKNOWN_SECONDS = 600.0  # assumed for a job whose duration is unknown
@@ -244,3 +245,26 @@ def element_name(array: Spool, number: int) -> str:
 
 def _token(name: str) -> str:
     return name.removeprefix("slurm ").partition("_")[0]
+
+
+def variables(ledger: Ledger, site: SiteProfile) -> dict[str, str]:
+    """The ledger's address and the artifact folder, except for variables that the profile sets itself.
+
+    Raises SlurmError if the address holds a password, since Slurm stores the environment of jobs in files.
+    """
+    named = {*site.environment, *site.pass_environment}
+    values = {"SCIAGENT_ARTIFACTS": str(ledger.artifacts.root.resolve())}
+    if lease := os.environ.get("SCIAGENT_LEASE_SECONDS"):  # must be equal for all users of a ledger
+        values["SCIAGENT_LEASE_SECONDS"] = lease
+    if not named & {LEDGER, LEDGER_FILE}:
+        if ledger.url.password is None:
+            values[LEDGER] = ledger.url.render_as_string(hide_password=False)
+        elif path := os.environ.get(LEDGER_FILE):
+            values[LEDGER_FILE] = str(Path(path).expanduser().resolve())
+        else:
+            raise SlurmError(
+                "the URL of the ledger holds a password, and Slurm keeps what it is given in files: write the URL into "
+                f"a file of mode 600 that the nodes see, and set {LEDGER_FILE} to it instead of {LEDGER}; or leave the "
+                f"password to ~/.pgpass; or, if you want it so, name {LEDGER} in pass_environment of {site.site}"
+            )
+    return {name: value for name, value in values.items() if name not in named}

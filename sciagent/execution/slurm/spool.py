@@ -112,8 +112,8 @@ def spools(site_spool: str) -> list[Spool]:
         names = sorted(path.name for path in Path(site_spool).iterdir())
     except OSError:
         return []
-    found = [Spool(site_spool, name) for name in names if _TOKEN.fullmatch(name)]
-    return [spool for spool in found if spool.elements.exists()]
+    all_ = (Spool(site_spool, name) for name in names if _TOKEN.fullmatch(name))
+    return [spool for spool in all_ if spool.elements.exists()]
 
 
 def read_elements(path: Path) -> list[Any]:

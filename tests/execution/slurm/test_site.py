@@ -11,9 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from sciagent.errors import SpecError
 from sciagent.execution.slurm.argument_types import RESERVED, AbsolutePath, Module, Name, Option, Value, Variable
-from sciagent.execution.slurm.load import load_site, parse_site
 from sciagent.execution.slurm.script import render
-from sciagent.execution.slurm.site import SiteProfile
+from sciagent.execution.slurm.site import SiteProfile, load_site, parse_site
 
 PROFILE = """\
 site: hpc
