@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.chemistry.standardise import standardise
-from sciagent.domain.evidence import EvidenceKey
 from sciagent.domain.outcomes import Outcome
 from sciagent.execution.worker.claimed_jobs import ClaimedJob, Task, request_of
 from sciagent.execution.worker.local_pool import Completed, Jobs, LocalPool
@@ -18,6 +16,7 @@ from sciagent.store.job_queue.leases import Claim
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Limits
 from tests.support.plugins import misbehaving  # noqa: F401
+from tests.support.rows import alkanes
 
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 
@@ -32,7 +31,7 @@ def pool(ledger: Ledger, tmp_path: Path) -> Iterator[LocalPool]:
 def call(number: int) -> Jobs:
     verifier = verifier_class("bad.quick")({})
     task = Task(1, 1, verifier, {}, Limits(60.0, 1000), {})
-    candidate = standardise("C" * number)
+    candidate = alkanes(number)[-1]
     key = verifier.evidence_key(candidate)
     return (ClaimedJob(Claim(number, number, 1), task, number, candidate, key, None),)
 
