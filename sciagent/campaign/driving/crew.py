@@ -83,6 +83,7 @@ class Crew(Protocol):
 
     def recount(self, connection: Connection) -> None:
         """Called when the budget was read from the ledger again: what it counts now is not to be counted again."""
+        return None
 
     def amend(self, connection: Connection) -> None:
         """Go on with the session's amended campaign."""

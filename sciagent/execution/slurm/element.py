@@ -71,7 +71,7 @@ def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
 
     signal.signal(signal.SIGTERM, on_term)
     try:
-        ran = int(runner.run_reserved(element.job, element.name))
+        ran = runner.run_reserved(element.job, element.name)
         idle = time.monotonic()
         while time.monotonic() - idle < LINGER_SECONDS and not terminated.wait(LOOK_SECONDS):
             if more := runner.run_next((until - time.monotonic()) / element.margin):

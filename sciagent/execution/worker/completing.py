@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,16 +110,12 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
     because somebody else had taken over. Called again after a commit whose end is not known, it writes nothing anew."""
     by_id = {result.job.claim.job_id: result for result in results}
     held = leases.hold(connection, [result.job.claim for result in results])
-    after = {
-        id_: after_result(
-            (finding := by_id[id_].result.finding).outcome,
-            finding.reason,
-            kills=job.kills,
-            interrupted=by_id[id_].interrupted,
-            cancelled=job.cancel,
+    after = dict[int, AfterAttempt]()
+    for id_, job in held.items():
+        finding, interrupted = by_id[id_].result.finding, by_id[id_].interrupted
+        after[id_] = after_result(
+            finding.outcome, finding.reason, kills=job.kills, interrupted=interrupted, cancelled=job.cancel
         )
-        for id_, job in held.items()
-    }
     _close(connection, [_closing(by_id[id_], after[id_], by_id[id_].cost) for id_ in held])
     good = [by_id[id_] for id_ in held if after[id_].is_over and by_id[id_].outcome.rule.is_evidence]
     direct = [
@@ -166,9 +163,9 @@ def complete_direct(
     attempts.end_many(connection, [end])
     if campaign_id is not None:
         spend.book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
-    good = [direct for direct in results if direct.result.finding.outcome.rule.is_evidence]
-    recorded = iter(_record(connection, good, [attempt_id] * len(good)))
-    return [next(recorded) if direct.result.finding.outcome.rule.is_evidence else None for direct in results]
+    good = [direct.result.finding.outcome.rule.is_evidence for direct in results]
+    recorded = iter(_record(connection, list(compress(results, good)), [attempt_id] * sum(good)))
+    return [next(recorded) if is_evidence else None for is_evidence in good]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,11 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.needs import GPU
 from sciagent.errors import LedgerAwayError
@@ -45,8 +48,8 @@ def patiently(
     away: tuple[type[Exception], ...] = (LedgerAwayError,),
     what: str = "the ledger",
 ) -> T:
-    """What `work` returns, tried again while the database, or whatever else it is, is away. Raises its last error once
-    `stop` is set, and FileNotFoundError: what is gone does not come back."""
+    """What `work` returns, tried again while the ledger, or whatever `what` is, is away. Raises its last error once
+    `stop` is set, and FileNotFoundError, since a file that is gone does not come back."""
     pause = 0.1
     while True:
         try:
@@ -91,19 +94,26 @@ class Runner:
     def run_next(self, seconds: float | None = None) -> int:
         """Claim and run the most urgent job of the queues, with those that its verifier takes together; how many jobs
         that was. seconds: the longest that a job may be expected to take."""
-        return self._run(patiently(lambda: self._claim_next(seconds), self._stop))
+        claim = partial(
+            offers.claim_next,
+            queues=self._queues,
+            owner=self.owner,
+            memory_mb=self._memory_mb,
+            skip=list(self._cannot),
+            has=self._has,
+            seconds=seconds,
+            after=max(self.campaigns, default=0),
+        )
+        return self._claim_and_run(claim)
 
-    def run_reserved(self, job_id: int, name: str) -> bool:
+    def run_reserved(self, job_id: int, name: str) -> int:
         """Run this job, if it is reserved still for the element of that name in the queue of a cluster."""
 
-        def claim_reserved() -> list[AskedJob]:
-            if self._stop.is_set():
-                return []
-            with self._ledger.begin() as connection:
-                claim = external_jobs.claim_reserved(connection, job_id, name, self.owner)
-                return ask(connection, [] if claim is None else [claim])
+        def claim(connection: Connection) -> list[Claim]:
+            reserved = external_jobs.claim_reserved(connection, job_id, name, self.owner)
+            return [] if reserved is None else [reserved]
 
-        return bool(self._run(patiently(claim_reserved, self._stop)))
+        return self._claim_and_run(claim)
 
     def stop(self) -> None:
         """End what runs, and take nothing more: another worker goes on from its checkpoint."""
@@ -117,24 +127,14 @@ class Runner:
         if self._own_keeper:
             self._keeper.close()
 
-    def _claim_next(self, seconds: float | None) -> list[AskedJob]:
-        if self._stop.is_set():
-            return []
-        skip = list(self._cannot)
-        with self._ledger.begin() as connection:
-            claims = offers.claim_next(
-                connection,
-                self._queues,
-                self.owner,
-                self._memory_mb,
-                skip=skip,
-                has=self._has,
-                seconds=seconds,
-                after=max(self.campaigns, default=0),
-            )
-            return ask(connection, claims)
+    def _claim_and_run(self, claim: Callable[[Connection], list[Claim]]) -> int:
+        def ask_in_transaction() -> list[AskedJob]:
+            if self._stop.is_set():
+                return []
+            with self._ledger.begin() as connection:
+                return ask(connection, claim(connection))
 
-    def _run(self, asked: list[AskedJob]) -> int:
+        asked = patiently(ask_in_transaction, self._stop)
         if not asked:
             return 0
         claims = [job.claim for job in asked]
