@@ -15,6 +15,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.leases import Claim
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Limits
+from tests.support.elsewhere import until
 from tests.support.plugins import misbehaving  # noqa: F401
 from tests.support.rows import alkanes
 
@@ -51,6 +52,7 @@ def come_back(pool: LocalPool) -> Completed:
 def test_one_call_runs_one_waits_and_what_waits_is_taken_back(pool: LocalPool, tmp_path: Path) -> None:
     assert (pool.free, pool.waiting_room) == (1, 1)
     first = submitted(pool, call(1), tmp_path)
+    until(pool._inbox.empty)
     assert (pool.free, pool.waiting_room) == (0, 1)
     second = submitted(pool, call(2), tmp_path)
     assert (pool.free, pool.waiting_room, pool.running) == (0, 0, 2)
