@@ -166,10 +166,10 @@ class Verifier(ABC, Generic[C]):
 
     def failed(self, candidate: C, error: SimulatorError) -> Finding:
         """The finding of an engine that gave no trustworthy result."""
-        return Finding(
-            candidate.key,
-            Outcome(error.outcome),
-            reason=Reason(error.reason),
-            detail=error.detail,
-            diagnostics=dict(getattr(error, "diagnostics", {}) or {}),
-        )
+        return error_finding(candidate.key, error)
+
+
+def error_finding(key: str, error: SimulatorError) -> Finding:
+    """The finding that an engine's error stands for. Raises ValueError for an unknown outcome or reason."""
+    outcome, reason = Outcome(error.outcome), Reason(error.reason)
+    return Finding(key, outcome, reason=reason, detail=error.detail, diagnostics=dict(error.diagnostics))

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, embed_with_energies, failure
 from sciagent_simulators.implicit_solvent import Solvation
@@ -216,7 +216,7 @@ def _relaxed(
             problem = problem or error
             failed[error.reason] = failed.get(error.reason, 0) + 1
     if not relaxed:
-        raise problem or failure(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, "no conformer to relax")
+        raise problem or failure(Reason.GEOMETRY_NOT_CONVERGED, "no conformer to relax")
     return relaxed, failed
 
 

@@ -113,11 +113,32 @@ class Geometry:
         return path
 
 
-def failure(outcome: Outcome, reason: Reason, detail: str, **diagnostics: Any) -> SimulatorError:
-    """A SimulatorError that carries what is known so far."""
-    error = SimulatorError(outcome, reason, detail)
-    vars(error)["diagnostics"] = diagnostics
-    return error
+OUTCOMES = {
+    Outcome.REFUSED: (
+        Reason.ELEMENT,
+        Reason.MULTIPLICITY,
+        Reason.MISSING_BASIS,
+        Reason.MISSING_ECP,
+        Reason.NO_EXCITED_STATE,
+        Reason.SOLVENT,
+        Reason.UNDEFINED_STEREO,
+    ),
+    Outcome.NOT_CONVERGED: (Reason.SCF_NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED),
+    Outcome.IMPLAUSIBLE: (
+        Reason.EMBEDDING_FAILED,
+        Reason.IMPLAUSIBLE_ENERGY,
+        Reason.IMPLAUSIBLE_VALUE,
+        Reason.NOT_FINITE,
+        Reason.OVERLAPPING_ATOMS,
+    ),
+    Outcome.CRASHED: (Reason.EXCEPTION,),
+}
+OUTCOME = {reason: outcome for outcome, reasons in OUTCOMES.items() for reason in reasons}
+
+
+def failure(reason: Reason, detail: str, **diagnostics: Any) -> SimulatorError:
+    """An engine's error with what is known so far. The reason decides the outcome; those not listed are `unstable`."""
+    return SimulatorError(OUTCOME.get(reason, Outcome.UNSTABLE), reason, detail, **diagnostics)
 
 
 def spin_fault(electrons: int, multiplicity: int) -> str | None:
@@ -136,16 +157,14 @@ def check(geometry: Geometry) -> None:
     """Raises SimulatorError: refused (multiplicity), implausible (not_finite, overlapping_atoms)."""
     fault = spin_fault(geometry.electrons, geometry.multiplicity)
     if fault:
-        raise failure(Outcome.REFUSED, Reason.MULTIPLICITY, fault)
+        raise failure(Reason.MULTIPLICITY, fault)
     if not np.isfinite(geometry.positions).all():
-        raise failure(Outcome.IMPLAUSIBLE, Reason.NOT_FINITE, "a coordinate is NaN or infinite")
+        raise failure(Reason.NOT_FINITE, "a coordinate is NaN or infinite")
     relative = _relative_distances(geometry)
     if len(geometry.numbers) > 1 and relative.min() < OVERLAP:
         i, j = (int(k) for k in np.unravel_index(int(relative.argmin()), relative.shape))
         distance = float(np.linalg.norm(geometry.positions[i] - geometry.positions[j]))
-        raise failure(
-            Outcome.IMPLAUSIBLE, Reason.OVERLAPPING_ATOMS, f"atoms {i} and {j} are {distance:.3f} angstrom apart"
-        )
+        raise failure(Reason.OVERLAPPING_ATOMS, f"atoms {i} and {j} are {distance:.3f} angstrom apart")
 
 
 def check_bonds(geometry: Geometry, bonds: Iterable[tuple[int, int]]) -> None:
@@ -164,7 +183,7 @@ def check_bonds(geometry: Geometry, bonds: Iterable[tuple[int, int]]) -> None:
         pairs = [(int(i), int(j)) for i, j in np.argwhere(where) if i < j]
         if pairs:
             text = ", ".join(f"{i}-{j} at {relative[i, j]:.2f} covalent radii sums" for i, j in pairs[:3])
-            raise failure(Outcome.UNSTABLE, Reason.BOND_CHANGED, f"{len(pairs)} bond(s) {what}: {text}", pairs=pairs)
+            raise failure(Reason.BOND_CHANGED, f"{len(pairs)} bond(s) {what}: {text}", pairs=pairs)
 
 
 def bonds_of(mol: Any) -> list[tuple[int, int]]:
@@ -204,7 +223,7 @@ def embed_with_energies(
         parameters.useRandomCoords = True
         conformer_ids = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
     if not conformer_ids:
-        raise failure(Outcome.IMPLAUSIBLE, Reason.EMBEDDING_FAILED, "no conformer satisfies the distance bounds")
+        raise failure(Reason.EMBEDDING_FAILED, "no conformer satisfies the distance bounds")
     force_field, energies = _relax_in_force_field(molecule)
     order = np.argsort(energies, kind="stable")
     numbers = tuple(atom.GetAtomicNum() for atom in molecule.GetAtoms())

@@ -64,9 +64,7 @@ def ion(
     """
     states = [s for s in _spins(geometry, change) if spin_fault(s.electrons, s.multiplicity) is None]
     if not states:
-        raise failure(
-            Outcome.REFUSED, Reason.MULTIPLICITY, f"no electron is left at charge {geometry.charge + change:+d}"
-        )
+        raise failure(Reason.MULTIPLICITY, f"no electron is left at charge {geometry.charge + change:+d}")
     lowest: Ion | None = None
     problem: SimulatorError | None = None
     for state in states:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.pyscf_engine import DftSettings, build, mean_field
 from sciagent_simulators.scf_recovery import converge
@@ -79,7 +79,6 @@ def relax(
     facts: dict[str, Any] = {"dft_steps": int(state["taken"]), "dft_fmax": force}
     if force > fmax:
         raise failure(
-            Outcome.NOT_CONVERGED,
             Reason.GEOMETRY_NOT_CONVERGED,
             f"largest force {force:.3f} eV/angstrom after {facts['dft_steps']} steps; asked for {fmax}",
             **facts,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.tblite_engine import HARTREE
 
@@ -52,14 +52,12 @@ def converge(
     facts = {"scf_tried": tried, "last_energy_hartree": float(solved.e_tot), "resumed": resumed}
     if saddle is not None:
         raise failure(
-            Outcome.UNSTABLE,
             Reason.SCF_UNSTABLE,
             f"an empty orbital lies {saddle * HARTREE:.3f} eV below an occupied one: not the ground state of the "
             "method",
             **facts,
         )
     raise failure(
-        Outcome.NOT_CONVERGED,
         Reason.SCF_NOT_CONVERGED,
         f"{' and '.join(tried)} did not reach {mf.conv_tol:g} hartree in {max_cycles} cycles",
         **facts,

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.implicit_solvent import Solvation, unparametrised
@@ -141,7 +141,6 @@ def relax(
     if not done:
         force = float(np.linalg.norm(atoms.get_forces(), axis=1).max())
         raise failure(
-            Outcome.NOT_CONVERGED,
             Reason.GEOMETRY_NOT_CONVERGED,
             f"largest force {force:.3f} eV/angstrom after {max_steps} steps; asked for {fmax}",
             fmax=force,
@@ -172,10 +171,10 @@ def _check(geometry: Geometry, method: Method, solvation: Solvation | None) -> N
     check(geometry)
     fault = solvation and unparametrised(method, solvation.model, solvation.solvent)
     if fault:
-        raise failure(Outcome.REFUSED, Reason.SOLVENT, fault)
+        raise failure(Reason.SOLVENT, fault)
     heaviest = max(geometry.numbers)
     if heaviest > HEAVIEST:
-        raise failure(Outcome.REFUSED, Reason.ELEMENT, f"atomic number {heaviest}; parameters end at {HEAVIEST}")
+        raise failure(Reason.ELEMENT, f"atomic number {heaviest}; parameters end at {HEAVIEST}")
 
 
 def _for_ase(solvation: Solvation | None, method: Method) -> tuple[str, ...] | None:
@@ -226,7 +225,7 @@ def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
     homo, lumo = frontier(np.asarray(values["orbital-energies"]).reshape(-1), occupations, geometry.unpaired)
     energy = float(values["energy"]) * HARTREE
     if not np.isfinite(energy) or energy >= 0:
-        raise failure(Outcome.IMPLAUSIBLE, Reason.IMPLAUSIBLE_ENERGY, f"total energy {energy:.3f} eV is not negative")
+        raise failure(Reason.IMPLAUSIBLE_ENERGY, f"total energy {energy:.3f} eV is not negative")
     dipole = np.asarray(values["dipole"]) - geometry.charge * geometry.centre_of_mass / BOHR
     forces = np.linalg.norm(np.asarray(values["gradient"]), axis=1) * HARTREE / BOHR
     return XtbResult(
@@ -246,9 +245,9 @@ def _is_convergence(error: Exception) -> bool:
 def _translated(error: Exception, where: str = "") -> SimulatorError:
     text = where + " ".join(str(error).split())
     if _is_convergence(error):
-        return failure(Outcome.NOT_CONVERGED, Reason.SCF_NOT_CONVERGED, text)
+        return failure(Reason.SCF_NOT_CONVERGED, text)
     if "too close" in str(error).lower():
-        return failure(Outcome.IMPLAUSIBLE, Reason.OVERLAPPING_ATOMS, text)
+        return failure(Reason.OVERLAPPING_ATOMS, text)
     if "no support for elements" in str(error).lower():
-        return failure(Outcome.REFUSED, Reason.ELEMENT, text)
-    return failure(Outcome.CRASHED, Reason.EXCEPTION, text)
+        return failure(Reason.ELEMENT, text)
+    return failure(Reason.EXCEPTION, text)

@@ -57,7 +57,7 @@ def difference(
     """
     start = single_point(neutral, method, solvation=solvation)
     if ion == "anion" and neutral.multiplicity == 1 and start.lumo is None:
-        raise failure(Outcome.REFUSED, Reason.MISSING_BASIS, f"{method} has no empty orbital for another electron")
+        raise failure(Reason.MISSING_BASIS, f"{method} has no empty orbital for another electron")
     end = single_point(charged, method, solvation=solvation)
     return IonResult(ELECTRONS[ion] * (end.energy - start.energy) - SHIFT, end.recovery)
 
@@ -76,7 +76,7 @@ def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation
             Outcome.UNSTABLE,
             DISSOCIATED[ion],
             f"the {ion}, relaxed in GFN2-xTB, is another species: {error.detail}",
-            **getattr(error, "diagnostics", {}),
+            **error.diagnostics,
         ) from error
     return geometry
 
@@ -90,7 +90,6 @@ def check_relaxation(ion: Ion, vertical: float, adiabatic: float) -> None:
     """
     if ELECTRONS[ion] * (adiabatic - vertical) > TOLERANCE:
         raise failure(
-            Outcome.IMPLAUSIBLE,
             Reason.IMPLAUSIBLE_VALUE,
             f"the {ion} relaxed in GFN2-xTB lies {abs(adiabatic - vertical):.2f} eV above the one at the neutral's "
             f"geometry (vertical {vertical:.2f}, adiabatic {adiabatic:.2f} eV): take the vertical value alone",

@@ -13,7 +13,6 @@ from sciagent.verification.contract import (
     Finding,
     Level,
     Measured,
-    Outcome,
     Property,
     Quantity,
     Reason,
@@ -76,9 +75,7 @@ def measured(
         low, high = prop.low, prop.high
         if not (float("-inf") if low is None else low) <= value <= (float("inf") if high is None else high):
             raise failure(
-                Outcome.IMPLAUSIBLE,
-                Reason.IMPLAUSIBLE_VALUE,
-                f"{prop.name} = {value:.4g} {prop.unit}; plausible is {low} to {high}",
+                Reason.IMPLAUSIBLE_VALUE, f"{prop.name} = {value:.4g} {prop.unit}; plausible is {low} to {high}"
             )
         uncertainty = math.hypot(spread[prop], (further or {}).get(prop, 0.0))
         measured_values.append(Measured(prop.name, level, Quantity(value, prop.unit, uncertainty)))

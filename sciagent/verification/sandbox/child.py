@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,7 +23,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import Context, Verifier
+from sciagent.verification.contract import Context, Verifier, error_finding
 from sciagent.verification.cost import declared_cost
 from sciagent.verification.sandbox import processes
 from sciagent.verification.sandbox.job import Job, Sent
@@ -89,40 +89,58 @@ def _settle(job: Job, around: Surroundings) -> None:
 
 
 def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
-    """Say `ready` once every candidate of several stands, then a finding each, then `done`. To a finding
-    with files the zygote answers with a byte; until then nothing goes on."""
-    say = _Speaker(around)
+    """Send a finding for each candidate, then `done`. Candidates are verified one by one, or in one call for a job that
+    runs them together. The zygote acknowledges a finding that has files with a byte; until then nothing goes on."""
+    send = _Sender(around)
     try:
         verifier = kind(job.settings)
         declared = {(measure.property.name, measure.level) for measure in verifier.measures}
-        stands = [_prepare(verifier, sent) for sent in job.candidates]
     except BaseException as error:  # noqa: BLE001  whatever a verifier raises is recorded
-        return say.last(_fault(job.candidates[0].key, error))
-    if len(job.candidates) > 1:  # whom to blame for what happens before it; of one candidate there is no doubt
-        say.message({"ready": True})
+        return send.last(_fault(job.candidates[0].key, error))
+    for group in [job.candidates] if job.together else [(candidate,) for candidate in job.candidates]:
+        if not _verify_group(job, verifier, declared, group, around.work, send):
+            return None
+    send.message({"done": True})
+    return None
+
+
+def _verify_group(
+    job: Job,
+    verifier: Verifier[Any],
+    declared: Set[tuple[str, Level]],
+    group: Sequence[Sent],
+    work: Path,
+    send: _Sender,
+) -> bool:
+    """One call of `verify`. Returns False after a failure, which is the last finding of this process."""
+    prepared = [_prepare(verifier, sent) for sent in group]
+    accepted = [candidate for candidate in prepared if not isinstance(candidate, Finding)]
     findings: Iterator[Finding] | None = None
     begun = time.monotonic()
-    for sent, candidate in zip(job.candidates, stands, strict=True):
+    for sent, candidate in zip(group, prepared, strict=True):
         if isinstance(candidate, Finding):
-            say.finding(candidate)
+            send.finding(candidate)
             continue
         try:
             if findings is None:
-                accepted = [stand for stand in stands if not isinstance(stand, Finding)]
-                findings = iter(verifier.verify(accepted, _context(job, verifier, around.work, sent)))
+                findings = iter(verifier.verify(accepted, _context(job, verifier, work, sent)))
             finding = _checked(next(findings, None), declared)
         except _BadFindingError as error:
-            return say.last(_bad(sent.key, str(error)))
-        except BaseException as error:  # noqa: BLE001
-            return say.last(_fault(sent.key, error, verifier, "verify"))
+            send.last(_bad(sent.key, str(error)))
+            return False
+        except BaseException as error:  # noqa: BLE001  whatever a verifier raises is recorded
+            send.last(_fault(sent.key, error, verifier, "verify"))
+            return False
         try:
-            say.finding(finding, took=time.monotonic() - begun)
+            send.finding(finding, took=time.monotonic() - begun)
             begun = time.monotonic()
         except NO_JSON as error:
-            return say.last(_bad(sent.key, f"a finding that has no JSON form: {error}"))
-    if findings is not None:
-        _say_surplus(say, findings)
-    say.message({"done": True})
+            send.last(_bad(sent.key, f"a finding that has no JSON form: {error}"))
+            return False
+    with contextlib.suppress(Exception):  # each candidate has its finding already
+        if findings is not None and (surplus := next(findings, None)) is not None:
+            send.finding(surplus)  # for the zygote to reject
+    return True
 
 
 class _BadFindingError(Exception):
@@ -140,14 +158,6 @@ def _checked(given: object, declared: Set[tuple[str, Level]]) -> Finding:
         name, level = min(undeclared, key=str)
         raise _BadFindingError(f"{name} at {level.label} is not among what the verifier measures")
     return given
-
-
-def _say_surplus(say: _Speaker, findings: Iterator[Finding]) -> None:
-    """A finding more than there are candidates, for the zygote to reject. Errors are ignored: each candidate has its
-    finding already."""
-    with contextlib.suppress(Exception):
-        if (surplus := next(findings, None)) is not None:
-            say.finding(surplus)
 
 
 def _context(job: Job, verifier: Verifier[Any], work: Path, sent: Sent) -> Context:
@@ -198,11 +208,8 @@ def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None
     resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)  # room to say it
     last = traceback.format_exception_only(error)[-1].strip()
     if isinstance(error, SimulatorError):
-        diagnostics = dict(getattr(error, "diagnostics", {}) or {})
         try:
-            return Finding(
-                key, Outcome(error.outcome), reason=Reason(error.reason), detail=error.detail, diagnostics=diagnostics
-            )
+            return error_finding(key, error)
         except ValueError as unknown:
             return _bad(key, f"{last}; {unknown}")
     if isinstance(error, SystemExit) and not error.code:
@@ -231,7 +238,9 @@ def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
     return place
 
 
-class _Speaker:
+class _Sender:
+    """The pipe to the zygote."""
+
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._cpu = 0.0

@@ -185,24 +185,15 @@ class Worker:
     ) -> list[HostResult]:
         """The results of a child process that ended while its zygote lived. end: the zygote's last event on it."""
         cpu, failure, index = end["cpu"], end["failure"], end["index"]
-        if request.together and len(heard) == 1 < len(candidates) and heard[0].finding.outcome in _DOUBTFUL:
-            return self._halved(request, candidates, cpu)  # the call as a whole said so
+        if failure is not None and end["whole"]:  # it would be the same for each
+            return [self._failed(candidate, failure, 0.0) for candidate in candidates]
+        failed_at_once = failure is not None and index == 0
+        failed_at_once |= len(heard) == 1 and heard[0].finding.outcome in _DOUBTFUL
+        if request.together and failed_at_once and len(candidates) > 1:
+            return self._halved(request, candidates, cpu)
         if failure is None:
             return self._undoubted(_share_by_weight(cpu, heard) if request.together else _share(cpu, heard))
-        if end["whole"]:  # it would be the same for each
-            return [self._failed(candidate, failure, 0.0) for candidate in candidates]
-        several = len(candidates) > 1 and not self._cancelled.is_set()
-        if request.together and several and index == 0:
-            return self._halved(request, candidates, cpu)
-        if not end["ready"] and several:
-            return self._each_alone(request, candidates, cpu)
         return self._undoubted(_share(cpu, heard[:index], self._failed(candidates[index], failure, end["wall"])))
-
-    def _each_alone(self, request: Request, candidates: tuple[Candidate, ...], cpu: float) -> list[HostResult]:
-        """Candidates none of which can be blamed for a failure, each in a process of its own. cpu: seconds that the
-        failure cost; the first pays."""
-        alone = [result for candidate in candidates for result in self._attempt(request, (candidate,))]
-        return [replace(alone[0], cost=alone[0].cost + Cost(core_seconds=cpu)), *alone[1:]]
 
     def _undoubted(self, results: list[HostResult]) -> list[HostResult]:
         """Without a last one that ended badly in a process others had used; what it cost goes to its next try."""

@@ -38,12 +38,13 @@ class Cancelled(Exception):
 
 
 class DriverPipe(Protocol):
+    """What the watch needs of the zygote's pipes to its driver."""
+
     fd: int
     cancelled: set[int]
 
     def read(self) -> list[Job]: ...
     def check(self) -> None: ...
-    def say(self, event: str, **more: Any) -> None: ...
     def pass_on(self, said: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None: ...
     def close(self) -> None: ...
 
@@ -56,7 +57,7 @@ class Watch:
     """index: of the candidate whose turn it is. failure: of that candidate, once there is one."""
 
     def __init__(self, job: Job, home: Path, spool: Path, driver: DriverPipe) -> None:
-        self.index, self.ready, self.wall = 0, False, 0.0
+        self.index, self.wall = 0, 0.0
         self.failure: Mapping[str, Any] | None = None
         self._job, self._work, self._output = job, home / "work", home / "output"
         self._spool, self._driver = spool, driver
@@ -194,9 +195,7 @@ class Watch:
     def _take(self, line: bytes) -> None:
         """One message of the child. Raises WireError for any that is not its turn to send."""
         message = loads(line)
-        if message == {"ready": True} and not self.ready:
-            self.ready = True
-        elif message == {"done": True} and self.index == len(self._job.candidates):
+        if message == {"done": True} and self.index == len(self._job.candidates):
             self._finished = self._done = True
         elif self.index == len(self._job.candidates):
             raise WireError("more findings than candidates")

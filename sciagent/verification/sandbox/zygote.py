@@ -146,7 +146,7 @@ def serve(control: Control, folder: Path) -> None:
             except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything
                 detail = f"{type(error).__name__}: {error}"
                 wrong = failure(job.candidates[0].key, Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED, detail)
-                control.say("end", failure=wrong, whole=True, ready=True, cpu=0.0, wall=0.0, index=0)
+                control.say("end", failure=wrong, whole=True, cpu=0.0, wall=0.0, index=0)
                 continue
             if kind.attach is not Verifier.attach:
                 attach(job.verifier, json.dumps(job.settings, sort_keys=True))
@@ -179,9 +179,7 @@ def _run(job: Job, kind: type[Verifier[Any]], control: Control, folder: Path) ->
     watch.remove_output()
     for old in (home / "work", home, temporary):
         remove_folder(old)
-    control.say(
-        "end", failure=watch.failure, whole=False, ready=watch.ready, cpu=cpu, wall=watch.wall, index=watch.index
-    )
+    control.say("end", failure=watch.failure, whole=False, cpu=cpu, wall=watch.wall, index=watch.index)
 
 
 def main(folder: Path, driver: int, nursery: int) -> None:

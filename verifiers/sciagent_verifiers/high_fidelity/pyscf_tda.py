@@ -89,7 +89,6 @@ class PyscfTda(DensityFunctional):
         lowest = singlets[0]
         if lowest.energy < LOWEST:
             raise failure(
-                Outcome.UNSTABLE,
                 Reason.NEAR_DEGENERATE,
                 f"S1 lies {lowest.energy:.2f} eV above the ground state: one determinant does not describe either",
                 **diagnostics,

@@ -112,7 +112,7 @@ class XtbConformers(MoleculeCalculation):
         s = self.settings
         mol = resolved(molecule.mol)
         if mol is None:
-            raise failure(Outcome.REFUSED, Reason.UNDEFINED_STEREO, OPEN_STEREO.format(molecule.smiles))
+            raise failure(Reason.UNDEFINED_STEREO, OPEN_STEREO.format(molecule.smiles))
         ensemble, diagnostics = search(
             mol,
             molecule.charge,
