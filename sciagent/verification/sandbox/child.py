@@ -7,14 +7,13 @@ import faulthandler
 import os
 import resource
 import signal
-import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from sciagent.chemistry.payload import candidate_from_record
 from sciagent.domain.candidates import Candidate
@@ -37,29 +36,24 @@ THREAD_STACKS = 128 << 20  # bytes of address space that a further thread may re
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the zygote prepared. results, acks: the pipes; work: the empty working directory; output: a file."""
+    """What the zygote prepared."""
 
-    zygote: int
     results: int
+    """Pipe to the zygote."""
     acks: int
+    """Pipe from the zygote."""
     work: Path
+    """The empty working directory."""
     output: Path
+    """File for what is printed."""
     base_size: int
+    """Bytes of address space of the zygote."""
 
 
-def run(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> NoReturn:
-    status = 1
-    try:
-        _settle(job, around)
-        _verify(job, kind, around)
-        status = 0
-    except BaseException:  # noqa: BLE001  the last stop before the fork's copy of the zygote would go on
-        traceback.print_exc()
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
+def run(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
+    """Verify the candidates of the job, in a process that ends afterwards."""
+    _settle(job, around)
+    _verify(job, kind, around)
 
 
 def _settle(job: Job, around: Surroundings) -> None:
@@ -83,9 +77,7 @@ def _settle(job: Job, around: Surroundings) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if job.cuda:  # CUDA reserves addresses for all memory of machine and GPUs; what is used of it the zygote watches
         return
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    size = around.base_size + (job.limits.memory_mb << 20) + (job.limits.threads - 1) * THREAD_STACKS
-    resource.setrlimit(resource.RLIMIT_AS, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
+    processes.limit_memory(around.base_size + (job.limits.memory_mb << 20) + (job.limits.threads - 1) * THREAD_STACKS)
 
 
 def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:

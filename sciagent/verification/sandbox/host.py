@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -118,7 +118,7 @@ class Worker:
     @property
     def pid(self) -> int:
         """Process id of the zygote. It changes when the zygote has died and `run` is called again."""
-        return self._link.process.pid
+        return self._link.pid
 
     def run(self, request: Request) -> list[HostResult]:
         """One result for each candidate, in order, whatever the verifier does.
@@ -155,7 +155,7 @@ class Worker:
         if self._running:
             self._cancelled.set()
             if not self._link.send({"cancel": self._number}, patience=CANCEL_SECONDS):
-                self._link.process.kill()
+                self._link.kill()
 
     def close(self) -> None:
         """End the zygote with all it started and remove the worker's folder, spooled artifacts included."""
@@ -219,7 +219,7 @@ class Worker:
         )
         limits, more = request.limits, (request.replicate, request.together and len(sent) > 1, request.cuda)
         job = Job(self._number, request.verifier, request.settings, sent, limits, *more)
-        self._link.send(job.to_wire())
+        self._link.send(asdict(job))
         patience = START_SECONDS
         while True:
             event = self._link.receive(time.monotonic() + patience, self._cancelled, CANCEL_SECONDS)

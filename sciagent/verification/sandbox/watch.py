@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import select
 import signal
 import stat
 import time
@@ -30,7 +29,7 @@ PIPE_BYTES = 1 << 20  # that a child may say meanwhile
 FAREWELL_SECONDS = 5.0  # between the last finding and `done`
 LEAVE_SECONDS = 0.05  # between `done` and the end of the process; then it is killed
 MAX_OUTPUT = 16 << 20  # bytes of stdout and stderr; beyond it the file starts again
-TAIL = 2000
+TAIL = 4000
 
 
 class Cancelled(Exception):
@@ -74,18 +73,19 @@ class Watch:
         self._turn = self._looked = time.monotonic()
 
     def start(self, kind: type[Verifier[Any]]) -> None:
-        zygote, base = os.getpid(), processes.virtual_size()
+        zygote = os.getpid()
+        around = child.Surroundings(self._said, self._heard, self._work, self._output, processes.virtual_size())
+
+        def work() -> None:
+            processes.die_with(zygote)
+            self._driver.close()
+            os.close(self._results)
+            os.close(self._acks)
+            child.run(self._job, kind, around)
+
         self._pid = os.fork()
         if not self._pid:
-            with contextlib.suppress(BaseException):
-                processes.die_with(zygote)
-                self._driver.close()
-                os.close(self._results)
-                os.close(self._acks)
-                child.run(
-                    self._job, kind, child.Surroundings(zygote, self._said, self._heard, self._work, self._output, base)
-                )
-            os._exit(1)
+            processes.run_and_exit(work)
         for fd in (self._said, self._heard):
             os.close(fd)
             self._fds.remove(fd)
@@ -97,7 +97,7 @@ class Watch:
         """Give a child that has said `done` the time to end by itself: looking for it among the processes, to kill it,
         takes longer."""
         if self._done:
-            select.select([self._pidfd], [], [], LEAVE_SECONDS)
+            processes.readable([self._pidfd], LEAVE_SECONDS)
 
     def remove_output(self) -> None:
         with contextlib.suppress(OSError):
@@ -115,7 +115,7 @@ class Watch:
             nap = self._awake - time.monotonic()
             napping = 0 < nap < left
             fds = [self._driver.fd, self._pidfd] + ([] if self._deaf or napping else [self._results])
-            ready = select.select(fds, [], [], nap if napping else max(0.0, min(left, POLL_SECONDS)))[0]
+            ready = processes.readable(fds, nap if napping else max(0.0, min(left, POLL_SECONDS)))
             self.wall = time.monotonic() - self._turn
             if self._driver.fd in ready:
                 self._driver.read()
