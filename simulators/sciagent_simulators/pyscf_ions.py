@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check_bonds, failure, spin_fault
 from sciagent_simulators.pyscf_engine import DftResult, DftSettings, ground_state
@@ -116,4 +116,4 @@ def _still_whole(geometry: Geometry, bonds: Iterable[tuple[int, int]], change: i
         check_bonds(geometry, bonds)
     except SimulatorError as error:
         reason = Reason.CATION_DISSOCIATED if change > 0 else Reason.ANION_DISSOCIATED
-        raise failure(Outcome.UNSTABLE, reason, f"relaxed, the ion is another molecule: {error.detail}") from error
+        raise failure(reason, f"relaxed, the ion is another molecule: {error.detail}") from error

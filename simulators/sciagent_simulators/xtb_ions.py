@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check_bonds, failure
 from sciagent_simulators.implicit_solvent import Solvation
@@ -73,10 +73,7 @@ def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation
         check_bonds(geometry, bonds)
     except SimulatorError as error:
         raise failure(
-            Outcome.UNSTABLE,
-            DISSOCIATED[ion],
-            f"the {ion}, relaxed in GFN2-xTB, is another species: {error.detail}",
-            **error.diagnostics,
+            DISSOCIATED[ion], f"the {ion}, relaxed in GFN2-xTB, is another species: {error.detail}", **error.diagnostics
         ) from error
     return geometry
 

@@ -135,8 +135,3 @@ def test_parameters_need_defaults_and_what_is_sent_can_be_sent() -> None:
     lock = threading.Lock()
     with pytest.raises(UsageError, match="open files, locks and connections inside the function"):
         sciagent.verifier(measures="fn_z", name="fn.z")(lambda molecule: lock.locked())
-
-
-def test_without_its_keywords_the_decorator_says_what_it_needs() -> None:
-    with pytest.raises(UsageError, match="needs to know what is measured"):
-        sciagent.verifier(heavy)
