@@ -23,24 +23,15 @@ from typing import Any, ClassVar, Literal
 import cloudpickle
 from pydantic import create_model
 
-from sciagent.domain.properties import Property, PropertyAtLevel, at, properties
-from sciagent.domain.quantities import convert
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import Measured
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import Level, Property, PropertyAtLevel, at, properties
+from sciagent.domain.quantities import Quantity, convert
+from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification import registry
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Measured,
-    Outcome,
-    Quantity,
-    Reason,
-    Refusal,
-    Settings,
-    Tier,
-    Verifier,
-)
+from sciagent.verification.contract import Context, Finding, Refusal, Settings, Verifier
 from sciagent.verification.fingerprint import code_of
 from sciagent.verification.registry import CODE
 

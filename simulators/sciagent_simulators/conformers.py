@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, embed_with_energies, failure
+from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, embed, failure
 from sciagent_simulators.implicit_solvent import Solvation
 from sciagent_simulators.superpose import Symmetry, principal_moments, symmetry
 from sciagent_simulators.tblite_engine import XtbResult, energies, relax
@@ -146,7 +146,7 @@ def search(
     from rdkit import Chem
 
     wanted = embedded or how_many(mol)
-    starts, force_field, diagnostics = embed_with_energies(mol, charge, multiplicity, wanted, seed)
+    starts, diagnostics, force_field = embed(mol, charge, multiplicity, wanted, seed)
     alike = symmetry(mol)
     near = [k for k in range(len(starts)) if force_field[k] - force_field[0] <= FORCE_FIELD_WINDOW]
     kept, occurs = distinct([starts[k] for k in near], force_field[near] * KCAL, alike)

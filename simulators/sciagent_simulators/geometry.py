@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -108,32 +107,14 @@ class Geometry:
             lines.append(f"{chemical_symbols[number]:<2} {x:15.8f} {y:15.8f} {z:15.8f}")
         return "\n".join(lines) + "\n"
 
-    def write_xyz(self, path: Path, comment: str = "") -> Path:
-        path.write_text(self.to_xyz(comment), encoding="utf-8")
-        return path
-
 
 OUTCOMES = {
-    Outcome.REFUSED: (
-        Reason.ELEMENT,
-        Reason.MULTIPLICITY,
-        Reason.MISSING_BASIS,
-        Reason.MISSING_ECP,
-        Reason.NO_EXCITED_STATE,
-        Reason.SOLVENT,
-        Reason.UNDEFINED_STEREO,
-    ),
-    Outcome.NOT_CONVERGED: (Reason.SCF_NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED),
-    Outcome.IMPLAUSIBLE: (
-        Reason.EMBEDDING_FAILED,
-        Reason.IMPLAUSIBLE_ENERGY,
-        Reason.IMPLAUSIBLE_VALUE,
-        Reason.NOT_FINITE,
-        Reason.OVERLAPPING_ATOMS,
-    ),
-    Outcome.CRASHED: (Reason.EXCEPTION,),
+    "element multiplicity missing_basis missing_ecp no_excited_state solvent undefined_stereo": Outcome.REFUSED,
+    "scf_not_converged geometry_not_converged": Outcome.NOT_CONVERGED,
+    "embedding_failed implausible_energy implausible_value not_finite overlapping_atoms": Outcome.IMPLAUSIBLE,
+    "exception": Outcome.CRASHED,
 }
-OUTCOME = {reason: outcome for outcome, reasons in OUTCOMES.items() for reason in reasons}
+OUTCOME = {Reason(reason): outcome for reasons, outcome in OUTCOMES.items() for reason in reasons.split()}
 
 
 def failure(reason: Reason, detail: str, **diagnostics: Any) -> SimulatorError:
@@ -196,20 +177,13 @@ def bonds_of(mol: Any) -> list[tuple[int, int]]:
 
 def embed(
     mol: Any, charge: int, multiplicity: int, conformers: int, seed: int
-) -> tuple[list[Geometry], dict[str, Any]]:
-    """ETKDGv3 conformers relaxed in MMFF94 (or UFF), the lowest first, and how they were found.
+) -> tuple[list[Geometry], dict[str, Any], Positions]:
+    """ETKDGv3 conformers relaxed in MMFF94 (or UFF), the lowest first, how they were found, and their energies in the
+    force field, (n,), kcal/mol.
 
     mol: RDKit molecule or SMILES, hydrogens implicit. Diagnostics: force field, conformers embedded, the lowest
     energy in kcal/mol. Raises SimulatorError implausible (embedding_failed, overlapping_atoms).
     """
-    geometries, _, diagnostics = embed_with_energies(mol, charge, multiplicity, conformers, seed)
-    return geometries, diagnostics
-
-
-def embed_with_energies(
-    mol: Any, charge: int, multiplicity: int, conformers: int, seed: int
-) -> tuple[list[Geometry], Positions, dict[str, Any]]:
-    """As `embed`, with the force field's energies, (n,), kcal/mol, in the same order."""
     from rdkit import Chem
     from rdkit.Chem import rdDistGeom
 
@@ -227,24 +201,17 @@ def embed_with_energies(
     force_field, energies = _relax_in_force_field(molecule)
     order = np.argsort(energies, kind="stable")
     numbers = tuple(atom.GetAtomicNum() for atom in molecule.GetAtoms())
-    geometries = [
-        Geometry(
-            numbers, np.array(molecule.GetConformer(conformer_ids[k]).GetPositions(), dtype=float), charge, multiplicity
-        )
-        for k in order
-    ]
+    positions = [np.array(molecule.GetConformer(conformer_ids[k]).GetPositions(), dtype=float) for k in order]
+    geometries = [Geometry(numbers, place, charge, multiplicity) for place in positions]
     check(geometries[0])
-    return (
-        geometries,
-        np.array(energies, dtype=float)[order],
-        {
-            "force_field": force_field,
-            "conformers": len(conformer_ids),
-            "random_coordinates": random_coordinates,
-            "force_field_energy": float(energies[order[0]]),
-            "seed": seed,
-        },
-    )
+    diagnostics = {
+        "force_field": force_field,
+        "conformers": len(conformer_ids),
+        "random_coordinates": random_coordinates,
+        "force_field_energy": float(energies[order[0]]),
+        "seed": seed,
+    }
+    return geometries, diagnostics, np.array(energies, dtype=float)[order]
 
 
 def prepare(
@@ -256,13 +223,15 @@ def prepare(
     relaxed. (Ranked by the force field, ethanol comes out anti or gauche depending on the seed.)
     Raises SimulatorError as `embed`, `check_bonds` and `tblite_engine.relax` do.
     """
-    geometries, diagnostics = embed(mol, charge, multiplicity, protocol.conformers, seed)
+    geometries, diagnostics, _ = embed(mol, charge, multiplicity, protocol.conformers, seed)
     geometry = geometries[0]
     if protocol.method == "gfn2":
-        from sciagent_simulators.tblite_engine import lowest, relax
+        from sciagent_simulators.tblite_engine import energies, relax
 
         solvation = Solvation(protocol.solvent) if protocol.solvent else None
-        geometry, result = relax(geometries[lowest(geometries, solvation=solvation)], solvation=solvation)
+        if len(geometries) > 1:
+            geometry = geometries[int(energies(geometries, solvation=solvation).argmin())]
+        geometry, result = relax(geometry, solvation=solvation)
         diagnostics |= {"relax_steps": result.steps, "relax_fmax": result.fmax, "relax_recovery": result.recovery}
     check_bonds(geometry, bonds_of(mol))
     return geometry, diagnostics

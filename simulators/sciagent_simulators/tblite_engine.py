@@ -10,7 +10,7 @@ J. Chem. Theory Comput. 13, 1989 (2017). IPEA1: Ásgeirsson, Bauer, Grimme, Chem
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -53,7 +53,6 @@ class XtbResult:
     """The largest force on an atom, eV/angstrom."""
     steps: int = 0
     """Steps of the relaxation, 0 for a single point."""
-    converged: bool = True
     recovery: str = "default"
     """The key of RECOVERY that converged."""
 
@@ -71,15 +70,7 @@ def single_point(
     implausible_energy), not_converged (scf_not_converged).
     """
     _check(geometry, method, solvation)
-    return _converge(geometry, method, max_cycles, solvation)[0]
-
-
-def lowest(geometries: Sequence[Geometry], method: Method = "GFN2-xTB", solvation: Solvation | None = None) -> int:
-    """Index of the geometry with the lowest energy; those that do not converge are passed over.
-
-    Raises the first one's SimulatorError when none converges.
-    """
-    return int(energies(geometries, method, solvation).argmin()) if len(geometries) > 1 else 0
+    return _converge(geometry, method, max_cycles, solvation)
 
 
 def energies(
@@ -118,10 +109,10 @@ def relax(
     from tblite.ase import TBLite
 
     _check(geometry, method, solvation)
-    first, recovery = _converge(geometry, method, 250, solvation)
+    first = _converge(geometry, method, 250, solvation)
     if len(geometry.numbers) == 1:
         return geometry, first
-    damping = RECOVERY[recovery].get("mixer-damping", 0.4)
+    damping = RECOVERY[first.recovery].get("mixer-damping", 0.4)
     atoms = Atoms(numbers=geometry.numbers, positions=geometry.positions)
     atoms.calc = TBLite(
         method=method,
@@ -130,7 +121,7 @@ def relax(
         verbosity=0,
         max_iterations=1000,
         mixer_damping=damping,
-        solvation=_for_ase(solvation, method),
+        solvation=solvation and (solvation.model, *solvation.arguments(method)[1:]),
     )
     optimiser = LBFGS(atoms, logfile=None)
     try:
@@ -146,10 +137,8 @@ def relax(
             fmax=force,
         )
     check(moved)
-    last, recovery = _converge(moved, method, 250, solvation)
-    return moved, XtbResult(
-        last.energy, last.homo, last.lumo, last.dipole, last.fmax, int(optimiser.nsteps), True, recovery
-    )
+    last = _converge(moved, method, 250, solvation)
+    return moved, replace(last, steps=int(optimiser.nsteps))
 
 
 def frontier(
@@ -177,17 +166,8 @@ def _check(geometry: Geometry, method: Method, solvation: Solvation | None) -> N
         raise failure(Reason.ELEMENT, f"atomic number {heaviest}; parameters end at {HEAVIEST}")
 
 
-def _for_ase(solvation: Solvation | None, method: Method) -> tuple[str, ...] | None:
-    """`("alpb", "water", "gsolv")`, as tblite's ASE calculator takes it."""
-    if solvation is None:
-        return None
-    return (solvation.model, *solvation.arguments(method)[1:])
-
-
-def _converge(
-    geometry: Geometry, method: Method, max_cycles: int, solvation: Solvation | None
-) -> tuple[XtbResult, str]:
-    """The single point and the name of the recovery step that made it converge."""
+def _converge(geometry: Geometry, method: Method, max_cycles: int, solvation: Solvation | None) -> XtbResult:
+    """The single point by the first step of RECOVERY that converges."""
     from tblite.exceptions import TBLiteRuntimeError
     from tblite.interface import Calculator
 
@@ -210,7 +190,7 @@ def _converge(
             if "temperature" in settings:
                 calculator.set("temperature", 300.0 * KELVIN)
                 raw = calculator.singlepoint(raw)
-            return _read(raw, geometry, name), name
+            return _read(raw, geometry, name)
         except TBLiteRuntimeError as error:
             problem = error
             if not _is_convergence(error):

@@ -7,6 +7,7 @@ import faulthandler
 import os
 import resource
 import signal
+import socket
 import tempfile
 import time
 import traceback
@@ -38,10 +39,8 @@ THREAD_STACKS = 128 << 20  # bytes of address space that a further thread may re
 class Surroundings:
     """What the zygote prepared."""
 
-    results: int
-    """Pipe to the zygote."""
-    acks: int
-    """Pipe from the zygote."""
+    zygote: socket.socket
+    """Findings go out, and acknowledgements come in."""
     work: Path
     """The empty working directory."""
     output: Path
@@ -83,7 +82,7 @@ def _settle(job: Job, around: Surroundings) -> None:
 def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
     """Send a finding for each candidate, then `done`. Candidates are verified one by one, or in one call for a job that
     runs them together. The zygote acknowledges a finding that has files with a byte; until then nothing goes on."""
-    send = _Sender(around)
+    send = _Sender(around.zygote)
     try:
         verifier = kind(job.settings)
         declared = {(measure.property.name, measure.level) for measure in verifier.measures}
@@ -231,25 +230,24 @@ def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
 
 
 class _Sender:
-    """The pipe to the zygote."""
+    """The child's end of the socket to the zygote."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, zygote: socket.socket) -> None:
+        self._zygote = zygote
         self._cpu = 0.0
 
     def message(self, message: Mapping[str, Any]) -> None:
         line = dumps(message)
         if len(line) > MAX_LINE:
             raise ValueError(f"{len(line)} bytes; at most {MAX_LINE}")
-        while line:
-            line = line[os.write(self._around.results, line) :]
+        self._zygote.sendall(line)
 
     def finding(self, finding: Finding, **more: float) -> None:
         used = processes.own_cpu()
         waits = bool(finding.artifacts)
         self.message({"finding": finding_to_wire(finding), "cpu": used - self._cpu, "waits": waits, **more})
         self._cpu = used
-        if waits and not os.read(self._around.acks, 1):
+        if waits and not self._zygote.recv(1):
             raise SystemExit(1)
 
     def last(self, finding: Finding) -> None:

@@ -88,7 +88,7 @@ def descendants(root: int) -> list[int]:
 def is_stopped(pid: int) -> bool:
     """Whether a signal (SIGSTOP, SIGTSTP) has stopped the process. A debugger that holds it does not count."""
     with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     return False
 
 

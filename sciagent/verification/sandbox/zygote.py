@@ -28,8 +28,7 @@ from sciagent.verification.contract import Verifier
 from sciagent.verification.registry import provider, receive, verifier_class
 from sciagent.verification.sandbox import processes
 from sciagent.verification.sandbox.job import Job
-from sciagent.verification.sandbox.scratch import remove_folder
-from sciagent.verification.sandbox.watch import Cancelled, Watch, failure
+from sciagent.verification.sandbox.watch import Watch, failure
 from sciagent.verification.sandbox.wire import dumps
 
 IMPORT_SECONDS = 300
@@ -156,33 +155,9 @@ def serve(control: Control, folder: Path) -> None:
                 gc.collect()
                 gc.freeze()  # what is warm is shared: let no child copy it by collecting
             control.say("started", versions=known[job.verifier])
-            _run(job, kind, control, folder)
+            control.say("end", whole=False, **Watch(job, folder, control).run(kind))
         if control.fd not in processes.readable([control.fd, control.driver]):
             raise DriverGoneError
-
-
-def _run(job: Job, kind: type[Verifier[Any]], control: Control, folder: Path) -> None:
-    before = processes.reaped_cpu()
-    home, spool, temporary = folder / f"job-{job.number}", folder / "spool" / str(job.number), folder / "tmp"
-    for new in (home, home / "work"):
-        new.mkdir(mode=0o700)
-    temporary.mkdir(exist_ok=True)
-    watch = Watch(job, home, spool, control)
-    try:
-        watch.start(kind)
-        watch.until_end()
-        watch.let_leave()
-    except Cancelled:
-        watch.fail(Outcome.LOST, Reason.WORKER_DIED, "cancelled")
-    finally:
-        processes.kill_descendants()
-        watch.close()
-    cpu = processes.reaped_cpu() - before
-    watch.add_output()
-    watch.remove_output()
-    for old in (home / "work", home, temporary):
-        remove_folder(old)
-    control.say("end", failure=watch.failure, whole=False, cpu=cpu, wall=watch.wall, index=watch.index)
 
 
 def main(connection: socket.socket, driver: int, nursery: int) -> None:

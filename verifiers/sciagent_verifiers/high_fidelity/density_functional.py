@@ -12,7 +12,8 @@ from sciagent.verification.contract import Context, Level, Reason, Refusal, Sett
 from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds, prepare
 from sciagent_simulators.pyscf_engine import DftSettings
 from sciagent_simulators.pyscf_solvent import Solvent, SolventModel
-from sciagent_verifiers.calculation import MoleculeCalculation, refusal
+from sciagent_verifiers.calculation import refusal
+from sciagent_verifiers.molecule_verifier import MoleculeVerifier
 
 Functional = Literal[
     "PBE0", "B3LYP", "CAM-B3LYP", "M06-2X", "TPSSh", "r2SCAN0", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE",
@@ -114,7 +115,7 @@ class DensityFunctionalSettings(Settings):
         return Level(self.method, self.basis, self.solvent or "gas", self.geometry_label)
 
 
-class DensityFunctional(MoleculeCalculation):
+class DensityFunctional(MoleculeVerifier):
     """A calculation on a molecule by PySCF; subclasses say what it measures."""
 
     tier = Tier.HIGH_FIDELITY

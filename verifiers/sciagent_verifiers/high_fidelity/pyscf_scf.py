@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
-from sciagent.verification.contract import Context, Cost, Finding, Outcome, PropertyAtLevel, at
+from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.pyscf_engine import single_point
-from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings
 
 RIGID = {HOMO: 0.001, LUMO: 0.001, HOMO_LUMO_GAP: 0.001, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
@@ -46,21 +46,12 @@ class PyscfScf(DensityFunctional):
         relaxed = self.relax_seconds(candidate) if self.settings.optimise else 0.0
         return Cost(core_seconds=0.5 + self.scf_seconds(candidate) + self.spin_seconds(candidate) + relaxed)
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
         geometry, diagnostics = self.start(molecule, context)
         checkpoint = self.checkpoint(molecule, context, "scf").with_suffix(".chk")
         result = single_point(geometry, self.settings.engine(), checkpoint, context.threads)
-        values = {
-            HOMO: result.homo,
-            LUMO: result.lumo,
-            HOMO_LUMO_GAP: result.gap,
-            DIPOLE: result.dipole,
-            TOTAL_ENERGY: result.energy,
-        }
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=measured(molecule, self.settings.level, values, RIGID, FLEXIBLE),
-            diagnostics=diagnostics | result.diagnostics,
-            artifacts=(geometry_artifact(geometry, molecule, context),),
-        )
+        gap = {HOMO: result.homo, LUMO: result.lumo, HOMO_LUMO_GAP: result.gap}
+        values = {**gap, DIPOLE: result.dipole, TOTAL_ENERGY: result.energy}
+        rows = measured(molecule, self.settings.level, values, RIGID, FLEXIBLE)
+        artifact = geometry_artifact(geometry, molecule, context)
+        return calculated(molecule, rows, diagnostics | result.diagnostics, [artifact])

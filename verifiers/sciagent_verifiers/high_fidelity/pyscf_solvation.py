@@ -6,11 +6,11 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import SOLVATION_ENERGY
-from sciagent.verification.contract import Context, Cost, Finding, Outcome, PropertyAtLevel, at
+from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_solvent import Solvent
 from sciagent_simulators.tblite_engine import HARTREE
-from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
 
 RIGID = {SOLVATION_ENERGY: 0.001}
@@ -61,7 +61,7 @@ class PyscfSolvation(DensityFunctional):
         seconds += self.scf_seconds(candidate, gas=True) + self.spin_seconds(candidate, gas=True)
         return Cost(core_seconds=seconds + (self.relax_seconds(candidate, gas=True) if self.settings.optimise else 0.0))
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
         chosen = self.settings
         geometry, diagnostics = self.start(molecule, context)
         files = [self.checkpoint(molecule, context, part).with_suffix(".chk") for part in ("gas", "solvent")]
@@ -72,10 +72,6 @@ class PyscfSolvation(DensityFunctional):
             "solvent_scf_step": solute.diagnostics["scf_step"],
             "nonelectrostatic": None if surface_term is None else float(surface_term) * HARTREE,
         }
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=measured(molecule, chosen.level, {SOLVATION_ENERGY: solute.energy - gas.energy}, RIGID, FLEXIBLE),
-            diagnostics=diagnostics,
-            artifacts=(geometry_artifact(geometry, molecule, context),),
-        )
+        values = {SOLVATION_ENERGY: solute.energy - gas.energy}
+        rows = measured(molecule, chosen.level, values, RIGID, FLEXIBLE)
+        return calculated(molecule, rows, diagnostics, [geometry_artifact(geometry, molecule, context)])

@@ -8,11 +8,11 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import S1_ENERGY, S1_OSCILLATOR_STRENGTH, S1_WAVELENGTH, T1_ENERGY
-from sciagent.verification.contract import Context, Cost, Finding, Outcome, PropertyAtLevel, Reason, Refusal, at
+from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, Reason, Refusal, at
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_transfer, excite
-from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
 
 LOWEST = 0.3  # eV: below it ground and excited state cannot be told apart by one determinant
@@ -73,7 +73,7 @@ class PyscfTda(DensityFunctional):
         relaxed = self.relax_seconds(candidate) if chosen.optimise else 0.0
         return Cost(core_seconds=0.5 + field * (1 + states) + self.spin_seconds(candidate) + relaxed)
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
         from pyscf import lib
 
         chosen = self.settings
@@ -103,11 +103,7 @@ class PyscfTda(DensityFunctional):
         per_nm = NANOMETRE_EV / lowest.energy**2  # nm for one eV
         spreads: list[Any] = [s | {S1_WAVELENGTH: s[S1_ENERGY] * per_nm} for s in (RIGID, FLEXIBLE)]
         close = len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=measured(molecule, chosen.level, values, *spreads),
-            detail=f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident" if close else "",
-            diagnostics=diagnostics,
-            artifacts=(geometry_artifact(geometry, molecule, context),),
-        )
+        detail = f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident" if close else ""
+        rows = measured(molecule, chosen.level, values, *spreads)
+        artifact = geometry_artifact(geometry, molecule, context)
+        return calculated(molecule, rows, diagnostics, [artifact], detail)

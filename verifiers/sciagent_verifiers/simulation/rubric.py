@@ -16,7 +16,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 from sciagent.domain.evidence import content_hash
 from sciagent.verification.files import content_of
 
-MAX_BYTES = 64 << 10
 MAX_CRITERIA = 12
 HIGHEST = 10
 
@@ -97,30 +96,12 @@ RubricFile = Annotated[Rubric, BeforeValidator(_content, json_schema_input_type=
 def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
     """The mapping in a YAML file, not yet looked at. shown: how messages call it. sha256: so that an edited file is
     read again. Raises ValueError for what is no such file."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-    from ruamel.yaml.events import AliasEvent
-
-    from sciagent.yaml.positions import too_deep
+    from sciagent.yaml.positions import MAX_BYTES, decode, read
 
     with Path(path).open("rb") as stream:
-        raw = stream.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise ValueError(f'"{shown}" is larger than a rubric may be, {MAX_BYTES >> 10} kB')
-    try:
-        text = raw.decode("utf-8")
-        if mark := too_deep(text):
-            raise ValueError(f'"{shown}", line {mark[0]}: not YAML that a person wrote: brackets are nested too deeply')
-        if any(isinstance(event, AliasEvent) for event in YAML(typ="safe", pure=True).parse(text)):
-            raise ValueError(f'"{shown}" uses YAML aliases (*name); write the text out')
-        rubric = YAML(typ="safe", pure=True).load(text)
-    except UnicodeDecodeError:
-        raise ValueError(f'"{shown}" is not text in UTF-8') from None
-    except (YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        what = getattr(error, "problem", None) or str(error)
-        raise ValueError(f'"{shown}"{where}: not YAML: {what[:200]}') from None
-    if not isinstance(rubric, dict):
-        raise ValueError(f'"{shown}" holds no rubric; it has the keys name, goal and criteria')
+        text, fault = decode(stream.read(MAX_BYTES + 1))
+    document = read(text, "a rubric", "name: NAME")
+    for mistake in [fault] if fault else document.faults:
+        raise ValueError(f'"{shown}", line {mistake.line}: {mistake.message}')
+    rubric: Mapping[str, Any] = document.data
     return rubric

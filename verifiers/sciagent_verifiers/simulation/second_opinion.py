@@ -54,11 +54,6 @@ LINES: dict[Property, FittedLine] = {
 HIGHEST_LUMO = -3.0  # eV, in GFN2-xTB
 
 
-def disagreement(one: float, other: float) -> float:
-    """Standard uncertainty of either of two values, from the two alone."""
-    return abs(one - other)
-
-
 def second_opinion(
     geometry: Geometry, method: GfnMethod, first: Mapping[Property, float | None], solvation: Solvation | None = None
 ) -> tuple[dict[str, Any], dict[Property, float]]:
@@ -79,4 +74,4 @@ def second_opinion(
         if prop == HOMO or low < HIGHEST_LUMO:
             details[f"{prop.name}_deviations"] = round(LINES[prop].deviations(*pair), 2)
     dipole = first.get(DIPOLE)
-    return details, {} if dipole is None else {DIPOLE: disagreement(dipole, result.dipole)}
+    return details, {} if dipole is None else {DIPOLE: abs(dipole - result.dipole)}

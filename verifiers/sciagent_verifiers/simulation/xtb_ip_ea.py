@@ -8,22 +8,11 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import ADIABATIC_EA, ADIABATIC_IP, VERTICAL_EA, VERTICAL_IP
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Outcome,
-    Prior,
-    Property,
-    PropertyAtLevel,
-    Settings,
-    at,
-)
-from sciagent_simulators.geometry import GeometryProtocol, bonds_of, prepare
-from sciagent_simulators.implicit_solvent import Solvation, Solvent
+from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
+from sciagent_simulators.geometry import GeometryProtocol, bonds_of
+from sciagent_simulators.implicit_solvent import Solvent
 from sciagent_simulators.xtb_ions import SHIFT, Ion, check_relaxation, difference, ionised, relaxed
-from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
@@ -104,15 +93,6 @@ class XtbIpEa(TightBinding):
     )
 
     @property
-    def level(self) -> Level:
-        solvent, method = self.settings.solvent, self.settings.method
-        return Level(
-            method=f"{method}+ALPB" if solvent else method,
-            phase=solvent or "gas",
-            geometry=self.settings.geometry.label,
-        )
-
-    @property
     def ions(self) -> tuple[Ion, ...]:
         return ("cation", "anion") if self.settings.ions == "both" else (self.settings.ions,)
 
@@ -126,11 +106,9 @@ class XtbIpEa(TightBinding):
         relaxations = len(self.ions) * self.settings.adiabatic
         return Cost(core_seconds=0.02 + self.geometry_seconds(candidate, further=0.6 * relaxations))
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
-        settings, protocol = self.settings, self.settings.geometry
-        solvation = Solvation(settings.solvent) if settings.solvent else None
-        seed = protocol.seed(molecule.key, context.replicate)
-        geometry, diagnostics = prepare(molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed)
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        settings, solvation = self.settings, self.solvation
+        geometry, diagnostics = self.geometry(molecule, context)
         values: dict[Property, float | None] = {}
         details: dict[str, Any] = {"shift": round(SHIFT, 4)}
         artifacts = [geometry_artifact(geometry, molecule, context)]
@@ -149,10 +127,5 @@ class XtbIpEa(TightBinding):
             affinity = values.get(prop)
             if affinity is not None:
                 details.setdefault("anion_bound", affinity > 0)
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=measured(molecule, self.level, values, RIGID, FLEXIBLE),
-            diagnostics=diagnostics | details,
-            artifacts=tuple(artifacts),
-        )
+        rows = measured(molecule, self.level, values, RIGID, FLEXIBLE)
+        return calculated(molecule, rows, diagnostics | details, artifacts)
