@@ -9,7 +9,7 @@ import typer
 from sciagent import __version__
 from sciagent.cli.admin import bench, db, doctor, gc, verifiers
 from sciagent.cli.campaigns import best, compare, explain, export, init, plan, report, run, schema, status, verify
-from sciagent.cli.cluster import dispatcher, jobs, licences, metrics, slurm, top, worker, workers
+from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
 from sciagent.cli.models import mcp, models, serve_model, trace
 from sciagent.cli.people import add, amend, control, importer, steer
 from sciagent.cli.shared.common import Exit, put, say
@@ -49,7 +49,6 @@ for module in (
     worker,
     slurm,
     workers,
-    licences,
     jobs,
     top,
     metrics,

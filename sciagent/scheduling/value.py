@@ -160,7 +160,8 @@ def solve_left(
 
     left: as for `moves_of`. costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no
     answer; default none. A second failure of the same candidate would hardly change what to do and is left out. needed:
-    the rungs, a bit each, without whose answer there is no hit. moves: of `left`, where they are known already.
+    the rungs, a bit each, without whose answer there is no hit; no rung above one of them is bought before it. moves:
+    of `left`, where they are known already.
     """
     m = len(costs)
     fails = np.zeros(m + 1) if failures is None else np.asarray(failures, dtype=float)
@@ -177,6 +178,8 @@ def solve_left(
         for j in weighed:
             if (seen | gone) >> j & 1 or ((seen, j) not in moves and not needed >> j & 1):
                 continue
+            if needed & ~seen & ((1 << j) - 1):
+                continue  # a needed rung below could not be bought any more
             if (seen, j) in moves:
                 np.matmul(moves[seen, j], values[seen | 1 << j, gone], out=gain)
             else:

@@ -16,7 +16,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.cli.main import app
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
-from sciagent.report.page import episode_list
+from sciagent.report.answers.episodes import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -75,7 +75,7 @@ def test_a_model_asks_a_server_and_what_it_said_is_in_the_trace(
     assert first["observations"][0] == {"role": "tool", "content": told, "call_id": "c1-0", "name": "lit_search"}
     assert server.bodies[1]["messages"][3] == {"role": "tool", "content": told, "tool_call_id": "c1-0"}
     with ledger.read() as connection:
-        shown = episode_list.episode(connection, campaigns.get(connection, "talking"), 1)
+        shown = episode(connection, campaigns.get(connection, "talking"), 1)
     assert shown["turns"][0]["proposals"][0]["text"] == "CCO"
     assert "On the gap of alcohols" in json.dumps(shown["turns"][0], default=str)
     assert called(tmp_path) == ["search"], "once"

@@ -18,7 +18,7 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.execution.worker.completing import complete_direct
+from sciagent.execution.worker.completing import DirectResult, complete_direct
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
@@ -116,3 +116,21 @@ def test_an_answer_that_stood_already_is_read(built: Built) -> None:
         settle(connection, built, second)
         [one] = stand(built, connection, [id_])
     assert (one["standing"], one["position"]) == (Standing.OPEN, DFT), "the first answer passes the gate"
+
+
+def test_replicates_are_judged_by_their_mean(built: Built) -> None:
+    """The gate ends at 40 eV: each of two replicates alone would say the other thing."""
+    with built.ledger.begin() as connection:
+        [(key, id_)] = candidates.enter(connection, alkanes(1)).items()
+        standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
+        pass_fast_rungs(built, connection, [id_])
+        rung, [candidate] = built.rungs[XTB], candidates.load(connection, [id_]).values()
+        standing = []
+        for replicate, value in enumerate((30.0, 60.0, 12.0)):
+            host_result = HostResult(Finding(key, Outcome.OK, (gap(value),)), Cost(core_seconds=1), 1.0, {}, ())
+            evidence_key = rung.verifier.evidence_key(candidate, replicate=replicate)
+            result = DirectResult(rung.verifier, id_, evidence_key, host_result, (), None)
+            [recorded] = complete_direct(connection, "me", [result], campaign_id=built.row.id, rung_id=rung.id)
+            settle(connection, built, [Settling(id_, rung.rules.position, said=recorded)])
+            standing += [row["standing"] for row in stand(built, connection, [id_])]
+    assert standing == [Standing.OPEN, Standing.DROPPED, Standing.OPEN], "means of 30, 45 and 34 eV"

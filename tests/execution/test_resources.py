@@ -1,4 +1,4 @@
-"""Jobs that hold cores, GPUs and licences: what their process finds, what the driver says, what runs at once."""
+"""Jobs that hold cores, GPUs and named resources: what their process finds, what the driver says, what runs at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from sciagent.errors import SpecError, UsageError
 from sciagent.execution.worker import devices
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import licences
 from tests.support.elsewhere import TEXT, counts, driven, driver, molecules, until, whole, working, written
 from tests.support.plugins import misbehaving  # noqa: F401
 
@@ -70,21 +69,19 @@ def test_the_driver_says_what_no_worker_can_ever_hold(
 ) -> None:
     built = written(ledger, tmp_path, molecules(2), resources="{gpu: 1, gaussian: 1}")
     with working(ledger, tmp_path), caplog.at_level(logging.WARNING), driver(built) as one:
-        until(lambda: one.step() or one._outside.unheld)
-        (why,) = one._outside.unheld.values()
+        until(lambda: one.step() or one.session.crews[0].unheld)
+        (why,) = one.session.crews[0].unheld.values()
         one.abort()
         while one.step() is None:
             pass
     assert why == (
         'rung "remote": no worker of queue simulation can ever hold a job that needs 1 core, 1 gpu, 1 gaussian: '
         "no worker has gpu (sciagent worker --resource gpu=1); no worker has gaussian (sciagent worker --resource "
-        "gaussian=1, or sciagent licences set gaussian 1)"
+        "gaussian=1)"
     )
     assert why in caplog.text
     assert counts(ledger, t.event.c.kind, t.event.c.kind == "no_worker_can_hold") == {"no_worker_can_hold": 1}
-    with ledger.begin() as connection:
-        licences.put(connection, "gaussian", 1, "test")
-    with working(ledger, tmp_path, name="able", resources={"gpu": 1}):
+    with working(ledger, tmp_path, name="able", resources={"gpu": 1, "gaussian": 1}):
         assert driven(create_or_open(ledger, built.spec, built.row.source, "test")[0]) == "finished"
     whole(ledger, 2)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import job_lists, jobs, leases, licences, reservations, resource_matching, spend, workers
+from sciagent.store.job_queue import job_lists, jobs, leases, offers, reservations, spend, worker_resources, workers
+from sciagent.store.job_queue.worker_resources import Has
 from sciagent.store.results import candidates, evidence, scaffolds
 from sciagent.store.views import history, overview, queries, report_candidates
 from tests.support import rows
@@ -71,12 +71,9 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "campaigns that run": lambda c, i: overview.going(c),
     "what a campaign has come to": lambda c, i: overview.totals(c, i),
     "what workers run": lambda c, i: workers.running(c),
-    "licences and what holds them": lambda c, i: licences.live(c),
-    "owners that run": lambda c, i: resource_matching._busy(c, "w"),
-    "kinds of jobs that wait": lambda c, i: resource_matching.kinds(c, ["simulation"]),
-    "whether any job needs more than a core": lambda c, i: c.execute(
-        sa.select(resource_matching.some_are_needy(["simulation"]))
-    ),
+    "free resources of a worker": lambda c, i: worker_resources.free_at(c, "w", Has(2, 2)),
+    "needs of unfinished jobs": lambda c, i: worker_resources.kinds(c, ["simulation"], jobs.UNFINISHED),
+    "the next job of a worker": lambda c, i: offers.claim_next(c, ["simulation"], "w/0", has=Has(2, 1)),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
 IN_ORDER = {
@@ -104,7 +101,6 @@ WRITES: dict[str, Callable[[Any, int], object]] = {
     "present": lambda c, i: jobs.present(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),
     "claim_many": lambda c, i: leases.claim_many(c, [1, 2], "me"),
     "heartbeat": lambda c, i: leases.heartbeat(c, [CLAIM]),
-    "begun": lambda c, i: leases.begun(c, [CLAIM]),
     "finish_many": lambda c, i: leases.finish_many(c, [leases.JobEnd(CLAIM, JobState.DONE, "ok")]),
     "release_many": lambda c, i: reservations.release_many(c, [1, 2]),
     "update_many": lambda c, i: standings.update_many(c, i, {1: {"standing": "open"}, 2: {"standing": "open"}}),

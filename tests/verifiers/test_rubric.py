@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from sciagent.yaml.positions import MAX_BYTES
+from sciagent.yaml.document import MAX_BYTES
 from sciagent_verifiers.simulation.rubric import Rubric, RubricFile
 
 GOOD = """\
@@ -71,7 +71,7 @@ def test_what_counts_is_the_content_and_not_the_file(tmp_path: Path) -> None:
         ("name: cheap", "name: Cheap!", "pattern"),
         ("Does it stand 200 °C in air?", "x" * 1001, "at most 1000"),
         ('"maybe"', '"' + "x" * 301 + '"', "at most 300"),
-        ("name: additive", "name: [", "line"),
+        ("name: additive", "name: [", "rubric.yaml:"),
         ("goal: A", "goal: &a A", "anchors"),
     ],
 )
@@ -96,7 +96,7 @@ def test_a_file_that_grows_when_it_is_read_is_refused(tmp_path: Path) -> None:
         (b"\xff\xfe\x00", "not UTF-8"),
         (b"- a\n- b\n", "a rubric is a mapping"),
         (b"!!python/object/apply:os.system ['true']", "tag"),
-        (b"[" * 5000, "line 1: .*levels deep"),
+        (b"[" * 5000, ":1:33: .*levels deep"),
     ],
 )
 def test_what_is_no_rubric_is_refused(content: bytes, said: str, tmp_path: Path) -> None:

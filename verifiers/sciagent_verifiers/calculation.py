@@ -59,12 +59,12 @@ def measured(
 def calculated(
     molecule: Molecule,
     values: Sequence[Measured],
-    diagnostics: dict[str, Any],
+    diagnostics: Mapping[str, Any],
     artifacts: Sequence[ArtifactFile],
     detail: str = "",
 ) -> Finding:
     """The finding of a calculation that gave numbers."""
-    return Finding(molecule.key, Outcome.OK, tuple(values), None, detail, diagnostics, tuple(artifacts))
+    return Finding(molecule.key, Outcome.OK, tuple(values), None, detail, dict(diagnostics), tuple(artifacts))
 
 
 def geometry_artifact(geometry: Geometry, molecule: Molecule, context: Context, what: str = "") -> ArtifactFile:

@@ -27,16 +27,16 @@ class MoleculeVerifier(Verifier[Molecule]):
             except SimulatorError as error:
                 yield self.failed(molecule, error)
 
-    def exact(self, molecule: Molecule, values: Mapping[Property, float], diagnostics: dict[str, Any]) -> Finding:
+    def exact(self, molecule: Molecule, values: Mapping[Property, float], diagnostics: Mapping[str, Any]) -> Finding:
         """The finding with these values, in canonical units, which have no uncertainty."""
         measured = [
             Measured(m.property.name, m.level, Quantity(values[m.property], m.property.unit, uncertainty=0.0))
             for m in self.measures
             if m.property in values
         ]
-        return Finding(molecule.key, Outcome.OK, tuple(measured), diagnostics=diagnostics)
+        return Finding(molecule.key, Outcome.OK, tuple(measured), diagnostics=dict(diagnostics))
 
 
-def refused(molecule: Molecule, refusal: Refusal, diagnostics: dict[str, Any] | None = None) -> Finding:
+def refused(molecule: Molecule, refusal: Refusal, diagnostics: Mapping[str, Any] | None = None) -> Finding:
     """The finding that the verifier does not apply to the molecule."""
-    return Finding(molecule.key, Outcome.REFUSED, (), refusal.reason, refusal.detail, diagnostics or {})
+    return Finding(molecule.key, Outcome.REFUSED, (), refusal.reason, refusal.detail, dict(diagnostics or {}))

@@ -30,7 +30,7 @@ APPEND_ONLY = (
     "artifact_removal", "law",
 )  # fmt: skip
 TABLES = (
-    "artifact_removal", "campaign", "candidate", "level", "licence", "property", "watermark", "worker",
+    "artifact_removal", "campaign", "candidate", "level", "property", "watermark", "worker",
     "campaign_amendment", "candidate_alias", "event", "law", "rung", "trajectory", "directive", "job", "turn",
     "attempt", "proposal", "reservation", "campaign_candidate", "candidate_parent", "cost_observation",
     "evidence", "spend", "artifact", "decision", "quantity",
@@ -170,15 +170,6 @@ def tables() -> None:
         needed("label", TEXT),
         needed("spec", JSON),
         unique=(("hash",),),
-    )
-
-    create(
-        "licence",
-        needed("name", sa.String(31)),
-        needed("total", sa.Integer()),
-        needed("who", sa.String(200)),
-        needed("at", WHEN),
-        key=("name",),
     )
 
     create(

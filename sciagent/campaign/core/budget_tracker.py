@@ -21,7 +21,7 @@ LOOK = 16  # candidates of each rung that tell what the next job would take
 TURN = Cost(core_seconds=1e-3, llm_tokens=1)  # at least, of a proposer
 
 
-class Purse(Budget):
+class BudgetTracker(Budget):
     """Read from the ledger once, then kept in step with what this driver writes there."""
 
     def __init__(self, built: Built, connection: Connection) -> None:

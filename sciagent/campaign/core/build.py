@@ -13,10 +13,10 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.screen import Screen
 from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
-from sciagent.campaign.spec.campaign_spec import CampaignSpec, EvolveSpec, LlmSpec, ScreenSpec
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.campaign.spec.sources import OneProposerSpec, PricedSpec
+from sciagent.campaign.spec.sources import EvolveSpec, LlmSpec, OneProposerSpec, PricedSpec, ScreenSpec
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.domain.campaigns.ports import Proposer
 from sciagent.domain.candidates import Candidate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.purchasing import Purchasing
 from sciagent.campaign.proposing.sources import Source
@@ -36,7 +36,7 @@ class Intake:
         """Read how many proposals were made from the ledger, since people add some as well."""
         self.n_proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id)
 
-    def propose(self, built: Built, purse: Purse, purchasing: Purchasing) -> bool:
+    def propose(self, built: Built, purse: BudgetTracker, purchasing: Purchasing) -> bool:
         """Take one turn of the proposer if fewer candidates than `ahead` wait; True if it brought anything new."""
         self.holding = self.starved = self.is_asking = False
         limit = built.spec.proposer.batch
@@ -61,7 +61,7 @@ class Intake:
         known = [total for total in totals if total is not None]
         return min(1.0, max(self.n_proposals, 1) / max(min(known), 1)) if known else None
 
-    def _turn(self, limit: int, purse: Purse) -> bool:
+    def _turn(self, limit: int, purse: BudgetTracker) -> bool:
         """The proposer's next turn; True if there was one."""
         self.is_asking = True
         if not self.source.prepare():

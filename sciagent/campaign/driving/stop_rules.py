@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.purchasing import Purchasing
 from sciagent.domain.campaigns.ladder import Position
@@ -18,7 +18,7 @@ Ending = tuple[CampaignState, str]
 ALL = 10**9  # candidates
 
 
-def reached(built: Built, purse: Purse, hits: int, purchasing: Purchasing) -> Ending | None:
+def reached(built: Built, purse: BudgetTracker, hits: int, purchasing: Purchasing) -> Ending | None:
     """Why nothing more shall be started, or None."""
     goal = built.spec.goal
     if goal.kind == "hits" and goal.count is not None and hits >= goal.count:
@@ -41,7 +41,9 @@ def reached(built: Built, purse: Purse, hits: int, purchasing: Purchasing) -> En
     return None
 
 
-def nothing_left(built: Built, purse: Purse, starved: bool, shortfall: str | None, purchasing: Purchasing) -> Ending:
+def nothing_left(
+    built: Built, purse: BudgetTracker, starved: bool, shortfall: str | None, purchasing: Purchasing
+) -> Ending:
     """Nothing runs and nothing can be started: because all is done, or because the budget does not hold it.
 
     held_up: something could go on, if the budget held it.

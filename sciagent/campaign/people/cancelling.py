@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import settle_again
 from sciagent.domain.campaigns.directives import Verb
@@ -80,7 +80,7 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
     """
     with built.ledger.begin() as connection:
         directives.lock(connection, built.row.id)
-        purse = Purse(built, connection)
+        purse = BudgetTracker(built, connection)
         room = {r.rules.position: purse.remaining_jobs(r.rules.position) for r in built.paid}
         outcomes, again = dict[int, tuple[str, str]](), list[int]()
         for job in job_lists.standing(connection, job_ids):

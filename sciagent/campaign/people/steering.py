@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.record import settle_again
@@ -168,7 +168,7 @@ def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltR
         return f"its job at {rung.spec.rung} goes to the front"
     reservation = rung.reservation(candidate)
     new = not own or own[0][2] == JobState.CANCELLED
-    _check_budget(Purse(built, connection), built, rung, reservation, new)
+    _check_budget(BudgetTracker(built, connection), built, rung, reservation, new)
     _decide(connection, built, named, rung, "promote", who, why, None)
     for lower in built.paid:  # jobs queued at lower rungs are no longer wanted
         for job_id, _, state, _ in jobs.of_candidate(connection, built.row.id, named.id, [lower.id]):
@@ -201,7 +201,7 @@ def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltR
     return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
 
 
-def _check_budget(purse: Purse, built: Built, rung: BuiltRung, reservation: Cost, new: bool) -> None:
+def _check_budget(purse: BudgetTracker, built: Built, rung: BuiltRung, reservation: Cost, new: bool) -> None:
     """Raises UsageError unless the budget holds the job. new: whether the job counts for the rung's limit."""
     no_place = new and purse.remaining_jobs(rung.rules.position) == 0
     if not no_place and purse.fits(reservation):

@@ -17,7 +17,8 @@ from sciagent.campaign.core.build import BuiltRung, open_for_people
 from sciagent.campaign.core.judge import judge
 from sciagent.campaign.pricing.forecast import fitted, remake
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
-from sciagent.campaign.spec.campaign_spec import CampaignSpec, ScreenSpec
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.spec.sources import ScreenSpec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.domain.campaigns.ladder import Position

@@ -64,7 +64,7 @@ class LedgerPool(CandidatePool):
         """(n,) ledger ids of the rows."""
 
         self.known: dict[int, PaidIndex] = {}
-        """By row, a rung whose answer is in the ledger already."""
+        """By row, a rung whose answer is in the ledger already. No objective rests on an unanswered rung below it."""
 
         self.declared: dict[str, Array] = {"core_seconds": np.empty((0, k))}
         """By resource, (n, k) what jobs are declared to take."""
@@ -170,6 +170,8 @@ class LedgerPool(CandidatePool):
         for row in at.values() if self.known else ():
             self.known.pop(row, None)
         asked = [r for r in rows if r.standing != Standing.DROPPED or r.position >= self._paid[0]]
+        deciding = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
+        lacking: set[int] = set()  # rows that a deciding rung has yet to answer
         for place, position in zip(self.paid, self._paid, strict=True):
             found = self._answers(connection, [r.candidate_id for r in asked], position)
             for r in asked:
@@ -179,7 +181,9 @@ class LedgerPool(CandidatePool):
                     if is_known or position == r.position:  # else the rung was skipped
                         self._count(row, place, values is None)
                     self._write(schema, row, position, values)
-                elif is_known and r.standing == Standing.OPEN and row not in self.known:
+                elif not is_known and place in deciding:
+                    lacking.add(row)
+                elif is_known and r.standing == Standing.OPEN and row not in self.known and row not in lacking:
                     self.known[row] = place
         for position in {c.rung for c in schema.columns if c.at == KNOWN}:
             found = self._answers(connection, [r.candidate_id for r in asked], position)

@@ -30,7 +30,7 @@ class Allowance:
     """One limit of the budget."""
 
     name: str
-    """As `Purse.limits` names it."""
+    """As `BudgetTracker.limits` names it."""
 
     limit: float
     """What may be spent in all."""
@@ -91,7 +91,7 @@ class Numeraire:
 
 
 def allowances(spec: CampaignSpec, paid: Sequence[Position]) -> tuple[Allowance, ...]:
-    """The limits of a budget, under the names that `Purse.limits` gives them. paid: positions of the paid rungs."""
+    """The limits of a budget, under the names that `BudgetTracker.limits` gives them, for the positions `paid`."""
     budget = spec.budget
     found = [Allowance(name, limit, name) for name, limit in budget.resources().items()]
     for label, limit in budget.rungs.items():

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.auditing import Audit, Auditing
 from sciagent.campaign.pricing.batch_order import side_by_side
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign
@@ -79,7 +79,7 @@ class Pricing:
     def choose(
         self,
         connection: Connection,
-        purse: Purse,
+        purse: BudgetTracker,
         slots: int,
         first_only: bool,
         places: Container[Position],
@@ -135,7 +135,7 @@ class Pricing:
         self._queue.extendleft(reversed(waits))
         return found
 
-    def _too_dear(self, one: Purchase, cost: float, left: float, purse: Purse) -> str:
+    def _too_dear(self, one: Purchase, cost: float, left: float, purse: BudgetTracker) -> str:
         position = self._schema.paid[one.rung]
         label = self._built.rungs[position].spec.rung
         if purse.remaining_jobs(position) == 0:
@@ -151,7 +151,7 @@ class Pricing:
         if put_off:  # at once, for a queue of nothing else would say that no look is due
             self._queue = deque(one for one in self._queue if one.of not in put_off)
 
-    def wants(self, connection: Connection, purse: Purse) -> int:
+    def wants(self, connection: Connection, purse: BudgetTracker) -> int:
         """How many open candidates are worth a purchase, and one that may be made by now: while they are few, more are
         to be proposed."""
         self._catch_up(connection)
@@ -208,7 +208,7 @@ class Pricing:
             return False
         return bool(np.nanmax(priced.expected[of], initial=0.0) < WORTH and not np.isnan(priced.expected[of]).any())
 
-    def ends_with_terminal(self, purse: Purse) -> bool:
+    def ends_with_terminal(self, purse: BudgetTracker) -> bool:
         return purse.remaining_jobs(self._built.terminal) == 0
 
     def left_over(self, n: int) -> tuple[CampaignState, str]:
@@ -249,7 +249,7 @@ class Pricing:
             return True
         return self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT
 
-    def _look(self, connection: Connection, purse: Purse, put_off: Collection[int]) -> None:
+    def _look(self, connection: Connection, purse: BudgetTracker, put_off: Collection[int]) -> None:
         """Ask the law anew, for all but those that are put off."""
         began = time.monotonic()
         if self._balanced is not None:  # only now, so that price and costs are in one unit until the next look
@@ -293,7 +293,7 @@ class Pricing:
         busy: Array = total / self._built.spec.workers + DECIDING
         return busy
 
-    def _rebalance(self, purse: Purse) -> None:
+    def _rebalance(self, purse: BudgetTracker) -> None:
         bought = self.priced.purchases
         rows = self.pool.open
         rows = rows[rows < len(bought)]
@@ -310,23 +310,23 @@ class Pricing:
                 drawn[one.name] = 0.0
         self._balanced = self._numeraire.balanced(drawn, left)
 
-    def _left_by_name(self, purse: Purse) -> dict[str, float]:
+    def _left_by_name(self, purse: BudgetTracker) -> dict[str, float]:
         """What may be spent by now, by allowance."""
         used, share = self._used(purse), self._share()
         return {one.name: max(share * one.limit - used[one.name], 0.0) for one in self._numeraire.allowances}
 
-    def _used(self, purse: Purse) -> dict[str, float]:
+    def _used(self, purse: BudgetTracker) -> dict[str, float]:
         """What was spent or is reserved, by allowance."""
         used = purse.used()
         if "wall_seconds" in used:
             used["wall_seconds"] *= self._built.spec.workers
         return used
 
-    def _spent(self, purse: Purse) -> float:
+    def _spent(self, purse: BudgetTracker) -> float:
         """In shares of the whole budget; 0 without one: then nobody is passed over."""
         return self._numeraire.share(self._used(purse))
 
-    def _left(self, purse: Purse) -> float:
+    def _left(self, purse: BudgetTracker) -> float:
         return self._numeraire.share(self._left_by_name(purse)) if self._numeraire.allowances else math.inf
 
     def _share(self) -> float:

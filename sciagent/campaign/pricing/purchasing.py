@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.spec.sources import BestRungSpec, HalvingSpec, PricedSpec
@@ -36,7 +36,7 @@ class Purchasing(Protocol):
     def choose(
         self,
         connection: Connection,
-        purse: Purse,
+        purse: BudgetTracker,
         slots: int,
         first_only: bool,
         places: Container[Position],
@@ -49,13 +49,13 @@ class Purchasing(Protocol):
         """What became of the last choice. unplaced: nobody could take them now. refused: the budget does not hold what
         they reserve."""
 
-    def wants(self, connection: Connection, purse: Purse) -> int:
+    def wants(self, connection: Connection, purse: BudgetTracker) -> int:
         """How many candidates are worth a purchase now: while they are few, more are to be proposed."""
 
     def is_preparing(self, connection: Connection) -> bool:
         """Whether a rung that every candidate gets is still to answer for somebody."""
 
-    def ends_with_terminal(self, purse: Purse) -> bool:
+    def ends_with_terminal(self, purse: BudgetTracker) -> bool:
         """Whether the campaign is over because the terminal rung may start no more jobs."""
 
     def left_over(self, n: int) -> tuple[CampaignState, str]:
@@ -78,7 +78,7 @@ class InTurn:
     def choose(
         self,
         connection: Connection,
-        purse: Purse,
+        purse: BudgetTracker,
         slots: int,
         first_only: bool,
         places: Container[Position],
@@ -98,7 +98,7 @@ class InTurn:
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
         """They are chosen again."""
 
-    def wants(self, connection: Connection, purse: Purse) -> int:
+    def wants(self, connection: Connection, purse: BudgetTracker) -> int:
         self.pool.refresh(connection)
         rule = self._scheduler.rule
         counted = [j for j in self.pool.paid if not rule.leaves(j) and purse.remaining_jobs(self._paid[j]) != 0]
@@ -108,7 +108,7 @@ class InTurn:
         self.pool.refresh(connection)
         return bool((self._stands() == 0).any())
 
-    def ends_with_terminal(self, purse: Purse) -> bool:
+    def ends_with_terminal(self, purse: BudgetTracker) -> bool:
         remaining, none = purse.remaining_jobs(self._built.terminal), np.empty(0, dtype=np.intp)
         at = Waiting(PaidIndex(len(self._paid) - 1), none, np.empty(0), remaining)
         return self._scheduler.rule.ends_with(at)

@@ -10,13 +10,13 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.judge import show_window
-from sciagent.campaign.proposing import predictions
 from sciagent.chemistry.scaffold import features
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.objectives import Objective
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import show
 from sciagent.domain.tiers import Tier
+from sciagent.report.analysis.prediction_scores import latest_scores
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates, evidence, scaffolds
@@ -25,6 +25,7 @@ from sciagent.store.views import queries
 SHOWN = 8  # best candidates shown; a structured answer can refer to as many
 MANY = 4000  # the latest proposals and candidates that are counted
 CLASSES = 8
+SCORED = 2000  # the latest predictions that are scored
 MAX_TEXT = 4000
 
 
@@ -73,12 +74,12 @@ def digest(connection: Connection, built: Built) -> str:
         lines.append("Tried so far, by ring skeleton: " + "; ".join(classes) + ".")
     if reasons := _reasons(connection, campaign_id):
         lines.append("Turned down so far: " + ", ".join(f"{n} x {reason}" for reason, n in reasons) + ".")
-    for score in predictions.scores(connection, built):
-        unit = properties()[score.property].unit
+    for (rung, name), record in latest_scores(connection, built.row, SCORED).items():
+        unit = properties()[name].unit
         lines.append(
-            f"Predictions of {score.property} against {score.rung}: {score.n}, "
-            f"mean score (CRPS) {score.crps:.2g} {unit}, "
-            f"{100 * score.inside:.0f} % within the error given, {score.bias:+.2g} {unit} too high on average."
+            f"Predictions of {name} against {rung}: {record.n}, mean score (CRPS) {record.crps:.2g} {unit}, "
+            f"{100 * record.within / record.n:.0f} % within the error given, "
+            f"{record.bias:+.2g} {unit} too high on average."
         )
     lines += [f"Note of an earlier episode: {text}" for text in notes(connection, campaign_id)]
     return "\n".join(lines)[:MAX_TEXT]
@@ -166,9 +167,9 @@ def candidate_id(connection: Connection, built: Built, key: str) -> int | None:
 
 def left(connection: Connection, built: Built) -> dict[str, float]:
     """The budget that is neither spent nor reserved, by resource; for rungs, in runs."""
-    from sciagent.campaign.core.budget_tracker import Purse
+    from sciagent.campaign.core.budget_tracker import BudgetTracker
 
-    purse = Purse(built, connection)
+    purse = BudgetTracker(built, connection)
     remaining = {name: limit - purse.used().get(name, 0.0) for name, limit in purse.limits().items()}
     labels = {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
     return {labels.get(name, name): max(amount, 0.0) for name, amount in remaining.items()}

@@ -16,8 +16,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.messages import PolicyClient
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
-from sciagent.campaign.spec.campaign_spec import LlmSpec
-from sciagent.campaign.spec.sources import OneProposerSpec
+from sciagent.campaign.spec.sources import LlmSpec, OneProposerSpec
 from sciagent.domain.campaigns.ports import Turn
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash

@@ -93,7 +93,7 @@ class RungSpec(Part):
     limits: LimitsSpec = Field(default_factory=LimitsSpec, description="Wall time and memory of one verification.")
     resources: dict[str, Amount] = Field(
         default_factory=dict,
-        description="Resources that one verification holds while it runs: cores, gpu, licences; default: one core.",
+        description="Resources that one verification holds: cores, gpu, and others by name; default: one core.",
     )
     on_refusal: Literal["drop", "skip"] = Field(
         default_factory=lambda: "skip",

@@ -28,7 +28,7 @@ def workers(
 ) -> None:
     """Who works (sciagent worker), what each runs and since when, and what waits in each queue. Reads only."""
     from sciagent.store.database.clock import db_now
-    from sciagent.store.job_queue import capacity
+    from sciagent.store.job_queue import worker_resources
     from sciagent.store.job_queue import workers as store
     from sciagent.store.views import overview
 
@@ -37,7 +37,7 @@ def workers(
         listed = overview.workers_of_late(connection) if every else store.alive(connection)
         running = store.running(connection)
         queues = overview.queues(connection)
-        lacking = [why for queue in queues if queue.slots for why in capacity.never(connection, queue.queue)]
+        lacking = [why for queue in queues if queue.slots for why in worker_resources.never(connection, queue.queue)]
     alive = {worker.name for worker in listed if worker.until is not None and worker.until > now}
     jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
     if json:

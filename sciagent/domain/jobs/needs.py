@@ -1,4 +1,4 @@
-"""What a job holds while it runs: cores, GPUs, and what else is counted by a name, such as licences."""
+"""What a job holds while it runs: cores, GPUs, and other resources that are counted by name."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from sciagent.errors import LedgerError
 from sciagent.report.live.watching import Sparing
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import job_lists, usage, workers
+from sciagent.store.job_queue import job_lists, worker_resources, workers
 from sciagent.store.views import overview, queries
 
 
@@ -42,7 +42,7 @@ class LedgerCollector:
         with self._one_at_a_time:
             try:
                 with self._ledger.read() as connection:
-                    metrics = [*_queues(connection), *_workers(connection), *_licences(connection)]
+                    metrics = [*_queues(connection), *_workers(connection)]
                     metrics += self._campaigns(connection)
             except (sa.exc.SQLAlchemyError, LedgerError):
                 up = 0
@@ -107,7 +107,7 @@ def _workers(connection: Connection) -> list[Metric]:
     for job in all_running:
         busy[job.worker] = busy.get(job.worker, 0) + 1
     all_alive = workers.alive(connection)
-    in_use = usage.by_worker(all_alive, all_running)
+    in_use = worker_resources.by_worker(all_alive, all_running)
     for worker in all_alive:
         who = [worker.name, worker.host, worker.executor]
         executors[worker.executor] = executors.get(worker.executor, 0) + 1
@@ -121,15 +121,6 @@ def _workers(connection: Connection) -> list[Metric]:
     for executor, n in executors.items():
         alive.add_metric([executor], n)
     return [slots, running, draining, seen, has, used, alive]
-
-
-def _licences(connection: Connection) -> list[Metric]:
-    total = _gauge("licences", "Licences that may be in use at once.", "licence")
-    used = _gauge("licences_used", "Licences that jobs hold.", "licence")
-    for licence in usage.shared(connection):
-        total.add_metric([licence.name], licence.total)
-        used.add_metric([licence.name], licence.used)
-    return [total, used]
 
 
 class WorkerCollector:

@@ -14,8 +14,8 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.campaign_state import campaign_warnings, campaigns
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import job_lists, usage, workers
-from sciagent.store.job_queue.usage import Used
+from sciagent.store.job_queue import job_lists, worker_resources, workers
+from sciagent.store.job_queue.worker_resources import Used
 from sciagent.store.job_queue.workers import Running, WorkerRow
 from sciagent.store.views import overview, queries
 from sciagent.store.views.overview import Failure, Going, Queue
@@ -69,7 +69,7 @@ class Frame:
     running: list[Running]
     failures: list[Failure]
     resources: list[Used]
-    """Use of the licences and of all workers' resources other than cores."""
+    """Use of the resources other than cores, summed over the workers."""
 
     @property
     def busy(self) -> Counter[str]:
@@ -84,7 +84,7 @@ def look(connection: Connection, sparing: Sparing) -> Frame:
         for campaign in overview.going(connection)
     ]
     alive, running = workers.alive(connection), workers.running(connection, 200)
-    resources = usage.together(connection, usage.by_worker(alive, running))
+    resources = worker_resources.together(worker_resources.by_worker(alive, running))
     queues = overview.queues(connection)
     return Frame(db_now(connection), watched, queues, alive, running, lately.failures, resources)
 

@@ -116,8 +116,7 @@ class Priced:
         """Rungs that cost next to nothing, for those who lack them: at most `AT_ONCE`, the rest when asked again."""
         found: list[Purchase] = []
         for j in self.free(pool):
-            of = pool.open
-            of = of[~pool.closed[of, j] & (pool.costs[of, j] <= left)]
+            of = pool.open[~pool.closed[pool.open, j] & (pool.costs[pool.open, j] <= left)]
             found += [Purchase(i, j, math.inf) for i in of[: AT_ONCE - len(found)].tolist()]
         return found
 
@@ -130,7 +129,7 @@ class Priced:
         return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
 
     def free(self, pool: CandidatePool) -> list[PaidIndex]:
-        """The rungs that cost next to nothing beside the terminal one, and for all beside the budget."""
+        """Rungs that cost next to nothing, none above a dearer one that decides an objective, which it would skip."""
         rows = np.flatnonzero(pool.in_play)
         if not len(rows):
             return []
@@ -138,7 +137,9 @@ class Priced:
         limits = np.array([TRUSTED if j in trusted else FREE for j in range(pool.costs.shape[1])])
         some = pool.costs[rows[:: math.ceil(len(rows) / SOME)]]
         cheap = np.flatnonzero(np.median(some / some[:, -1:], axis=0) <= limits[:, 0])
-        return [PaidIndex(int(j)) for j in cheap if pool.costs[rows, j].sum() <= limits[j, 1] * self.budget]
+        free = [PaidIndex(int(j)) for j in cheap if pool.costs[rows, j].sum() <= limits[j, 1] * self.budget]
+        dearer = {pool.rungs[aim.columns[-1]] for aim in self.aims.aims} - {*free}
+        return [j for j in free if not any(0 <= decides < j for decides in dearer)]
 
     def _first(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Whole ladders for some, until there are enough terminal answers to learn from."""
@@ -365,8 +366,7 @@ class Priced:
         return solve_price(self._rest + self._to_go(found, near), left) / self._base
 
     def _to_go(self, found: list[CandidateGroup], of: NDArray[np.bool_]) -> Array:
-        prices = PRICES / self._base
-        return sum((group.to_go(prices, of[group.places]) for group in found), np.zeros(len(PRICES)))
+        return sum((group.to_go(PRICES / self._base, of[group.places]) for group in found), np.zeros(len(PRICES)))
 
 
 def _mixed(found: Sequence[_Found], n: int) -> Array:

@@ -262,16 +262,6 @@ attempt = Table(
 _attempt = attempt.c
 index_of_some("ix_attempt_holds", sa.and_(_attempt.holds.is_not(None), _attempt.ended_at.is_(None)), _attempt.owner)
 
-# how many may be in use at once by all workers together; how many are is counted among the attempts that run
-licence = Table(
-    "licence",
-    metadata,
-    Column("name", String(31), primary_key=True),
-    Column("total", Integer, nullable=False),
-    Column("who", String(200), nullable=False),
-    moment("at"),
-)
-
 evidence = Table(
     "evidence", metadata, id_column(), Column("key", Key, nullable=False, unique=True),
     reference("candidate_id", "candidate.id"), reference("proposal_id", "proposal.id", nullable=True),

@@ -4,7 +4,7 @@ lease runs out. Every write goes by the fence of the claim, and all times are th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,12 +12,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
+from sciagent.domain.jobs.needs import GPU, read
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import jobs, leases, reservations, resource_matching
+from sciagent.store.job_queue import jobs, leases, reservations, worker_resources
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.job_queue.worker_resources import Has
@@ -53,45 +54,47 @@ def withdraw(connection: Connection, campaign_id: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Questions:
-    """waiting: jobs that may be taken, most urgent first. urgent: the same, locked, of those that may fit; first: of
-    each queue the first."""
+class _Queries:
+    """The queries of a worker for jobs that it may take now."""
 
-    waiting: sa.Select[Any]
-    urgent: sa.Select[Any]
-    first: tuple[sa.Select[Any], ...]
     campaigns: sa.Select[Any]
-    """Campaigns that have jobs among these, each with the priority of its most urgent one."""
-
-    def shorter(self, seconds: float) -> _Questions:
-        """Only jobs that are expected to take no longer; a job of unknown length is left to others."""
-        short = t.job.c.seconds <= seconds
-        first = tuple(one.where(short) for one in self.first)
-        return _Questions(self.waiting.where(short), self.urgent.where(short), first, self.campaigns.where(short))
+    """Campaigns that have such jobs, each with the priority of its most urgent one."""
+    first: tuple[sa.Select[Any], ...]
+    """For each queue, the most urgent such job of a campaign, locked."""
+    alike: sa.Select[Any]
+    """Further jobs of the same rung, locked, most urgent first."""
 
 
 @lru_cache(maxsize=64)
-def _questions(queues: tuple[str, ...], memory_mb: int | None, skip: tuple[int, ...], bare: bool) -> _Questions:
-    """The queries of a worker, made once, since compiling them takes as long as running them. bare: it never said
-    what it has."""
+def _queries(
+    queues: tuple[str, ...],
+    kinds: tuple[tuple[str | None, int | None], ...],
+    skip: tuple[int, ...],
+    seconds: float | None,
+) -> _Queries:
+    """The queries, which are cached since SQLAlchemy takes as long to compile them as the database to run them.
+
+    kinds: (needs, most memory in MB) of the jobs that fit; None for one core, and for any memory.
+    """
     j = t.job.c
-    open_ = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested)]
-    if skip:
-        open_.append(j.rung_id.not_in(skip))
-    columns = (j.id, j.queue, j.campaign_id, j.rung_id, j.seconds, j.priority, j.needs, j.memory_mb)
-    waiting = (
-        sa.select(*columns, resource_matching.some_are_needy(queues)).where(*open_).order_by(j.priority.desc(), j.id)
-    )
-    urgent = waiting.where(resource_matching.may_fit(bare, memory_mb)).with_for_update(skip_locked=True)
-    first = tuple(
-        urgent.where(j.queue == queue, j.campaign_id == sa.bindparam("campaign")).limit(1) for queue in queues
-    )
-    campaigns = (
+    of_kind = [
+        sa.and_(j.needs == needs, sa.true() if most is None else sa.or_(j.memory_mb.is_(None), j.memory_mb <= most))
+        for needs, most in kinds
+    ]
+    may_take = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested), sa.or_(*of_kind)]
+    may_take += [j.rung_id.not_in(skip)] if skip else []
+    may_take += [] if seconds is None else [j.seconds <= seconds]
+    urgent = sa.select(j.id, j.queue, j.rung_id, j.priority, j.needs, t.rung.c.request)
+    urgent = urgent.join(t.rung, t.rung.c.id == j.rung_id).where(*may_take).order_by(j.priority.desc(), j.id)
+    urgent = urgent.with_for_update(skip_locked=True, of=t.job)
+    campaign = j.campaign_id == sa.bindparam("campaign")
+    return _Queries(
         sa.select(j.campaign_id, sa.func.max(j.priority).label("priority"))
-        .where(*open_, j.queue.in_(queues), resource_matching.may_fit(bare, memory_mb))
-        .group_by(j.campaign_id)
+        .where(*may_take, j.queue.in_(queues))
+        .group_by(j.campaign_id),
+        tuple(urgent.where(j.queue == queue, campaign).limit(1) for queue in queues),
+        urgent.where(j.queue == sa.bindparam("queue"), j.rung_id == sa.bindparam("rung"), j.id != sa.bindparam("job")),
     )
-    return _Questions(waiting, urgent, first, campaigns)
 
 
 def _turns(connection: Connection, campaigns: sa.Select[Any], queues: Sequence[str], after: int) -> list[int]:
@@ -122,47 +125,52 @@ def claim_next(
     seconds: float | None = None,
     after: int = 0,
 ) -> list[Claim]:
-    """The most urgent job of the campaign whose turn it is, or it and others of its rung that its
-    verifier takes together; empty where there is none.
+    """Claim the most urgent job that fits, of the campaign whose turn it is; empty where there is none.
 
-    memory_mb: what a job on one core may ask for at most. seconds: what it may be expected to take at most. skip: rungs
-    that the worker cannot run. has: what the worker has, with whose name that of the owner begins; None: cores, as many
-    as it has slots. after: the campaign whose job this slot ran last.
-    On PostgreSQL a row that somebody else is about to take is passed over.
+    Where the verifier runs several jobs together, further jobs of the same rung are claimed with it.
+    memory_mb: the most that a job of one core may ask for. seconds: the most that a job is expected to take.
+    skip: rungs that the worker cannot run. has: resources of the worker, whose name begins the owner; None: a core for
+    each slot. after: the campaign whose job this slot ran last.
+    On PostgreSQL a row that another worker has locked is passed over.
     """
-    j, asked = t.job.c, _questions(tuple(queues), memory_mb, tuple(skip), has is None)
-    if seconds is not None:
-        asked = asked.shorter(seconds)
-    turns, found = _turns(connection, asked.campaigns, queues, after), list[Any]()
-    for campaign_id in turns:
-        found = [row for first in asked.first for row in connection.execute(first, {"campaign": campaign_id}).all()]
-        if found:
-            break
-    if not found:
+    free, kinds = None, list[str | None]([None])
+    if has is not None:
+        needed = worker_resources.kinds(connection, queues, jobs.UNFINISHED)
+        if needed or has.cores < has.slots:
+            free = worker_resources.free_at(connection, owner.rpartition("/")[0], has)
+            kinds = [kind for kind in (None, *needed) if free.fits(read(kind))]
+            if not kinds:
+                return []
+    limits = tuple((kind, memory_mb and memory_mb * (has.shares(read(kind)) if has else 1)) for kind in kinds)
+    queries = _queries(tuple(queues), limits, tuple(skip), seconds)
+    first = _first(connection, queries, _turns(connection, queries.campaigns, queues, after))
+    if first is None:
         return []
-    first, holds = max(found, key=lambda row: row.priority), None
-    if has is not None and (first.needy or has.cores < has.slots):
-        picked = resource_matching.pick(
-            connection, asked.waiting, queues, owner.rpartition("/")[0], has, memory_mb, turns
-        )
-        if picked is None:
-            return []
-        first, holds = picked.row, picked.holds
-    some = [first.id]
-    if (together := _together(connection, first.rung_id)) > 1:
-        alike = asked.urgent.where(j.queue == first.queue, j.rung_id == first.rung_id, j.id != first.id)
-        more = connection.execute(alike.limit(together - 1)).all()
-        some += [row.id for row in more if row.needs == first.needs]
-    claims = leases.claim_many(connection, some, owner, lease_seconds=lease_seconds)
-    if holds is not None and first.id in claims:  # of a group the first holds it for all: they run one after the other
-        claims[first.id] = resource_matching.hold(connection, claims[first.id], holds)
-    return [claims[job_id] for job_id in some if job_id in claims]
+    job_ids = [first.id]
+    if (together := (first.request or {}).get("together", 1)) > 1:
+        of = {"queue": first.queue, "rung": first.rung_id, "job": first.id}
+        alike = connection.execute(queries.alike.limit(together - 1), of).all()
+        job_ids += [job.id for job in alike if job.needs == first.needs]
+    claims = leases.claim_many(connection, job_ids, owner, lease_seconds=lease_seconds)
+    if free is not None and first.needs is not None and first.id in claims:
+        # the first job of a group holds the resources for all, since they run one after the other
+        claims[first.id] = _hold(connection, claims[first.id], free.holds(read(first.needs)))
+    return [claims[job_id] for job_id in job_ids if job_id in claims]
 
 
-def _together(connection: Connection, rung_id: int) -> int:
-    """How many jobs of the rung are run in one call."""
-    request = connection.execute(sa.select(t.rung.c.request).where(t.rung.c.id == rung_id)).scalar_one()
-    return int((request or {}).get("together", 1))
+def _first(connection: Connection, queries: _Queries, turns: Sequence[int]) -> Any:
+    """The most urgent job of the first campaign that has one, locked."""
+    for campaign_id in turns:
+        heads = [row for query in queries.first for row in connection.execute(query, {"campaign": campaign_id}).all()]
+        if heads:
+            return max(heads, key=lambda row: row.priority)
+    return None
+
+
+def _hold(connection: Connection, claim: Claim, holds: Mapping[str, Any]) -> Claim:
+    """Mark the resources as in use until the attempt ends. Returns the claim with its GPUs."""
+    connection.execute(sa.update(t.attempt).where(t.attempt.c.id == claim.attempt_id).values(holds=holds))
+    return replace(claim, gpus=tuple(holds.get(GPU, ())))
 
 
 def rungs_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:

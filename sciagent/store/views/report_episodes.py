@@ -129,8 +129,8 @@ def turns(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
     return list(connection.execute(query).mappings())
 
 
-def proposals(connection: Connection, turn_ids: Sequence[int], n: int) -> list[Proposed]:
-    """At most n proposals of these turns, in the order they came."""
+def proposals(connection: Connection, trajectory_id: int, n: int | None = None) -> list[Proposed]:
+    """The first n proposals of an episode, or all, in the order they came."""
     query = (
         sa.select(
             _P.turn_id,
@@ -143,7 +143,8 @@ def proposals(connection: Connection, turn_ids: Sequence[int], n: int) -> list[P
             _P.predicted,
             _P.candidate_id,
         )
-        .where(_P.turn_id.in_(turn_ids))
+        .join(t.turn, _U.id == _P.turn_id)
+        .where(_U.trajectory_id == trajectory_id)
         .order_by(_P.id)
         .limit(n)
     )

@@ -192,8 +192,9 @@ def _own(connection: Connection, row: CampaignRow) -> Iterator[_Answer]:
         yield at, who, float(amount or 0.0), None, None
 
 
-def said(connection: Connection, row: CampaignRow) -> Iterator[PredictionMade]:
-    """Predictions with proposals that were new, in the order they came, streamed."""
+def predictions(connection: Connection, row: CampaignRow, latest: int | None = None) -> Iterator[PredictionMade]:
+    """Predictions with proposals that were new, in the order they came, streamed. latest: only so many, the latest
+    first."""
     query = (
         sa.select(_P.candidate_id, _P.predicted, _J.proposer, _J.number)
         .select_from(_with_proposer(t.proposal))
@@ -203,10 +204,11 @@ def said(connection: Connection, row: CampaignRow) -> Iterator[PredictionMade]:
             _P.candidate_id.is_not(None),
             sa.cast(_P.predicted, sa.Text).not_in(["{}", "null"]),
         )
-        .order_by(_P.id)
+        .order_by(_P.id if latest is None else _P.id.desc())
+        .limit(latest)
     )
-    for one in _stream(connection, query):
-        yield PredictionMade(*one)
+    for values in _stream(connection, query):
+        yield PredictionMade(*values)
 
 
 def episode_numbers(connection: Connection, row: CampaignRow) -> dict[str, tuple[int, int]]:

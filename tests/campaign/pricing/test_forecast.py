@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import create_or_open, open_for_people
 from sciagent.campaign.people.explaining import campaigns_to_tell, explain, refused
 from sciagent.campaign.people.screening import add
@@ -125,7 +125,9 @@ def test_it_is_what_the_scheduler_itself_would_say(ledger: Ledger) -> None:
         made = remake(built, connection)
         assert made is not None
         schema, pool = made.campaign.schema, made.campaign.pool
-        assert {a.name: a.limit for a in allowances(built.spec, schema.paid)} == Purse(built, connection).limits()
+        assert {a.name: a.limit for a in allowances(built.spec, schema.paid)} == BudgetTracker(
+            built, connection
+        ).limits()
         rule = Priced(schema.aims, pool.structures, built.spec.seed, 1.0, schema.trusted)
         state = made.row.state["priced"]
         rule.restore(state | {"stack": state["stack"] | {"fitted_at": 10**6}})  # hyper-parameters stay as they are

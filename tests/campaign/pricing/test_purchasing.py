@@ -25,9 +25,9 @@ objectives:
 ladder:
   - rung: truth
     verifier: fixed.gap
-    settings: {method: truth, error: 0.0, money: 0.0, per_carbon: 1.0}
+    settings: {method: truth, error: 0.0, money: 0.0, PRICE: 1.0}
 goal: {kind: hits}
-budget: {money: 5}
+budget: BUDGET
 proposer: {kind: screen, file: molecules.csv, batch: 40}
 workers: 1
 scheduler: """
@@ -39,18 +39,41 @@ def fixed_verifiers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("scheduler", ["exhaustive", "thresholds", "priced"])
-def test_a_job_that_does_not_fit_holds_up_none_that_does(scheduler: str, tmp_path: Path) -> None:
-    (tmp_path / "molecules.csv").write_text("smiles\nCCCCCCCCO\nCCCCCCCN\nCO\nCCO\n", encoding="utf-8")
-    file = tmp_path / "small.yaml"
-    file.write_text(CAMPAIGN + f"{{kind: {scheduler}}}\n", encoding="utf-8")
-    built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
+def run_to_its_end(folder: Path, price: str, budget: str, scheduler: str) -> tuple[set[str], str]:
+    """The molecules that were verified, and why the campaign ended."""
+    (folder / "molecules.csv").write_text("smiles\nCCCCCCCCO\nCCCCCCCN\nCO\nCCO\n", encoding="utf-8")
+    text = CAMPAIGN.replace("PRICE", price).replace("BUDGET", budget) + f"{{kind: {scheduler}}}\n"
+    file = folder / "small.yaml"
+    file.write_text(text, encoding="utf-8")
+    built = create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), text, "test")[0]
     with Driver(built) as driver:
         driver.run()
     with built.ledger.read() as connection:
         query = sa.select(t.candidate.c.text).join(t.evidence, t.evidence.c.candidate_id == t.candidate.c.id)
-        run = set(connection.execute(query.where(t.evidence.c.verifier == "fixed.gap")).scalars())
-        why = connection.execute(sa.select(t.campaign.c.stop_reason)).scalar_one()
-    assert run == {"CO", "CCO"}
+        verified = set(connection.execute(query.where(t.evidence.c.verifier == "fixed.gap")).scalars())
+        return verified, connection.execute(sa.select(t.campaign.c.stop_reason)).scalar_one()
+
+
+@pytest.mark.parametrize("scheduler", ["exhaustive", "thresholds", "priced"])
+def test_a_job_that_does_not_fit_holds_up_none_that_does(scheduler: str, tmp_path: Path) -> None:
+    verified, why = run_to_its_end(tmp_path, "per_carbon", "{money: 5}", scheduler)
+    assert verified == {"CO", "CCO"}
     assert why.startswith("what is left of the budget holds no further job: truth would ")
     assert why.endswith("40 % are left" if scheduler == "priced" else "reserve 8 money, and 2 are left"), why
+
+
+@pytest.mark.parametrize("scheduler", ["exhaustive", "priced"])
+def test_what_the_clock_did_not_hold_is_run_once_its_rung_is_known_to_be_quicker(
+    scheduler: str, tmp_path: Path
+) -> None:
+    """Three times the declared time is reserved before the first job: 24 s for eight carbons, and 12 s are left."""
+    verified, why = run_to_its_end(tmp_path, "seconds_per_carbon", "{wall_minutes: 0.2}", scheduler)
+    assert len(verified) == 4, why
+
+
+def test_a_clock_that_holds_no_job_says_what_one_would_reserve(tmp_path: Path) -> None:
+    verified, why = run_to_its_end(tmp_path, "seconds_per_carbon", "{wall_minutes: 0.03}", "exhaustive")
+    assert not verified
+    assert why.startswith(
+        "what is left of the budget holds no further job: truth would reserve 24 seconds of wall time, and 1."
+    ), why

@@ -182,11 +182,7 @@ def test_what_gave_up_in_a_campaign_is_tried_again(ledger: Ledger, built: Built,
 
 @ON_SQLITE
 def test_what_workers_have_and_jobs_hold_is_shown(ledger: Ledger, built: Built, typed: Typed) -> None:  # noqa: F811
-    assert "counts no licences" in typed.told("licences", "list")
-    assert typed.told("licences", "set", "gaussian", "4", "--who", "ada") == "gaussian: 0 of 4 in use\n"
-    assert "31" in typed.refused("licences", "set", "Gaussian;rm", "4")
-    assert "belong to a worker" in typed.refused("licences", "set", "gpu", "4")
-    able = NewWorker("gpu1:5:ef", "gpu1", 5, "ledger", ("simulation",), 4, None, 8, {"gpu": 2})
+    able = NewWorker("gpu1:5:ef", "gpu1", 5, "ledger", ("simulation",), 4, None, 8, {"gpu": 2, "gaussian": 4})
     with ledger.begin() as connection:
         workers.register(connection, able)
         offers.restate_needs(connection, {built.paid[0].id: "cores=3 gaussian=1 gpu=1"})
@@ -196,22 +192,15 @@ def test_what_workers_have_and_jobs_hold_is_shown(ledger: Ledger, built: Built, 
     assert text.splitlines()[-1] == (
         "no worker of queue simulation can ever hold a job that needs 9 cores: the most cores that a worker has are 8"
     )
-    assert "gpu1:5:ef on gpu1 (ledger): 4 slots, 8 cores, 2 gpu for simulation" in text
+    assert "gpu1:5:ef on gpu1 (ledger): 4 slots, 8 cores, 2 gpu, 4 gaussian for simulation" in text
     assert re.search(rf"job {one.job_id}, .*, holds 3 cores, 1 gaussian, GPU 0, \d s", text)
     found = {each["name"]: each for each in typed.data("workers")["workers"]}
-    assert (found["gpu1:5:ef"]["cores"], found["gpu1:5:ef"]["resources"]) == (8, {"gpu": 2})
+    assert (found["gpu1:5:ef"]["cores"], found["gpu1:5:ef"]["resources"]) == (8, {"gpu": 2, "gaussian": 4})
     assert found["gpu1:5:ef"]["running"][0]["holds"] == {"cores": 3, "gaussian": 1, "gpu": [0]}
-    assert "gaussian: 1 of 4 in use; set by ada" in typed.told("licences", "list")
-    assert [(x["name"], x["used"], x["total"]) for x in typed.data("licences", "list")["licences"]] == [
-        ("gaussian", 1, 4)
-    ]
     assert "gpu 1 of 2, gaussian 1 of 4" in typed.told("top", "--once")
     used = {m.name: {tuple(s.labels.values()): s.value for s in m.samples} for m in LedgerCollector(ledger).collect()}
     assert used["sciagent_worker_resource_used"]["gpu1:5:ef", "gpu1", "ledger", "cores"] == 3
     assert used["sciagent_worker_resource"]["gpu1:5:ef", "gpu1", "ledger", "gpu"] == 2
-    assert used["sciagent_licences_used"] == {("gaussian",): 1} and used["sciagent_licences"] == {("gaussian",): 4}
-    assert typed.data("licences", "remove", "gaussian") == {"licence": "gaussian", "removed": True}
-    assert typed.call("licences", "remove", "gaussian").exit_code != 0
 
 
 @ON_SQLITE

@@ -89,7 +89,7 @@ def test_a_line_stays_short_however_much_was_found(made: Talker) -> None:
 
 def test_only_predictions_are_looked_at(made: Talker) -> None:
     with made.ledger.read() as connection:
-        found = list(report_proposers.said(connection, made.row))
+        found = list(report_proposers.predictions(connection, made.row))
         spans = report_proposers.episode_numbers(connection, made.row)
     assert len(found) == 8 and {one.proposer for one in found} == {"alpha", "beta"}
     assert [one.episode for one in found] == [1, 1, 2, 2, 3, 3, 4, 4]
@@ -102,7 +102,7 @@ HOT: dict[str, Callable[[Any, Any], object]] = {
     "costs_of_jobs": report_proposers.costs_of_jobs,
     "turns": report_proposers.turns,
     "progress": lambda c, r: report_proposers.progress(c, r, last_rung(c, r)),
-    "said": lambda c, r: list(report_proposers.said(c, r)),
+    "predictions": lambda c, r: list(report_proposers.predictions(c, r)),
     "episode_numbers": report_proposers.episode_numbers,
     "count": report_episodes.count,
     "page": lambda c, r: report_episodes.page(c, r, 0, 10),
@@ -110,7 +110,7 @@ HOT: dict[str, Callable[[Any, Any], object]] = {
     "behind_the_best": lambda c, r: report_episodes.behind_the_best(c, r, 10),
     "outcomes": lambda c, r: report_episodes.outcomes(c, r, [1, 2]),
     "turns of one": lambda c, r: report_episodes.turns(c, 1, 10),
-    "proposals of turns": lambda c, r: report_episodes.proposals(c, [1, 2], 10),
+    "proposals of turns": lambda c, r: report_episodes.proposals(c, 1, 10),
     "members": lambda c, r: report_candidates.members(c, r, [1, 2]),
 }
 IN_ORDER = {"page", "latest", "behind_the_best", "turns of one"}  # and nothing is left to sort

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from sciagent.domain.evidence import content_hash
+from sciagent.errors import SpecError
 from sciagent.verification.files import content_of
 
 MAX_CRITERIA = 12
@@ -96,12 +97,13 @@ RubricFile = Annotated[Rubric, BeforeValidator(_content, json_schema_input_type=
 def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
     """The mapping in a YAML file, not yet looked at. shown: how messages call it. sha256: so that an edited file is
     read again. Raises ValueError for what is no such file."""
-    from sciagent.yaml.positions import MAX_BYTES, decode, read
+    from sciagent.yaml.document import read, report, text_of
 
-    with Path(path).open("rb") as stream:
-        text, fault = decode(stream.read(MAX_BYTES + 1))
-    document = read(text, "a rubric", "name: NAME")
-    for mistake in [fault] if fault else document.faults:
-        raise ValueError(f'"{shown}", line {mistake.line}: {mistake.message}')
+    try:
+        document = read(text_of(Path(path)), "a rubric", "name: NAME")
+    except SpecError as error:
+        raise ValueError(str(error)) from None
+    if document.faults:
+        raise ValueError(report(shown, document.faults))
     rubric: Mapping[str, Any] = document.data
     return rubric

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.verification.contract import Context, Level, Refusal, Tier
@@ -18,8 +18,8 @@ class TightBinding(MoleculeVerifier):
 
     tier = Tier.SIMULATION
     settings: Any
-    engines = ("tblite", "ase")
-    preload = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase")
+    engines: ClassVar[tuple[str, ...]] = ("tblite", "ase")
+    preload: ClassVar[tuple[str, ...]] = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase")
 
     @property
     def level(self) -> Level:

@@ -32,6 +32,8 @@ class FixedSettings(Settings):
     """Price of one job, in EUR."""
     per_carbon: float = 0.0
     """More for each carbon atom, in EUR."""
+    seconds_per_carbon: float = 0.0
+    """Declared core-seconds for each carbon atom; a job takes none."""
 
 
 class FixedGap(Verifier[Any]):
@@ -45,7 +47,9 @@ class FixedGap(Verifier[Any]):
         return at(Level(self.settings.method), HOMO_LUMO_GAP)
 
     def cost(self, candidate: Any) -> Cost:
-        return Cost(money=self.settings.money + self.settings.per_carbon * candidate.text.count("C"))
+        carbons = candidate.text.count("C")
+        money = self.settings.money + self.settings.per_carbon * carbons
+        return Cost(core_seconds=self.settings.seconds_per_carbon * carbons, money=money)
 
     def verify(self, batch: Sequence[Any], context: Context) -> Iterator[Finding]:
         for candidate in batch:

@@ -12,4 +12,5 @@ from sciagent.domain.outcomes import Reason
 from sciagent_verifiers.fast.hazards.rule import Substance
 
 with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as _table:
-    SUBSTANCES = tuple(Substance(**row | {"group": Reason(row["group"])}) for row in csv.DictReader(_table))
+    _, *_rows = csv.reader(_table)  # name, group, formula, key, reason, source
+SUBSTANCES = tuple(Substance(name, Reason(group), *more) for name, group, *more in _rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.report.page import viewer
+from sciagent.report.page import episodes
 from sciagent.report.page.episode_pages import write_episodes
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database.ledger import Ledger
@@ -14,30 +14,30 @@ from tests.support.reported import Maker
 from tests.support.talked import Talker, talked
 
 
-def chosen(made: Maker) -> viewer.Selection:
+def selected(made: Maker) -> tuple[int, list[episodes.ShownEpisode]]:
     with made.ledger.read() as connection:
-        return viewer.selection(connection, made.row)
+        return episodes.selection(connection, made.row)
 
 
-def test_an_episode_is_told_turn_by_turn(several: Talker) -> None:
-    found = chosen(several)
-    assert found.of == 12 and [one.number for one in found.episodes] == list(range(12, 0, -1))
-    second = next(one for one in found.episodes if one.number == 2)
+def test_an_episode_is_shown_turn_by_turn(several: Talker) -> None:
+    number, shown = selected(several)
+    assert number == 12 and [episode.begun.number for episode in shown] == list(range(12, 0, -1))
+    second = shown[-2]
     assert second.begun.proposer == "beta" and second.why == "finished by the model" and second.outcome.turns == 2
     assert second.limits == "8 turns, 4096 sampled tokens, 8192 tokens of context"
     assert [role for role, _ in second.opening] == ["system", "user"] and "between 4 and 4.6" in second.opening[1][1]
     assert (second.tokens, second.seconds, second.trainable) == (300, 3.0, "trainable")
     first, last = second.turns
-    assert (first.number, last.number) == (0, 1) and first.forced == 0.25 and first.core_seconds == 0.5
+    assert (first.turn["number"], last.turn["number"]) == (0, 1)
+    assert first.forced == 0.25 and first.turn["cost"]["core_seconds"] == 0.5
     assert first.calls[0].name == "propose" and "smiles: " in first.calls[0].arguments
     assert first.calls[0].seen == "new; open" and first.observations == []
     made = first.made[0]
-    assert made.status == "new" and made.drawing.startswith("<svg") and made.rationale == "a heteroatom"
-    assert made.predictions[0].label == "HOMO-LUMO gap" and "r2 answered" in made.predictions[0].answered
-    assert "CRPS 0.066 eV" in made.predictions[0].answered
-    latest = found.episodes[0].turns[0].made[0].predictions[0]
-    assert latest.answered == "not answered yet"
-    assert next(one for one in found.episodes if one.number == 1).trainable == "not trainable: no tokens were returned"
+    assert made.proposed.status == "new" and made.drawing.startswith("<svg")
+    assert made.proposed.rationale == "a heteroatom"
+    assert made.predictions == ["HOMO-LUMO gap 4.9 ± 0.2 eV; r2 answered 4.8 eV (CRPS 0.066 eV)"]
+    assert shown[0].turns[0].made[0].predictions[0].endswith("; not answered yet")
+    assert shown[-1].trainable == "not trainable: no tokens were returned"
 
 
 def test_the_report_shows_them_closed_and_without_scripts(several: Talker) -> None:
@@ -49,16 +49,17 @@ def test_the_report_shows_them_closed_and_without_scripts(several: Talker) -> No
 
 
 def test_a_script_is_no_episode(told: Maker) -> None:
-    assert chosen(told).of == 0 and "Episodes" not in Parsed(rendered(told)).text
+    assert selected(told) == (0, []) and "Episodes" not in Parsed(rendered(told)).text
 
 
 def test_of_many_the_best_and_the_latest_are_shown(own_ledger: Ledger, tmp_path: Path) -> None:
     made = talked(own_ledger, tmp_path, episodes=40, turns=1)
-    found = chosen(made)
-    numbers = [one.number for one in found.episodes]
-    assert found.of == 40 and len(numbers) == viewer.LATEST + viewer.BEST and numbers == sorted(numbers, reverse=True)
-    assert set(range(40, 40 - viewer.LATEST, -1)) <= set(numbers)
-    assert sum(one.outcome.hits > 0 for one in found.episodes if one.number <= 28) >= viewer.BEST - 2
+    number, shown = selected(made)
+    numbers = [episode.begun.number for episode in shown]
+    assert number == 40 and len(numbers) == episodes.LATEST + episodes.BEST
+    assert numbers == sorted(numbers, reverse=True)
+    assert set(range(40, 40 - episodes.LATEST, -1)) <= set(numbers)
+    assert sum(episode.outcome.hits > 0 for episode in shown if episode.begun.number <= 28) >= episodes.BEST - 2
     assert "20 of 40 episodes: those behind the best candidates, and the latest." in Parsed(rendered(made)).text
 
 
@@ -66,17 +67,17 @@ def test_a_page_stays_a_page_however_long_a_model_talks(own_ledger: Ledger, tmp_
     made = Talker(own_ledger, tmp_path)
     for number in range(1, 13):
         trajectory = made.begin("m", number, opening="o" * 30_000)
-        for turn in range(viewer.TURNS + 2 if number == 12 else 25):
+        for turn in range(episodes.TURNS + 2 if number == 12 else 25):
             made.say(trajectory, turn, "C" * 20_000, thinking="t" * 50_000, content="c" * 50_000, seen="s" * 20_000)
     with made.ledger.begin() as connection:
-        for n in range(viewer.PROPOSALS + 10):
+        for n in range(episodes.PROPOSALS + 10):
             made.propose(connection, "x" * 5000, "refused", reason="unparsable", detail=str(n))
     html = rendered(made)
     assert len(html.encode()) < 1_600_000
-    found = chosen(made)
-    assert found.of == 12 and 1 < len(found.episodes) < 12
-    longest = next(one for one in found.episodes if one.number == 12)
-    assert len(longest.turns) == viewer.TURNS and longest.turns_left_out == 2
+    number, shown = selected(made)
+    assert number == 12 and 1 < len(shown) < 12
+    longest = next(episode for episode in shown if episode.begun.number == 12)
+    assert len(longest.turns) == episodes.TURNS
     assert longest.turns[0].thinking.endswith("… (50000 characters)")
     assert "2 further turns not shown here." in Parsed(html).text
 
@@ -109,7 +110,7 @@ def test_turns_of_odd_shape_are_shown_all_the_same(own_ledger: Ledger, tmp_path:
         calls = [{"tool": "propose", "arguments": "[1, 2"}, {"tool": "best", "arguments": {"n": 3}}]
         new = trajectories.NewTurn(0, {}, calls, [{"status": "new"}], {}, "desk")
         trajectories.write_turn(connection, id_, new)
-    [one] = chosen(made).episodes
-    [turn] = one.turns
+    _, [shown] = selected(made)
+    [turn] = shown.turns
     assert [(c.name, c.arguments, c.seen) for c in turn.calls] == [("propose", "[1, 2", ""), ("best", "n: 3", "")]
-    assert turn.observations == ['{"status": "new"}'] and turn.forced is None and one.trainable != "trainable"
+    assert turn.observations == ['{"status": "new"}'] and turn.forced is None and shown.trainable != "trainable"

@@ -1,11 +1,10 @@
-"""Jobs that hold more than a core: taken only where it is free, counted among what runs, and in their turn."""
+"""Jobs that hold more than a core: taken only where their resources are free, and counted while they run."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,12 +17,11 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, leases, licences, offers, worker_resources, workers
+from sciagent.store.job_queue import attempts, jobs, leases, offers, worker_resources, workers
 from sciagent.store.job_queue.attempts import AttemptEnd
-from sciagent.store.job_queue.capacity import Capacity, capacity
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd
-from sciagent.store.job_queue.worker_resources import Has
+from sciagent.store.job_queue.worker_resources import Capacity, Has, capacity
 from sciagent.store.job_queue.workers import NewWorker, WorkerRow
 from tests.support import rows
 
@@ -76,17 +74,6 @@ def end(ledger: Ledger, *claims: Claim) -> None:
         attempts.end_many(connection, [AttemptEnd(one.attempt_id, AttemptState.DONE, {}, 1.0, "ok") for one in claims])
 
 
-def set_licence(ledger: Ledger, name: str, total: int) -> None:
-    with ledger.begin() as connection:
-        licences.put(connection, name, total, "test")
-
-
-def waited(ledger: Ledger, job_id: int, minutes: float = 11.0) -> None:
-    with ledger.begin() as connection:
-        long_ago = datetime.now(UTC) - timedelta(minutes=minutes)
-        connection.execute(sa.update(t.job).where(t.job.c.id == job_id).values(updated_at=long_ago))
-
-
 def holdings(ledger: Ledger) -> dict[int, Any]:
     """{job id: what its attempt holds} of those that run and hold something."""
     a = t.attempt.c
@@ -132,35 +119,6 @@ def test_what_does_not_fit_is_passed_by_what_does(ledger: Ledger, offer: Any) ->
     assert [one.job_id for one in claim(ledger, mine, 2)] == [big]
 
 
-def test_who_was_passed_for_long_keeps_a_place_at_one_worker(ledger: Ledger, offer: Any) -> None:
-    one, other = new("one", slots=4), new("other", slots=4)
-    works(ledger, one, other)
-    offer(2, priority=9.0)
-    [running], [theirs] = claim(ledger, one), claim(ledger, other)
-    [big], small = offer(1, "cores=4", priority=5.0), offer(4)
-    waited(ledger, big)
-    assert claim(ledger, one, 1) == [], "its cores are kept for the big one"
-    [passed] = claim(ledger, other, 1)
-    assert passed.job_id == small[-1], "one worker is enough"
-    with ledger.begin() as connection:
-        jobs.prefer(connection, small[0], jobs.PREFERRED)
-    [urgent] = claim(ledger, one, 1)
-    assert urgent.job_id == small[0], "what is more urgent does pass"
-    end(ledger, running, urgent)
-    assert [found.job_id for found in claim(ledger, one, 1)] == [big]
-    end(ledger, theirs)
-
-
-def test_a_place_is_kept_only_from_what_needs_the_same(ledger: Ledger, offer: Any) -> None:
-    mine = new(slots=4, gpu=1)
-    works(ledger, mine)
-    first, second = offer(2, "gpu=1", priority=5.0)
-    assert claim(ledger, mine)[0].job_id == second
-    waited(ledger, first)
-    [small] = offer(1)
-    assert claim(ledger, mine, 1)[0].job_id == small, "it needs no GPU"
-
-
 def test_gpus_are_given_by_number(ledger: Ledger, offer: Any) -> None:
     mine = new(slots=4, gpu=3)
     works(ledger, mine)
@@ -182,43 +140,10 @@ def test_a_worker_without_it_leaves_it_to_others(ledger: Ledger, offer: Any) -> 
     assert [one.job_id for one in claim(ledger, able)] == [job]
 
 
-def test_a_licence_is_shared_by_all_workers(ledger: Ledger, offer: Any) -> None:
-    one, other = new("one"), new("other")
-    works(ledger, one, other)
-    offer(3, "gaussian=1")
-    assert claim(ledger, one) == [], "nobody knows of such a licence"
-    set_licence(ledger, "gaussian", 2)
-    [first], [second] = claim(ledger, one), claim(ledger, other)
-    assert claim(ledger, one, 1) == []
-    with ledger.read() as connection:
-        assert [(x.name, x.total, x.used) for x in licences.every(connection)] == [("gaussian", 2, 2)]
-    set_licence(ledger, "gaussian", 1)
-    end(ledger, first)
-    assert claim(ledger, one, 1) == [], "one is left, and in use"
-    end(ledger, second)
-    assert len(claim(ledger, one, 1)) == 1
-
-
-def test_a_licence_goes_to_who_has_waited_for_two(ledger: Ledger, offer: Any) -> None:
-    one, other = new("one"), new("other")
-    works(ledger, one, other)
-    set_licence(ledger, "gaussian", 2)
-    offer(2, "gaussian=1", priority=9.0)
-    [first], [second] = claim(ledger, one), claim(ledger, other)
-    [greedy] = offer(1, "gaussian=2", priority=5.0)
-    offer(1, "gaussian=1")
-    waited(ledger, greedy)
-    end(ledger, first)
-    assert claim(ledger, one) == claim(ledger, other, 1) == []
-    end(ledger, second)
-    assert [found.job_id for found in claim(ledger, other, 1)] == [greedy]
-
-
 def test_what_a_dead_worker_held_is_free_when_its_lease_is_reaped(ledger: Ledger, offer: Any) -> None:
     dead, alive = new("dead", gpu=1), new("alive", gpu=1)
     works(ledger, dead, alive)
-    set_licence(ledger, "gaussian", 1)
-    [job] = offer(1, "gaussian=1 gpu=1")
+    [job] = offer(1, "gpu=1")
     with ledger.begin() as connection:
         offers.claim_next(connection, [QUEUE], "dead/0", has=worker_resources.has_of(dead), lease_seconds=0.05)
     assert claim(ledger, alive) == []
@@ -267,9 +192,8 @@ def test_what_is_changed_later_counts_for_jobs_that_wait(ledger: Ledger, row: Ca
 
 def test_two_who_ask_at_once_never_both_get_the_last(ledger: Ledger, offer: Any) -> None:
     """Six slots of two workers ask together until nothing is left; never does more run at once than there is room."""
-    crowd = [new("one", slots=3, gpu=1), new("other", slots=3, gpu=1)]
+    crowd = [new("one", slots=3, gpu=1, gaussian=1), new("other", slots=3, gpu=1)]
     works(ledger, *crowd)
-    set_licence(ledger, "gaussian", 1)
     for kind, n in (("gpu=1", 6), ("cores=2", 6), ("gaussian=1", 4), (None, 4)):
         offer(n, kind)
     start, seen, most = threading.Barrier(6), list[int](), dict[str, int]()
@@ -304,21 +228,6 @@ def test_two_who_ask_at_once_never_both_get_the_last(ledger: Ledger, offer: Any)
     assert {name: n for name, n in most.items() if n > there[name]} == {}
 
 
-def test_a_ledger_without_needs_is_asked_no_more_than_before(ledger: Ledger, offer: Any) -> None:
-    mine = new(slots=4)
-    works(ledger, mine)
-    offer(2)
-
-    def statements(**more: Any) -> int:
-        said = list[str]()
-        with ledger.begin() as connection:
-            sa.event.listen(connection, "before_cursor_execute", lambda *a: said.append(a[2]))
-            assert offers.claim_next(connection, [QUEUE], "w/0", **more)
-        return len(said)
-
-    assert statements(has=worker_resources.has_of(mine)) == statements()
-
-
 def test_needs_have_one_form() -> None:
     assert needs.text_of({"gpu": 1, "cores": 4}) == "cores=4 gpu=1"
     assert needs.text_of({"cores": 1}) is None and needs.read(None) == {"cores": 1}
@@ -337,14 +246,9 @@ def test_needs_have_one_form() -> None:
             needs.check(wrong)
 
 
-def test_what_a_worker_lacks() -> None:
-    has = Has(4, 4, {"gpu": 1, "gaussian": 2})
-    assert has.could_hold({"cores": 4, "gpu": 1}, {}, None)
-    assert not has.could_hold({"cores": 5}, {}, None)
-    assert not has.could_hold({"cores": 1, "gaussian": 2}, {"gaussian": 1}, None), "both must have it"
+def test_a_job_of_several_cores_may_use_their_shares_of_the_memory() -> None:
     narrow = Has(4, 4, {}, 8000)
-    assert narrow.could_hold({"cores": 2}, {}, 4000) and not narrow.could_hold({"cores": 1}, {}, 4000)
-    assert worker_resources.lacking({"cores": 6, "orca": 1}, {"cores": 4}, {}) == {"cores": 2, "orca": 1}
+    assert narrow.at_once({"cores": 2}, 4000) == 2 and narrow.at_once({"cores": 1}, 4000) == 0
 
 
 def row_of(one: NewWorker, **more: Any) -> WorkerRow:
@@ -358,19 +262,17 @@ def test_how_many_could_run_at_once_and_what_is_missing() -> None:
         row_of(new("c", gpu=9), draining=True),
     ]
 
-    def of(needs: dict[str, int], **shared: int) -> tuple[int, str]:
-        found = capacity(alive, QUEUE, {"cores": 1} | needs, shared)
+    def of(**needs: int) -> tuple[int, str]:
+        found = capacity(alive, QUEUE, {"cores": 1} | needs)
         return found.most, found.missing
 
-    assert of({}) == (12, "") and of({"cores": 4}) == (5, "") and of({"gpu": 1}) == (2, "")
-    assert of({"gpu": 3}) == (0, "the most gpu that a worker has are 2")
-    assert of({"cores": 20}) == (0, "the most cores that a worker has are 16")
-    assert of({"cores": 8, "gpu": 1}) == (0, "each is there, but not all of it at one worker")
-    assert of({"gaussian": 2}, gaussian=5) == (2, "") and of({"gaussian": 2}, gaussian=1)[1] == (
-        "of the licence gaussian there are 1"
-    )
-    small = capacity(alive, QUEUE, {"cores": 2}, {}, 9000)
+    assert of() == (12, "") and of(cores=4) == (5, "") and of(gpu=1) == (2, "")
+    assert of(gpu=3) == (0, "the most gpu that a worker has are 2")
+    assert of(cores=20) == (0, "the most cores that a worker has are 16")
+    assert of(cores=8, gpu=1) == (0, "each is there, but not all of it at one worker")
+    assert of(gaussian=2) == (0, "no worker has gaussian (sciagent worker --resource gaussian=2)")
+    small = capacity(alive, QUEUE, {"cores": 2}, 9000)
     assert small == Capacity(0, "it may use 9000 MB, and the most that a worker has for one is 4000 MB")
-    assert capacity(alive, "elsewhere", {"cores": 1, "gpu": 1}, {}) == Capacity(0)
+    assert capacity(alive, "elsewhere", {"cores": 1, "gpu": 1}) == Capacity(0)
     cluster = row_of(NewWorker("s", "host", 1, "slurm", (QUEUE,), 16))
-    assert capacity([*alive, cluster], QUEUE, {"cores": 1, "orca": 1}, {}) == Capacity(16)
+    assert capacity([*alive, cluster], QUEUE, {"cores": 1, "orca": 1}) == Capacity(16)

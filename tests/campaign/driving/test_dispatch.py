@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import Purse
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
@@ -24,7 +24,7 @@ ALL = range(5)
 class Shop:
     """A campaign of three candidates that have passed the checks and nothing else."""
 
-    def __init__(self, connection: Connection, pricing: Purchasing, purse: Purse) -> None:
+    def __init__(self, connection: Connection, pricing: Purchasing, purse: BudgetTracker) -> None:
         self.connection, self.pricing, self.purse = connection, pricing, purse
 
     def choose(self, slots: int, places: Container[int] = ALL) -> list[Choice]:
@@ -37,9 +37,9 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     file.write_text(file.read_text().replace("  - rung: dft\n", GFN1))
     built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
     with Driver(built) as driver:
-        assert driver.intake.propose(built, driver._purse, driver._purchasing)
+        assert driver.intake.propose(built, driver.session.budget, driver.session.purchasing)
     with built.ledger.read() as connection:
-        purse = Purse(built, connection)
+        purse = BudgetTracker(built, connection)
         yield Shop(connection, purchasing_of(built, connection), purse)
 
 
