@@ -1,4 +1,4 @@
-"""What the registered verifiers say of themselves: for `sciagent verifiers`. One that does not load is told, too."""
+"""What the registered verifiers declare, for `sciagent verifiers`; an error in place of what does not load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sciagent.verification.registry import provider, verifier_class, verifier_na
 
 
 def catalogue(samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
-    """Every verifier by tier, then by name. samples: candidates by name, to tell what one costs."""
+    """Every verifier by tier, then by name. samples: candidates by name, to show what each verifier costs."""
     order = {"fast": 0, "simulation": 1, "high_fidelity": 2, "world": 3, "": 4}
     entries = [entry(name, samples) for name in verifier_names()]
     return sorted(entries, key=lambda item: (order[item["tier"]], item["name"]))
@@ -44,7 +44,7 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         measures = made.measures if made is not None else ()
         costs = _costs(made, samples) if made is not None else []
     except Exception as error:  # noqa: BLE001 - third-party code; whatever it raises, the others are shown
-        # whoever asks for the list needs it most when one of them is broken
+        # whoever asks for the list needs it most when a verifier is broken
         reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         return {"name": name, "tier": "", "package": provider(name), "error": " ".join(reason.split())[:500]}
     return {

@@ -62,7 +62,7 @@ class Definition:
     method: str
     """Method of the level that its values are of."""
     cost: float | Callable[[Any], float]
-    """Expected core-seconds of one candidate, or a function of the candidate."""
+    """Expected core-seconds of a candidate, or a function of the candidate."""
     code: str
     """Fingerprint of the function and of what it uses."""
     preload: tuple[str, ...]

@@ -90,7 +90,7 @@ def route_finder(name: str) -> type[RouteFinder]:
 
 
 def checked(route: object, target: str, stock: Stock) -> Route | None:
-    """The route, if it is one: it makes the target, and everything it starts from can be bought.
+    """The route, if it is valid: it makes the target, and everything it starts from can be bought.
 
     Raises ValueError, saying what is wrong with it.
     """

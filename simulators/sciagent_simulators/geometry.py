@@ -1,6 +1,6 @@
 """From a molecular graph to a three-dimensional geometry, with what must hold before and after.
 
-The protocol: ETKDGv3 conformers from one seed, each relaxed with MMFF94 (UFF where MMFF94 lacks parameters), the lowest
+The protocol: ETKDGv3 conformers from a seed, each relaxed with MMFF94 (UFF where MMFF94 lacks parameters), the lowest
 of them by the protocol's method, then, for GFN2-xTB, a relaxation, in vacuum or in a solvent. Two engines given the
 same molecule, protocol and seed get the same geometry.
 
@@ -178,7 +178,7 @@ def bonds_of(mol: Any) -> list[tuple[int, int]]:
 def embed(
     mol: Any, charge: int, multiplicity: int, conformers: int, seed: int
 ) -> tuple[list[Geometry], dict[str, Any], Positions]:
-    """ETKDGv3 conformers relaxed in MMFF94 (or UFF), the lowest first, how they were found, and their energies in the
+    """ETKDGv3 conformers relaxed in MMFF94 (or UFF), the lowest first, how they were made, and their energies in the
     force field, (n,), kcal/mol.
 
     mol: RDKit molecule or SMILES, hydrogens implicit. Diagnostics: force field, conformers embedded, the lowest
@@ -219,8 +219,8 @@ def prepare(
 ) -> tuple[Geometry, dict[str, Any]]:
     """The geometry by the protocol, checked to be still the molecule that was asked for.
 
-    mmff94: the conformer lowest in the force field. gfn2: the one lowest in GFN2-xTB as the force field left it, then
-    relaxed. (Ranked by the force field, ethanol comes out anti or gauche depending on the seed.)
+    mmff94: the conformer lowest in the force field. gfn2: the conformer lowest in GFN2-xTB as the force field left it,
+    then relaxed. (Ranked by the force field, ethanol comes out anti or gauche depending on the seed.)
     Raises SimulatorError as `embed`, `check_bonds` and `tblite_engine.relax` do.
     """
     geometries, diagnostics, _ = embed(mol, charge, multiplicity, protocol.conformers, seed)

@@ -2,7 +2,7 @@
 
 The spatial overlap of an excitation, Lambda = sum k_ia^2 <|i| | |a|> / sum k_ia^2 with k = X + Y, is near 1 where the
 hole and the electron lie in the same place. Functionals without long-range exchange place excitations of small Lambda,
-from one end of a molecule to the other, far too low: below 0.3 for hybrids and 0.4 for the others errors exceed 0.5 eV.
+across a molecule, far too low: below 0.3 for hybrids and 0.4 for the others errors exceed 0.5 eV.
 
 Energies in eV, oscillator strengths in the length gauge.
 
@@ -59,7 +59,7 @@ def excite(
 ) -> list[Excitation]:
     """The lowest excitations of a converged restricted mean field, ascending.
 
-    full: TDDFT with its de-excitations instead of the Tamm-Dancoff approximation. solvent: the one mf is in; it
+    full: TDDFT with its de-excitations instead of the Tamm-Dancoff approximation. solvent: that of mf; it
     answers a singlet's density with its electrons only. conv_tol: length of the residual, hartree.
     Raises SimulatorError refused (no_excited_state), not_converged (scf_not_converged), unstable (scf_unstable: a
     negative or imaginary root).
@@ -118,7 +118,7 @@ def overlap(mf: Any, amplitudes: list[Any]) -> list[float]:
 
 def check_charge_transfer(excitation: Excitation, mf: Any) -> None:
     """Raises SimulatorError unstable (charge_transfer) where the functional has no long-range exchange and the
-    excitation goes from one place to another."""
+    excitation moves charge."""
     omega, _, exchange = mf._numint.rsh_and_hybrid_coeff(mf.xc)
     limit = OVERLAP_HYBRID if exchange > 0 else OVERLAP_LOCAL
     if omega == 0 and exchange < 1 and excitation.overlap < limit:

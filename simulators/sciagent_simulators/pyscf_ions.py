@@ -1,7 +1,7 @@
 """Ionisation energy and electron affinity of a molecule as differences of self-consistent energies (delta-SCF).
 
 Vertical: both states at the same geometry. Adiabatic: the ion relaxed too; electronic energies, without zero-point
-vibration. Of an open-shell molecule both spins of the ion are tried and the lower one counts.
+vibration. Of an open-shell molecule both spins of the ion are tried and the lower counts.
 
 An anion that lies above its molecule is not bound. Its energy is then a property of the basis set, so no number is
 given for the affinity, only that it is below zero.

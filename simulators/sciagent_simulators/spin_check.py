@@ -5,7 +5,7 @@ PBE0/def2-SVP: benzene 4.22 eV, naphthoquinone 2.26 (both stable), rectangular c
 (both fall to a broken-symmetry solution, by 0.016 eV). So above SAFE the restricted solution is taken as stable.
 Below it two calculations decide: the triplet by itself, and the broken-symmetry singlet from mixed frontier orbitals.
 
-PySCF's own `stability()` says the same for 13 times the price of the SCF (benzene, 80 s), this screen for about one.
+PySCF's own `stability()` says the same for 13 times the price of the SCF (benzene, 80 s), this screen for about once.
 
 Sources: Bauernschmitt, Ahlrichs, J. Chem. Phys. 104, 9047 (1996); Hirata, Head-Gordon, Chem. Phys. Lett. 314,
 291 (1999).
@@ -49,7 +49,7 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     broken = _lower(mf, settings, _mixed_density(mf, occupied), 0, reference)
     diagnostics["triplet_minus_singlet"] = (triplet - reference) * HARTREE
     diagnostics["broken_minus_restricted"] = (broken - reference) * HARTREE
-    # a singlet diradical (p-benzyne) lies below its triplet, and that one below the restricted solution
+    # a singlet diradical (p-benzyne) lies below its triplet, and the triplet below the restricted solution
     if triplet < min(reference, broken):
         raise failure(
             Reason.TRIPLET_GROUND_STATE,
@@ -130,7 +130,7 @@ def _run(mol: Any, mf: Any, settings: DftSettings, density: Any, reference: floa
         solver = solver.newton()
         solver.chkfile = None
         solver.kernel(dm0=solver.make_rdm1())
-    # An unconverged energy that already lies lower decides as well: the true one lies lower still.
+    # An unconverged energy that already lies lower decides as well: the true energy lies lower still.
     if not solver.converged and not (reference is not None and solver.e_tot < reference - LOWER):
         raise failure(Reason.SCF_NOT_CONVERGED, "a calculation of the spin check did not converge")
     return float(solver.e_tot)

@@ -25,7 +25,7 @@ Method = Literal["GFN2-xTB", "GFN1-xTB", "IPEA1-xTB"]
 
 HARTREE = 27.211386245988  # eV, CODATA 2018
 BOHR = 0.529177210903  # angstrom
-DEBYE = 2.541746473  # debye in one e bohr
+DEBYE = 2.541746473  # debye per e bohr
 KELVIN = 3.166811563e-6  # hartree
 HEAVIEST = 86
 
@@ -76,9 +76,9 @@ def single_point(
 def energies(
     geometries: Sequence[Geometry], method: Method = "GFN2-xTB", solvation: Solvation | None = None
 ) -> NDArray[np.float64]:
-    """(n,), eV: single points, infinite where one did not converge.
+    """(n,), eV: single points, infinite where the SCC did not converge.
 
-    Raises the first one's SimulatorError when none converges.
+    Raises the first SimulatorError when none converges.
     """
     values = np.full(len(geometries), np.inf)
     problem: SimulatorError | None = None
@@ -144,9 +144,9 @@ def relax(
 def frontier(
     energies: NDArray[np.float64], occupations: NDArray[np.float64], unpaired: int
 ) -> tuple[float | None, float | None]:
-    """HOMO and LUMO in the unit of `energies`: the highest orbital that holds an alpha electron and the next one.
+    """HOMO and LUMO in the unit of `energies`: the highest orbital that holds an alpha electron, and the next orbital.
 
-    energies, occupations: (n_orbitals,), ascending; tblite gives one set of orbitals with alpha and beta summed
+    energies, occupations: (n_orbitals,), ascending; tblite gives a single set of orbitals with alpha and beta summed
     (2, 1 or 0, smeared at 300 K), so electrons are counted instead of looking for a step.
     """
     electrons = round(float(occupations.sum()))

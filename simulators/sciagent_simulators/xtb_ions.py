@@ -1,7 +1,7 @@
 """Ionisation energies and electron affinities as differences of total energies of extended tight binding (delta SCC).
 
 IPEA1-xTB is GFN1-xTB fitted anew to vertical ionisation energies and electron affinities, with diffuse s functions on
-the light main group. It is what `xtb --vipea` runs unless told otherwise, and both results are lowered by 4.8455 eV:
+the light main group. It is what `xtb --vipea` runs by default, and both results are lowered by 4.8455 eV:
 0.178069 hartree, the `ipeashift` of param_ipea-xtb.txt, an empirical constant that brings differences of tight-binding
 energies onto the scale of experiment. The same number stands among the globals of GFN1 and GFN2 in the sources of xtb
 and serves under `--gfn 2 --vipea`.
@@ -38,7 +38,7 @@ class IonResult:
 
 
 def ionised(geometry: Geometry, ion: Ion) -> Geometry:
-    """The same positions with one electron less or more, at the lowest multiplicity that is one step away.
+    """The same positions with an electron less or more, at the lowest multiplicity that is a step away.
 
     A closed shell becomes a doublet, a doublet a singlet, a triplet a doublet. Extended tight binding has no exchange
     between unpaired electrons, so higher multiplicities are never lower here, whatever they are in nature.
@@ -79,7 +79,7 @@ def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation
 
 
 def check_relaxation(ion: Ion, vertical: float, adiabatic: float) -> None:
-    """Relaxing an ion lowers its energy: no adiabatic ionisation energy lies above the vertical one, no affinity below.
+    """Relaxing an ion lowers its energy: no adiabatic ionisation energy lies above the vertical, no affinity below.
 
     The relaxation is GFN2-xTB's and the energies may be IPEA1-xTB's, so TOLERANCE is granted. Beyond it the two
     methods hold the charge in different places (most anions that do not exist). Raises SimulatorError implausible

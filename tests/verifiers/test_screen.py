@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent_verifiers.fast.hazards.drawing import Drawing
+from sciagent_verifiers.fast.hazards.rules import SUBSTANCES
 from sciagent_verifiers.fast.hazards.screen import RULES, compiled, rule_names
-from sciagent_verifiers.fast.hazards.substances import SUBSTANCES
 from tests.verifiers.safety_table import HAZARDS, SCREEN, TABLE
 
 

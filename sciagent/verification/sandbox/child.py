@@ -1,4 +1,4 @@
-"""The process of one job: forked by the zygote, it verifies a batch and says each finding as soon as it has it."""
+"""The process of one job: forked by the zygote, it verifies a batch and sends each finding as soon as it has it."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def _settle(job: Job, around: Surroundings) -> None:
 
 
 def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
-    """Send a finding for each candidate, then `done`. Candidates are verified one by one, or in one call for a job that
-    runs them together. The zygote acknowledges a finding that has files with a byte; until then nothing goes on."""
+    """Send a finding for each candidate, then `done`. Candidates are verified singly, or in a single call for a job
+    that runs them together. The zygote acknowledges a finding that has files; until then nothing goes on."""
     send = _Sender(around.zygote)
     try:
         verifier = kind(job.settings)
@@ -251,7 +251,7 @@ class _Sender:
             raise SystemExit(1)
 
     def last(self, finding: Finding) -> None:
-        """After this one the process ends; the rest of the batch is for a fresh one."""
+        """The process ends after this finding; the rest of the batch is for a fresh process."""
         try:
             self.finding(finding, stop=True)
         except NO_JSON as error:

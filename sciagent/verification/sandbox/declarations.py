@@ -1,8 +1,8 @@
 """What third-party verifiers declare (`measures`, `gates`, `accepts`, `cost`), asked in a process of their own.
 
-A declaration that ends its process, never ends or takes too much memory fails like one that raises an exception, and
-the driver goes on. Verifiers that ship with sciagent are asked directly: a question takes 0.1 ms more here.
-"""
+A declaration that ends its process, never ends or takes too much memory fails like a declaration that raises an
+exception, and the driver goes on. Verifiers that ship with sciagent are asked directly: a question takes 0.1 ms more
+here."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from sciagent.verification.sandbox.processes import MARKER, kill_marked
 
 IMPORT_SECONDS = 300
 DECLARE_SECONDS = 20
-MAX_DEATHS = 3  # of one declaration; then it is not asked for again, since a new process takes a second
+MAX_DEATHS = 3  # of a declaration; then it is not asked for again, since a new process takes a second
 MAX_ANSWER = 1 << 20  # bytes
-REMEMBERED = 10_000  # candidates of one verifier whose declarations are kept
+REMEMBERED = 10_000  # candidates of a verifier whose declarations are kept
 
 
 class DeclarationError(SciagentError):
@@ -112,7 +112,7 @@ def _converse(connection: Connection, seconds: int, question: tuple[Any, ...]) -
 _process = _Process()
 atexit.register(_process.close)
 close = _process.close
-"""End the process that is asked; the next question starts another one."""
+"""End the process that is asked; the next question starts another process."""
 
 
 def _ask(verifier: Verifier[Any], what: str, candidate: Candidate | None = None) -> Any:

@@ -1,7 +1,7 @@
 """The process that third-party verifiers are asked in: `python -m sciagent.verification.sandbox.declaring FD`.
 
 What runs a verifier is a child of the process that was started, so that a verifier that stops or kills its parent stops
-no one who matters. See `declarations`.
+nobody who matters. See `declarations`.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Job:
-    """What the driver asks of the zygote: one child process for these candidates."""
+    """What the driver asks of the zygote: a child process for these candidates."""
 
     number: int
     verifier: str

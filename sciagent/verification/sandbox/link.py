@@ -30,7 +30,7 @@ class ZygoteDiedError(Exception):
 
 
 class ZygoteLink:
-    """One zygote process. `send` and `kill` may be called from any thread, the rest from one at a time."""
+    """A zygote process. `send` and `kill` may be called from any thread, the rest from a single thread at a time."""
 
     def __init__(self, folder: Path, preload: Sequence[str]) -> None:
         self._folder = folder
@@ -88,7 +88,7 @@ class ZygoteLink:
             if not self._read(min(left, POLL_SECONDS)) and any(
                 pid > 0 and is_stopped(pid) for pid in (self._pid, self._nursery.pid)
             ):
-                raise ZygoteDiedError("a signal stopped it")  # one that a verifier sent to its parent
+                raise ZygoteDiedError("a signal stopped it")  # that a verifier sent to its parent
         return self._events.popleft()
 
     def _read(self, seconds: float | None) -> bool:
@@ -130,7 +130,7 @@ class ZygoteLink:
         return f"status {self._status} {last_lines(self._folder / 'zygote.log')}"
 
     def kill(self) -> None:
-        """Kill it; one that has not been forked yet will find nobody to work for."""
+        """Kill it; a zygote that has not been forked yet will find nobody to work for."""
         with contextlib.suppress(OSError):  # it has ended, or the nursery has
             if self._pidfd >= 0:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
@@ -138,8 +138,8 @@ class ZygoteLink:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self, patience: float = 20.0) -> None:
-        """Hang up: the zygote kills what it started, removes the folder and ends. One that has not said a word yet has
-        started nothing, and is killed."""
+        """Hang up: the zygote kills what it started, removes the folder and ends. A zygote that has sent nothing yet
+        has started nothing, and is killed."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
         if self._spoke:

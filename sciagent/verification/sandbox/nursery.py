@@ -1,8 +1,8 @@
 """The nursery: `python -m sciagent.verification.sandbox.nursery SOCKET OWNER VERIFIER...`; both are file descriptors.
 
-It imports once what the verifiers need and then forks a zygote for every worker that asks for one, so that importing
-costs the time and the memory of one process, however many workers there are. It forks from its only thread, hence a
-zygote hears of its death by a signal. It is the subreaper of its zygotes: what one leaves behind when it is killed is
+It imports once what the verifiers need and then forks a zygote for every worker that asks for it, so that importing
+costs the time and the memory of a single process, however many workers there are. It forks from its only thread, hence
+a zygote hears of its death by a signal. It is the subreaper of its zygotes: what a killed zygote leaves behind is
 killed here before the driver learns of it.
 """
 

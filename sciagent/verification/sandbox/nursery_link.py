@@ -1,4 +1,4 @@
-"""The driver's end of the nurseries: start one, and ask it for a zygote."""
+"""The driver's end of the nurseries: start a nursery, and ask it for a zygote."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def blas_hint() -> dict[str, str]:
 
 
 def last_lines(log: IO[bytes] | Path) -> str:
-    """The end of a log, in one line."""
+    """The end of a log, in a single line."""
     text = b""
     with contextlib.suppress(OSError):
         text = log.read_bytes() if isinstance(log, Path) else os.pread(log.fileno(), 1 << 16, 0)
@@ -45,7 +45,7 @@ def last_lines(log: IO[bytes] | Path) -> str:
 
 
 class NurseryHandle:
-    """A nursery process that was started here, or in a process that this one was forked from."""
+    """A nursery process that was started here, or in a process that this process was forked from."""
 
     def __init__(self, names: frozenset[str], python: dict[str, str]) -> None:
         self.names = names
@@ -101,7 +101,7 @@ class Nurseries:
         self._lock = threading.Lock()
 
     def start(self, names: Sequence[str]) -> NurseryHandle:
-        """The nursery that has imported what these verifiers need; a new one where there is none."""
+        """The nursery that has imported what these verifiers need; a new nursery where there is none."""
         wanted = frozenset(names), {name: text for name, text in os.environ.items() if name.startswith("PYTHON")}
         with self._lock:
             for nursery in self._running:
@@ -112,7 +112,7 @@ class Nurseries:
 
     def fork(self, names: Sequence[str], fds: Sequence[int]) -> NurseryHandle:
         """Ask a nursery for a zygote, which gets these file descriptors; returns that nursery. Raises ConnectionError
-        when one nursery after the other ends."""
+        when each new nursery ends at once."""
         for _ in range(TRIES):
             nursery = self.start(names)
             try:

@@ -24,7 +24,7 @@ from sciagent.verification.sandbox.wire import MAX_LINE, WireError, loads
 from sciagent.verification.sandbox.wire_findings import MAX_ARTIFACT_BYTES, check_finding, finding_to_wire
 
 POLL_SECONDS = 0.08
-NAP_SECONDS = 0.02  # a batch's findings are taken together: to be woken for each would cost as much as a cheap one does
+NAP_SECONDS = 0.02  # findings of a batch are taken together: a wake-up for each costs as much as a verification
 ENVELOPE = frozenset({"finding", "cpu", "took", "waits", "stop"})
 FAREWELL_SECONDS = 5.0  # between the last finding and `done`
 LEAVE_SECONDS = 0.05  # between `done` and the end of the process; then it is killed
@@ -44,7 +44,7 @@ class DriverPipe(Protocol):
 
     def read(self) -> list[Job]: ...
     def check(self) -> None: ...
-    def pass_on(self, said: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None: ...
+    def pass_on(self, findings: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -59,7 +59,7 @@ class Watch:
         self.index = 0
         """The candidate whose turn it is."""
         self.failure: Mapping[str, Any] | None = None
-        """Of that candidate, once there is one."""
+        """Of that candidate, once it has failed."""
         self.wall = 0.0
         """Seconds since its turn began."""
         self._job, self._driver = job, driver
@@ -140,7 +140,7 @@ class Watch:
                 self._end_or_wake(napping)
             elif left <= 0:
                 self._fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
-            # not in a nap: what the child has said meanwhile is unread, and another candidate would be blamed
+            # not in a nap: what the child has sent meanwhile is unread, and another candidate would be blamed
             if not (napping or self._finished) and time.monotonic() - self._looked >= POLL_SECONDS:
                 self._look()
 
@@ -262,7 +262,7 @@ def _seconds(claimed: object) -> float:
 
 
 def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[dict[str, Any]]:
-    """Copy artifacts, as a checked finding names them, to the spool folder. Raises WireError for one that is no regular
+    """Copy artifacts, as a checked finding names them, to the spool folder. Raises WireError for what is no regular
     file inside `work`."""
     stored: list[dict[str, Any]] = []
     for artifact in artifacts:

@@ -29,7 +29,7 @@ MAX_ARTIFACT_BYTES = 512 << 20
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}", re.ASCII)
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,64}/[a-z0-9.+-]{1,64}", re.ASCII)
 _FIELDS = ("candidate_key", "outcome", "reason", "detail", "diagnostics", "levels", "measured", "artifacts")
-# the fields that may be left out: most verifiers count nothing themselves, and take candidates one by one
+# the fields that may be left out: most verifiers count nothing themselves, and take single candidates
 _SPENT, _SHARE = "spent", "share"
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _REASONS = {reason.value: reason for reason in Reason}

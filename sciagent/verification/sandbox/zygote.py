@@ -82,10 +82,10 @@ class Control:
     def say(self, event: str, **more: Any) -> None:
         self._write(dumps({"event": event, **more}))
 
-    def pass_on(self, said: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
+    def pass_on(self, findings: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
         """Findings as the child wrote them, with what is known of each: checked, and not written anew."""
         self._write(
-            b"".join(dumps({"event": "finding", **more})[:-2] + b',"said":' + line + b"}\n" for line, more in said)
+            b"".join(dumps({"event": "finding", **more})[:-2] + b',"sent":' + line + b"}\n" for line, more in findings)
         )
 
     def _write(self, line: bytes) -> None:

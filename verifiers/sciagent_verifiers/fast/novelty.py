@@ -41,12 +41,12 @@ class MoleculeNoveltySettings(Settings):
 
 
 class MoleculeNovelty(MoleculeVerifier):
-    """Tanimoto similarity to the nearest molecule of reference files, and whether it is one of them.
+    """Tanimoto similarity to the nearest molecule of reference files, and whether it is among them.
 
     Exact for its definition (uncertainty 0). Reference files are indexed once, when a campaign first
-    names them; a question then takes milliseconds. What is in a file counts by standard InChIKey, so tautomers are one;
-    salts there count by their largest organic fragment. Novelty against the ledger is no evidence, for it changes with
-    time; it is recorded with each proposal instead.
+    names them; a question then takes milliseconds. What is in a file counts by standard InChIKey, so tautomers count as
+    the same; salts there count by their largest organic fragment. Novelty against the ledger is no evidence, for it
+    changes with time; it is recorded with each proposal instead.
 
     Source: Rogers and Hahn, J. Chem. Inf. Model. 50, 742 (2010); search: FPSim2, doi 10.5281/zenodo.3902922.
     """

@@ -45,7 +45,7 @@ GRID = {0: 0.55, 1: 0.65, 2: 0.8, 3: 1.0, 4: 1.4, 5: 1.8}
 
 
 class DensityFunctionalSettings(Settings):
-    """A Kohn-Sham calculation on one molecule."""
+    """A Kohn-Sham calculation on a molecule."""
 
     functional: Functional = Field("PBE0", description="Exchange-correlation functional.")
     basis: Basis = Field("def2-SVP", description="Basis set, with its potentials beyond krypton.")
@@ -155,7 +155,7 @@ class DensityFunctional(MoleculeVerifier):
         return SIZE[self.settings.basis] * sum(next(n for last, n in ROWS if z <= last) for z in numbers)
 
     def scf_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
-        """Core-seconds of one self-consistent field, without the spin check. gas: whatever solvent is set.
+        """Core-seconds of a self-consistent field, without the spin check. gas: whatever solvent is set.
 
         Measured for PBE0/def2-SVP, grid 3, with the screen for triplets, of which the field takes 0.6: 6, 8, 14 s at
         72, 94, 114 basis functions; from grid 2 about 46 and 66 s at 160 and 198.
@@ -167,7 +167,7 @@ class DensityFunctional(MoleculeVerifier):
         return seconds * (SOLVENT_SHARE[chosen.solvent_model] if chosen.solvent and not gas else 1.0)
 
     def spin_seconds(self, candidate: Molecule, gas: bool = False) -> float:
-        """Core-seconds of the spin check: only singlets have one."""
+        """Core-seconds of the spin check: only singlets have it."""
         if candidate.multiplicity > 1:
             return 0.0
         return self.scf_seconds(candidate, gas=gas) * {"off": 0.0, "auto": 0.4, "always": 3.0}[self.settings.spin_check]

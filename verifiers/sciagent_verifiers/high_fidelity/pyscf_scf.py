@@ -18,8 +18,8 @@ class PyscfScf(DensityFunctional):
 
     By default PBE0/def2-SVP on the GFN2-xTB geometry that `xtb.singlepoint` has too. The gap is that of the Kohn-Sham
     orbitals. Of an open shell HOMO and LUMO are taken over both spins. The dipole of an ion is about its centre of
-    mass. A closed-shell singlet that is not the ground state or that one determinant does not describe, a contaminated
-    open shell and an anion whose last electron is not bound end as `unstable`.
+    mass. A closed-shell singlet that is not the ground state or that a single determinant does not describe, a
+    contaminated open shell and an anion whose last electron is not bound end as `unstable`.
 
     Uncertainty is repeatability (k = 1) over the seed of the conformer search, not the error of the functional. Without
     rotatable bonds values repeat within 0.001 eV. With them the root mean square of PBE0/def2-SVP over 6 small
@@ -27,8 +27,8 @@ class PyscfScf(DensityFunctional):
     0.6 D; orbitals are given the larger figures that GFN2-xTB has on 14 molecules. Density fitting shifts orbitals and
     energies by about 0.001 eV.
 
-    Version 2: what one determinant does not describe (ozone) is near_degenerate; solvents, range-separated functionals,
-    relaxation at this level. Every setting enters the hash, the new ones too.
+    Version 2: what a single determinant does not describe (ozone) is near_degenerate; solvents, range-separated
+    functionals, relaxation at this level. Every setting enters the hash, the new ones too.
 
     Source: PBE0: Adamo, Barone, J. Chem. Phys. 110, 6158 (1999); PySCF: Sun et al., J. Chem. Phys. 153, 024109 (2020).
     """

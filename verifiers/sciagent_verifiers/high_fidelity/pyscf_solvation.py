@@ -37,8 +37,8 @@ class PyscfSolvation(DensityFunctional):
     """Free energy of going from 1 mol/L of gas to 1 mol/L of solution, at the geometry of the gas phase, PySCF.
 
     The energy in the solvent's field, with SMD its cavity, dispersion and structure term, less that in the gas phase.
-    No vibrations, no relaxation in the solvent, one conformer: for what is flexible a few kJ/mol. The other models give
-    the electrostatic part alone; their level says so and they are not compared with experiment.
+    No vibrations, no relaxation in the solvent, a single conformer: for what is flexible a few kJ/mol. The other models
+    give the electrostatic part alone; their level says so and they are not compared with experiment.
 
     Uncertainty is repeatability (k = 1) over the seed of the conformer search. Against experiment, ten solutes in
     water: `benchmarks/numbers/pyscf_hydration.json`.
@@ -56,7 +56,7 @@ class PyscfSolvation(DensityFunctional):
         return at(self.settings.level, SOLVATION_ENERGY)
 
     def cost(self, candidate: Molecule) -> Cost:
-        """A field in the solvent, and one in the gas phase with its spin check."""
+        """A field in the solvent, and a field in the gas phase with its spin check."""
         seconds = 0.5 + self.scf_seconds(candidate)
         seconds += self.scf_seconds(candidate, gas=True) + self.spin_seconds(candidate, gas=True)
         return Cost(core_seconds=seconds + (self.relax_seconds(candidate, gas=True) if self.settings.optimise else 0.0))

@@ -15,7 +15,7 @@ from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_t
 from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
 
-LOWEST = 0.3  # eV: below it ground and excited state cannot be told apart by one determinant
+LOWEST = 0.3  # eV: below it ground and excited state cannot be distinguished by a single determinant
 RIGID = {S1_ENERGY: 0.002, S1_OSCILLATOR_STRENGTH: 0.002, T1_ENERGY: 0.002}
 FLEXIBLE = {S1_ENERGY: 0.05, S1_OSCILLATOR_STRENGTH: 0.03, T1_ENERGY: 0.05}
 
@@ -36,10 +36,10 @@ class TdaSettings(DensityFunctionalSettings):
 class PyscfTda(DensityFunctional):
     """Energy, wavelength and oscillator strength of the lowest singlet excitation, and T1 if asked for, PySCF.
 
-    Vertical, at the ground state's geometry: band maxima in solution lie 0.1 to 0.3 eV lower. All states found, each
+    Vertical, at the ground state's geometry: band maxima in solution lie 0.1 to 0.3 eV lower. All states, each
     with its overlap of hole and electron and its main transition, are in the diagnostics. What is not a number:
-    a ground state that is not one (`triplet_ground_state`, `scf_unstable`, `near_degenerate`, also where S1 lies below
-    0.3 eV), and an S1 that goes from one place to another with a functional that has no long-range exchange
+    a wrong ground state (`triplet_ground_state`, `scf_unstable`, `near_degenerate`, also where S1 lies below
+    0.3 eV), and an S1 that moves charge with a functional that has no long-range exchange
     (`charge_transfer`). Open shells are refused.
 
     Uncertainty is repeatability (k = 1) over the seed of the conformer search, not the error of the functional: that of
@@ -100,7 +100,7 @@ class PyscfTda(DensityFunctional):
             S1_OSCILLATOR_STRENGTH: lowest.strength,
             T1_ENERGY: triplets[0].energy if triplets else None,
         }
-        per_nm = NANOMETRE_EV / lowest.energy**2  # nm for one eV
+        per_nm = NANOMETRE_EV / lowest.energy**2  # nm per eV
         spreads: list[Any] = [s | {S1_WAVELENGTH: s[S1_ENERGY] * per_nm} for s in (RIGID, FLEXIBLE)]
         close = len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR
         detail = f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident" if close else ""

@@ -23,7 +23,7 @@ from sciagent_verifiers.simulation.judge_words import messages, schema
 from sciagent_verifiers.simulation.rubric import Rubric
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before a server is asked again
-AT_ONCE = 8  # questions to one server
+AT_ONCE = 8  # questions to a server
 PER_TOKEN = 3.5  # characters, roughly
 
 

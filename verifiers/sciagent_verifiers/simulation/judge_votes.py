@@ -31,7 +31,7 @@ class Vote:
 
 
 def read_vote(text: str, rubric: Rubric) -> Vote:
-    """The answer, if it is one JSON object with a reason and a grade for every criterion, and nothing else. Raises
+    """The answer, if it is a JSON object with a reason and a grade for every criterion, and nothing else. Raises
     BadVoteError."""
     answers = _read_object(text)
     names = {criterion.name for criterion in rubric.criteria}
@@ -62,7 +62,7 @@ def _read_object(text: str) -> Mapping[str, Any]:
         raise BadVoteError("nested too deeply") from None
     except BadVoteError:
         raise
-    except ValueError as error:  # a number of thousands of digits is another one than bad JSON
+    except ValueError as error:  # a number of thousands of digits raises another error than bad JSON
         raise BadVoteError(f"not one JSON object: {error}"[:200]) from None
     if not isinstance(answers, dict):
         raise BadVoteError("not a JSON object")
@@ -102,7 +102,7 @@ def score(rubric: Rubric, votes: Sequence[Vote]) -> Estimate:
 
 def margin(rubric: Rubric, votes: Sequence[Vote]) -> Estimate | None:
     """How far the mean grade of a criterion lies above its gate, as a share of its scale, where that is least; None
-    without gates. Below 0 one of them is missed."""
+    without gates. Below 0 a gate is missed."""
     margins = [
         _mean(
             [(vote.grades[criterion.name] - criterion.gate) / criterion.top for vote in votes],

@@ -39,7 +39,7 @@ from sciagent_verifiers.simulation.rubric import Rubric, RubricFile
 WHERE = ("endpoint", "api_key_env", "timeout")  # how the model is reached says nothing of what it is
 KEPT = 40_000  # characters of reasons in the diagnostics
 ANSWERED = 45  # tokens for each criterion, roughly
-LOCAL_SECONDS = (0.004, 0.05)  # CPU time a token of a prompt and of an answer: SmolLM2-135M on one core
+LOCAL_SECONDS = (0.004, 0.05)  # CPU time a token of a prompt and of an answer: SmolLM2-135M on a core
 
 
 class JudgeSettings(Settings):
@@ -117,12 +117,12 @@ class LmJudge(MoleculeVerifier):
     Several votes, each a question of its own with its own order of the criteria; a vote that is not exactly the JSON
     object that was asked for is an error and no grade. The score, in [0, 1], is the weighted mean of the grades, its
     uncertainty (k = 1) the spread between the votes over their root, and at least what whole grades leave open: how
-    well the judge repeats itself, not how right it is. That is told by the rungs above it, which it cannot outrank: a
+    well the judge repeats itself, not how right it is. The rungs above it show that, which it cannot outrank: a
     campaign that computes or measures anything does not let it decide. Scores of two models, or by two rubrics, are at
     two levels and are never compared as numbers.
 
     The judge sees the structure, the formula and descriptors computed from it, and nothing that anybody wrote about the
-    molecule. Its answers belong to the campaign that asked: another one asks again.
+    molecule. Its answers belong to the campaign that asked: another campaign asks again.
     """
 
     name = "lm.judge"
@@ -242,7 +242,7 @@ class LmJudge(MoleculeVerifier):
 
 
 def _why(ballots: Sequence[asking.Ballot], n: int, needed: int) -> tuple[Outcome, Reason, str]:
-    """What too few votes mean. A model that could not be asked says nothing of the molecule; one that was asked and
+    """What too few votes mean. A model that could not be asked says nothing of the molecule; a model that was asked and
     answered nothing that can be read is inconclusive."""
     faults = Counter(ballot.fault[:200] for ballot in ballots if not ballot.vote)
     detail = f"{n} of {len(ballots)} votes, {needed} are needed; {faults.most_common(1)[0][0]}"

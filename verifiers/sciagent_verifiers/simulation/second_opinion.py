@@ -10,7 +10,7 @@ proof.
   hydration free energy of GFN1-xTB errs by as much at a distance of 0.5 as of 2 kcal/mol; beyond that, half as much
   again.
 - Orbital energies are not comparable: those of GFN1 lie about 1 eV lower. There the second is predicted from the first
-  by a line, and what is told is by how many standard deviations it lies off: beyond 3, the molecule is unlike those of
+  by a line, and the diagnostics give its deviation in standard deviations: beyond 3, the molecule is unlike those of
   the fit. It enters no uncertainty. Above a LUMO of -3 eV in GFN2 (saturated molecules) the two do not follow a line.
 
 Figures: benchmarks/numbers/xtb_second_opinion.json and xtb_solvation.json.

@@ -21,7 +21,7 @@ OPEN_STEREO = "{} leaves diastereomers open, each with conformers of its own; de
 
 
 class XtbConformersSettings(Settings):
-    """How the ensemble is found and weighed."""
+    """How the ensemble is searched for and weighed."""
 
     embed: int | None = Field(
         None, ge=1, le=2000, description="How many ETKDGv3 conformers; default: by what can turn in the molecule."
@@ -60,7 +60,7 @@ class XtbConformers(TightBinding):
     order.
 
     Uncertainty is repeatability (k = 1) over the seed of the search: root mean square over 9 flexible molecules of 10
-    to 33 atoms, 3 seeds each; where there is one conformer it repeats exactly. `found_once` in the diagnostics
+    to 33 atoms, 3 seeds each; a single conformer repeats exactly. `found_once` in the diagnostics
     estimates the share of conformers still missing.
 
     Sources: conformers, in sciagent_simulators; Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019).

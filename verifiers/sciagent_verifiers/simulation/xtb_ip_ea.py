@@ -45,7 +45,7 @@ class XtbIpEa(TightBinding):
 
     Differences of total energies on the neutral's GFN2-xTB geometry, less the empirical shift of 4.8455 eV: what
     `xtb --vipea` prints. Adiabatic values take each ion at its own GFN2-xTB geometry; they are electronic, without
-    vibrations. An ion that breaks a bond or makes one ends as `unstable` (cation_dissociated, anion_dissociated), one
+    vibrations. An ion that breaks or makes a bond ends as `unstable` (cation_dissociated, anion_dissociated), an ion
     whose energy rises by more than 0.3 eV as `implausible`: many anions with a negative electron affinity do. Where
     the ionisation energy is all that is wanted, `ions: cation` spares it the fate of the anion.
 
@@ -58,7 +58,7 @@ class XtbIpEa(TightBinding):
     | negative electron affinity, vertical | 8 | 0.35 (0.61) | 0.87 (0.85) |
 
     Worst are water and ammonia (up to 1.2 eV too high) and the n-ionised benzoquinone (0.6 too low). Charged molecules
-    were not measured: chloride, the one tried, comes out 2.6 eV too high. Below 0 no bound
+    were not measured: chloride, which was tried, comes out 2.6 eV too high. Below 0 no bound
     anion exists (`anion_bound` in the diagnostics): the number then stands for a resonance, and ranks poorly. Unpaired
     electrons have no exchange in extended tight binding: there is no spin contamination to look for, and no telling a
     singlet from a triplet ion.

@@ -52,7 +52,7 @@ class XtbSinglepoint(TightBinding):
     Without rotatable bonds values repeat within 0.001 eV; with them the root mean square over molecules is given. It is
     not the error of the method: GFN2-xTB dipoles lie 0.37 D from experiment on average and 0.30 D too high (46
     molecules). With `second_opinion` the uncertainty of the dipole holds how far GFN1 and GFN2 lie apart; orbital
-    energies of the two are not comparable as numbers, so their disagreement is told in the diagnostics and stays out of
+    energies of the two are not comparable as numbers, so their disagreement stands in the diagnostics and stays out of
     the uncertainty (module `second_opinion`). In a solvent the total energy holds the free energy of solvation.
 
     Source: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019).

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from sciagent.domain.outcomes import Reason
 from sciagent_verifiers.fast.hazards.drawing import Drawing
 
-# gravest first: where rules of several groups match, this one names the refusal
+# gravest first: where rules of several groups match, the first names the refusal
 GROUPS: tuple[Reason, ...] = (Reason.CHEMICAL_WEAPON, Reason.EXPLOSIVE, Reason.ACUTE_HAZARD)
 
 

@@ -7,14 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sciagent_verifiers.fast.hazards import acute, explosives, weapons
 from sciagent_verifiers.fast.hazards.drawing import Drawing
 from sciagent_verifiers.fast.hazards.rule import GROUPS, Alert, Rule, Substance
-from sciagent_verifiers.fast.hazards.substances import SUBSTANCES
-
-RULES: tuple[Rule, ...] = (*weapons.RULES, *explosives.RULES, *acute.RULES)
-
-_COMMON = "NOC"  # the rest is rarer, and comes first
+from sciagent_verifiers.fast.hazards.rules import RULES, SUBSTANCES
 
 
 @dataclass(frozen=True)
@@ -105,7 +100,7 @@ def screen(mol: Any, more: Sequence[Compiled] = ()) -> tuple[Alert, ...]:
 
 
 def _whole(drawing: Drawing) -> list[Substance]:
-    """Substances that are the molecule, or one of its fragments."""
+    """Substances that are the molecule, or a fragment of it."""
     from rdkit import Chem
 
     substances = []
