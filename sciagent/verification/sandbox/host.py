@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -219,7 +219,7 @@ class Worker:
         )
         limits, more = request.limits, (request.replicate, request.together and len(sent) > 1, request.cuda)
         job = Job(self._number, request.verifier, request.settings, sent, limits, *more)
-        self._link.send(asdict(job))
+        self._link.send(job.to_wire())
         patience = START_SECONDS
         while True:
             event = self._link.receive(time.monotonic() + patience, self._cancelled, CANCEL_SECONDS)

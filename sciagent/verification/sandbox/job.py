@@ -65,6 +65,10 @@ class Job:
     cuda: str | None = None
     """What its process sees as CUDA_VISIBLE_DEVICES; None leaves it as it is."""
 
+    def to_wire(self) -> Mapping[str, Any]:
+        """Its fields as JSON."""
+        return {**vars(self), "candidates": list(map(vars, self.candidates)), "limits": vars(self.limits)}
+
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Job:
         """The job, from its fields as JSON."""

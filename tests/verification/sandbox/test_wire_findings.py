@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -80,7 +79,7 @@ def test_a_job_comes_back_as_it_went() -> None:
     job = Job(
         7, "xtb.singlepoint", {"a": 1}, (Sent(KEY, "molecule", {"smiles": "C"}),), Limits(3.5, 100, 2), 1, together=True
     )
-    assert Job.from_wire(json.loads(dumps(asdict(job)))) == job
+    assert Job.from_wire(json.loads(dumps(job.to_wire()))) == job
 
 
 def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
