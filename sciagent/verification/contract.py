@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -56,7 +56,6 @@ class Context:
     replicate: int = 0
     settings_hash: str = ""
     threads: int = 1
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,6 @@ class Verifier(ABC, Generic[C]):
     tier: ClassVar[Tier]
     kind: ClassVar[CandidateKind] = "molecule"
     Settings: ClassVar[type[Settings]] = Settings
-    subject: ClassVar[str] = "candidate"  # or "proposal"
     reusable: ClassVar[bool] = True
     together: ClassVar[int] = 1
     """How many candidates a call of `verify` takes at most; above 1, that many jobs are claimed and run together."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Protocol
 
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.verification.registry import installed
 
 GROUP = "sciagent.retrosynthesis"
 MAX_REACTIONS = 100
@@ -62,19 +62,9 @@ class RouteFinder(Protocol):
 
 
 @cache
-def _points() -> dict[str, EntryPoint]:
-    points: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
-        if point.name in points and points[point.name].value != point.value:
-            raise UsageError(f'two installed packages offer a route finder named "{point.name}"; uninstall one')
-        points[point.name] = point
-    return points
-
-
-@cache
 def route_finder(name: str) -> type[RouteFinder]:
     """The class behind a name. Raises UnknownNameError, or UsageError when its package does not load."""
-    points = _points()
+    points = installed(GROUP, "route finder")
     if name not in points:
         raise UnknownNameError("route finder", name, points)
     loaded: Any

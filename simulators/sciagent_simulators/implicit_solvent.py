@@ -50,21 +50,14 @@ GBSA: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class Solvation:
-    """A solvent by a model. Raises ValueError for a solvent that the model has no parameters for in the method."""
+    """A solvent by a model."""
 
     solvent: str
     model: Model = "alpb"
 
-    def arguments(self, method: str) -> tuple[str, str, str]:
+    def arguments(self) -> tuple[str, str, str]:
         """Interaction, solvent and solution state as tblite's calculator takes them."""
-        fault = unparametrised(method, self.model, self.solvent)
-        if fault:
-            raise ValueError(fault)
         return f"{self.model}-solvation", _TBLITE.get(self.solvent, self.solvent), STATE
-
-    @property
-    def label(self) -> str:
-        return self.model.upper()
 
 
 def unparametrised(method: str, model: str, solvent: str) -> str | None:

@@ -121,7 +121,7 @@ def relax(
         verbosity=0,
         max_iterations=1000,
         mixer_damping=damping,
-        solvation=solvation and (solvation.model, *solvation.arguments(method)[1:]),
+        solvation=solvation and (solvation.model, *solvation.arguments()[1:]),
     )
     optimiser = LBFGS(atoms, logfile=None)
     try:
@@ -183,7 +183,7 @@ def _converge(geometry: Geometry, method: Method, max_cycles: int, solvation: So
             )
             calculator.set("verbosity", 0)
             if solvation is not None:
-                calculator.add(*solvation.arguments(method))
+                calculator.add(*solvation.arguments())
             for key, value in ({"max-iter": max_cycles} | settings).items():
                 calculator.set(key, value)
             raw = calculator.singlepoint()

@@ -229,7 +229,7 @@ class Worker:
             if event["event"] == "started":
                 self._versions = event["versions"]
             else:
-                finding = finding_from_wire(event["sent"]["finding"])
+                finding = finding_from_wire(event["sent"]["finding"], candidates[len(heard)].key)
                 files = tuple(StoredFile(**{**file, "path": Path(file["path"])}) for file in event["files"])
                 kept = tuple(ArtifactFile(stored.name, str(stored.path), stored.media_type) for stored in files)
                 cost = Cost(core_seconds=event["cpu"])
@@ -237,7 +237,7 @@ class Worker:
                 heard.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
 
     def _failed(self, candidate: Candidate, failure: Mapping[str, Any], wall: float) -> HostResult:
-        finding = finding_from_wire({**failure, "candidate_key": candidate.key})
+        finding = finding_from_wire({**failure, "candidate_key": candidate.key}, candidate.key)
         return HostResult(finding, Cost(), wall, dict(self._versions))
 
     def _lost(self, candidate: Candidate, wall: float, why: str) -> HostResult:

@@ -21,7 +21,7 @@ from sciagent.verification.sandbox import child, processes
 from sciagent.verification.sandbox.job import Job
 from sciagent.verification.sandbox.scratch import remove_folder
 from sciagent.verification.sandbox.wire import MAX_LINE, WireError, loads
-from sciagent.verification.sandbox.wire_findings import MAX_ARTIFACT_BYTES, check_finding, finding_to_wire
+from sciagent.verification.sandbox.wire_findings import MAX_ARTIFACT_BYTES, finding_from_wire, finding_to_wire
 
 POLL_SECONDS = 0.08
 NAP_SECONDS = 0.02  # findings of a batch are taken together: a wake-up for each costs as much as a verification
@@ -136,8 +136,10 @@ class Watch:
                 raise Cancelled
             if self._socket.fileno() in ready:
                 self._listen()
+            elif self._pidfd in ready and napping:  # its last messages are unread, and are read first
+                self._awake = 0.0
             elif self._pidfd in ready:
-                self._end_or_wake(napping)
+                self._ended()
             elif left <= 0:
                 self._fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
             # not in a nap: what the child has sent meanwhile is unread, and another candidate would be blamed
@@ -160,20 +162,12 @@ class Watch:
     def _look(self) -> None:
         self._driver.check()
         limit = self._job.limits.memory_mb
-        held = processes.memory_exceeds(processes.descendants(os.getpid()), limit << 20)
-        if held:
+        if held := processes.memory_exceeds(processes.descendants(os.getpid()), limit << 20):
             self._fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, f"{held >> 20} MB; the limit is {limit} MB")
         with contextlib.suppress(OSError):
             if self._output.stat().st_size > MAX_OUTPUT:
                 os.truncate(self._output, 0)
         self._looked = time.monotonic()
-
-    def _end_or_wake(self, napping: bool) -> None:
-        """The child has ended. In a nap its last messages are unread, and they are read first."""
-        if napping:
-            self._awake = 0.0
-        else:
-            self._ended()
 
     def _ended(self) -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
@@ -217,7 +211,7 @@ class Watch:
             raise WireError("more findings than candidates")
         else:
             _check_envelope(message)
-            check_finding(message["finding"], self._job.candidates[self.index].key)
+            finding_from_wire(message["finding"], self._job.candidates[self.index].key)
             files = store(message["finding"]["artifacts"], self._work, self._spool / str(self.index))
             took, cpu = _seconds(message.get("took")), _seconds(message.get("cpu"))
             self._taken.append((line, {"files": files, "took": took, "cpu": cpu}))

@@ -29,7 +29,6 @@ from sciagent.domain.evidence import content_hash
 from sciagent.errors import InputFileError
 from sciagent.settings import cache_folder
 from sciagent.verification.contract import Outcome, Reason, SimulatorError, StructureFile
-from sciagent.verification.files import WITH_PATHS
 
 FORMAT = 1  # raise it when what is stored changes
 LOCK_SECONDS = 3600.0
@@ -106,10 +105,10 @@ class ReferenceIndex:
                     self._build()
         except Timeout as error:
             detail = f"somebody has been indexing {self.file.name} for more than an hour; see {self.folder}.lock"
-            raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail) from error
+            raise _unusable(detail) from error
         except OSError as error:
             detail = f"the index of {self.file.name} cannot be written to {self.folder.parent}: {error.strerror}"
-            raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail) from error
+            raise _unusable(detail) from error
 
     def _build(self) -> None:
         path = self.file.check()
@@ -121,12 +120,12 @@ class ReferenceIndex:
             about = self._write(path, partial)
             if not about["molecules"]:
                 detail = f"{self.file.name} holds no molecule that can be read ({about['unreadable']} records)"
-                raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail)
+                raise _unusable(detail)
             (partial / "about.json").write_text(json.dumps(about))
             shutil.rmtree(self.folder, ignore_errors=True)  # what an earlier format or a crash may have left
             partial.rename(self.folder)
         except InputFileError as error:
-            raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, str(error)) from error
+            raise _unusable(str(error)) from error
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
@@ -192,13 +191,13 @@ class ReferenceIndex:
 
 
 @lru_cache(maxsize=32)
-def _opened(file: str, fingerprint: Fingerprint | None) -> ReferenceIndex:
-    return ReferenceIndex(StructureFile.model_validate_json(file), fingerprint)
-
-
 def index_of(file: StructureFile, fingerprint: Fingerprint | None = None) -> ReferenceIndex:
     """One index a file and process, so that forks find what was attached before them."""
-    return _opened(json.dumps(file.model_dump(mode="json", context=WITH_PATHS), sort_keys=True), fingerprint)
+    return ReferenceIndex(file, fingerprint)
+
+
+def _unusable(detail: str) -> SimulatorError:
+    return SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail)
 
 
 def _enter(path: Path, column: str, database: sqlite3.Connection, counts: dict[str, int]) -> Iterator[tuple[Any, int]]:

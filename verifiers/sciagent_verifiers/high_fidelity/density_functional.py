@@ -74,18 +74,10 @@ class DensityFunctionalSettings(Settings):
 
     def engine(self, **changes: Any) -> DftSettings:
         """As the engine takes them."""
-        chosen: dict[str, Any] = {
-            "functional": PYSCF_NAME.get(self.functional, self.functional.lower()),
-            "basis": self.basis.lower(),
-            "grid_level": self.grid,
-            "conv_tol": self.conv_tol,
-            "max_cycles": self.max_cycles,
-            "dispersion": self.dispersion,
-            "solvent": self.solvent,
-            "solvent_model": self.solvent_model,
-            "spin_check": self.spin_check,
-        }
-        return DftSettings(**(chosen | changes))
+        alike = "conv_tol", "max_cycles", "dispersion", "solvent", "solvent_model", "spin_check"
+        chosen: dict[str, Any] = {name: getattr(self, name) for name in alike}
+        chosen |= {"functional": PYSCF_NAME.get(self.functional, self.functional.lower()), "basis": self.basis.lower()}
+        return DftSettings(**chosen | {"grid_level": self.grid} | changes)
 
     @property
     def ground_method(self) -> str:
@@ -173,8 +165,9 @@ class DensityFunctional(MoleculeVerifier):
         return self.scf_seconds(candidate, gas=gas) * {"off": 0.0, "auto": 0.4, "always": 3.0}[self.settings.spin_check]
 
     def relax_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
-        """Core-seconds of a relaxation: steps, each 0.5 of a field that starts from a density and a gradient."""
-        return STEPS * 0.9 * self.scf_seconds(candidate, multiplicity, gas)
+        """Core-seconds of the relaxation that the settings ask for: steps, each 0.5 of a field that starts from a
+        density and a gradient."""
+        return STEPS * 0.9 * self.scf_seconds(candidate, multiplicity, gas) if self.settings.optimise else 0.0
 
 
 SOLVENT_SHARE = {"SMD": 3.0, "IEF-PCM": 2.0, "C-PCM": 2.0, "ddCOSMO": 2.2}  # of the gas-phase field

@@ -147,8 +147,7 @@ class PyscfIpEa(DensityFunctional):
         ion_multiplicity = 2 if candidate.multiplicity % 2 else 3
         ions = len(chosen.which) * (1 if candidate.multiplicity == 1 else 2)
         seconds += ions * self.scf_seconds(candidate, ion_multiplicity)
-        if chosen.optimise:
-            seconds += self.relax_seconds(candidate)
+        seconds += self.relax_seconds(candidate)
         if chosen.kind == "adiabatic":
             seconds += ions * self.relax_seconds(candidate, ion_multiplicity)
         return Cost(core_seconds=seconds)

@@ -43,8 +43,8 @@ class PyscfScf(DensityFunctional):
 
     def cost(self, candidate: Molecule) -> Cost:
         """The field, its spin check and, where asked for, the relaxation; the first geometry adds little."""
-        relaxed = self.relax_seconds(candidate) if self.settings.optimise else 0.0
-        return Cost(core_seconds=0.5 + self.scf_seconds(candidate) + self.spin_seconds(candidate) + relaxed)
+        seconds = 0.5 + self.scf_seconds(candidate) + self.spin_seconds(candidate) + self.relax_seconds(candidate)
+        return Cost(core_seconds=seconds)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         geometry, diagnostics = self.start(molecule, context)

@@ -59,7 +59,7 @@ class PyscfSolvation(DensityFunctional):
         """A field in the solvent, and a field in the gas phase with its spin check."""
         seconds = 0.5 + self.scf_seconds(candidate)
         seconds += self.scf_seconds(candidate, gas=True) + self.spin_seconds(candidate, gas=True)
-        return Cost(core_seconds=seconds + (self.relax_seconds(candidate, gas=True) if self.settings.optimise else 0.0))
+        return Cost(core_seconds=seconds + self.relax_seconds(candidate, gas=True))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         chosen = self.settings

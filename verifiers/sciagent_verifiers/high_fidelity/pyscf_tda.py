@@ -70,8 +70,8 @@ class PyscfTda(DensityFunctional):
         field = self.scf_seconds(candidate)
         states = 0.8 + 0.3 * chosen.states + (1.1 if chosen.triplet else 0.0)
         states *= 4.0 if chosen.full else 1.0
-        relaxed = self.relax_seconds(candidate) if chosen.optimise else 0.0
-        return Cost(core_seconds=0.5 + field * (1 + states) + self.spin_seconds(candidate) + relaxed)
+        seconds = 0.5 + field * (1 + states) + self.spin_seconds(candidate) + self.relax_seconds(candidate)
+        return Cost(core_seconds=seconds)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         from pyscf import lib

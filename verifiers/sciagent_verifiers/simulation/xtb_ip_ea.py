@@ -19,6 +19,7 @@ VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
 ADIABATIC: dict[Ion, Property] = {"cation": ADIABATIC_IP, "anion": ADIABATIC_EA}
 RIGID = {VERTICAL_IP: 0.001, VERTICAL_EA: 0.001, ADIABATIC_IP: 0.001, ADIABATIC_EA: 0.001}
 FLEXIBLE = {VERTICAL_IP: 0.03, VERTICAL_EA: 0.03, ADIABATIC_IP: 0.03, ADIABATIC_EA: 0.03}
+SOURCE = "benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked "  # of the priors
 
 
 class XtbIpEaSettings(Settings):
@@ -74,21 +75,14 @@ class XtbIpEa(TightBinding):
     Settings = XtbIpEaSettings
     settings: XtbIpEaSettings
     priors = (
+        Prior("adiabatic_ionization_energy", "experiment", 0.98, residual=0.28, n=30, source=SOURCE + "organics"),
         Prior(
-            property="adiabatic_ionization_energy",
-            level="experiment",
-            spearman=0.98,
-            residual=0.28,
-            n=30,
-            source="benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked organics",
-        ),
-        Prior(
-            property="adiabatic_electron_affinity",
-            level="experiment",
-            spearman=0.95,
+            "adiabatic_electron_affinity",
+            "experiment",
+            0.95,
             residual=0.27,
             n=15,
-            source="benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked acceptors with bound anions",
+            source=SOURCE + "acceptors with bound anions",
         ),
     )
 

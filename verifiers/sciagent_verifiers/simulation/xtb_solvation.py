@@ -19,6 +19,7 @@ from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 RIGID = {SOLVATION_ENERGY: 0.001}
 FLEXIBLE = {SOLVATION_ENERGY: 0.02}
+SOURCE = "benchmarks/numbers/xtb_solvation.json, GFN1-xTB ALPB, neutral solutes of FreeSolv"  # of the prior
 
 
 class XtbSolvationSettings(Settings):
@@ -87,16 +88,7 @@ class XtbSolvation(TightBinding):
     version = "1"
     Settings = XtbSolvationSettings
     settings: XtbSolvationSettings
-    priors = (
-        Prior(
-            property="solvation_free_energy",
-            level="experiment(water)",
-            spearman=0.92,
-            residual=0.069,
-            n=516,
-            source="benchmarks/numbers/xtb_solvation.json, GFN1-xTB ALPB, neutral solutes of FreeSolv",
-        ),
-    )
+    priors = (Prior("solvation_free_energy", "experiment(water)", 0.92, residual=0.069, n=516, source=SOURCE),)
 
     @property
     def level(self) -> Level:
