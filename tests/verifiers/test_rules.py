@@ -32,7 +32,7 @@ def test_every_chain_of_a_scheduled_class_is_refused_under_the_name_of_the_class
         mol = Chem.MolFromSmiles(template.format(a=a, b=b))
         assert mol is not None
         alerts = SCREEN.alerts(parse_molecule(Chem.MolToSmiles(mol)))
-        assert rule in {alert.rule for alert in alerts}, Chem.MolToSmiles(mol)
+        assert rule in {alert.name for alert in alerts}, Chem.MolToSmiles(mol)
         assert alerts[0].group is Reason.CHEMICAL_WEAPON
 
 
