@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, ClassVar, Protocol
 
 from sciagent.errors import UnknownNameError, UsageError
@@ -90,37 +91,22 @@ def checked(route: object, target: str, stock: Stock) -> Route | None:
         raise ValueError(f"a route finder says a Route or None, not {type(route).__name__}")
     if len(route.reactions) > MAX_REACTIONS:
         raise ValueError(f"a route of {len(route.reactions)} reactions; at most {MAX_REACTIONS}")
-    made = {_canonical(reaction.product) for reaction in route.reactions}
-    wanted = {_canonical(target)} | {
-        _canonical(smiles) for reaction in route.reactions for smiles in reaction.reactants
-    }
+    needs = {_canonical(reaction.product): {*map(_canonical, reaction.reactants)} for reaction in route.reactions}
+    made, wanted = needs.keys(), {_canonical(target)}.union(*needs.values())
     if unused := made - wanted:
         raise ValueError(f"the route makes {min(unused)}, which nothing needs")
     if any(not reaction.reactants for reaction in route.reactions):
         raise ValueError("a reaction of nothing")
-    _check_order(route)
+    if len(needs) < len(route.reactions):
+        raise ValueError("the route makes a molecule twice")
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError:
+        raise ValueError("the route goes in a circle") from None
     for smiles in sorted(wanted - made):
         if smiles not in stock:
             raise ValueError(f"the route starts from {smiles}, which is not in stock")
     return route
-
-
-def _check_order(route: Route) -> None:
-    """Raises ValueError where a molecule would be needed to make itself, or is made twice."""
-    by_product = {
-        _canonical(reaction.product): tuple(map(_canonical, reaction.reactants)) for reaction in route.reactions
-    }
-    if len(by_product) < len(route.reactions):
-        raise ValueError("the route makes a molecule twice")
-    ready: set[str] = set()
-    left = dict(by_product)
-    while left:
-        now = [p for p, needs in left.items() if all(n in ready or n not in by_product for n in needs)]
-        if not now:
-            raise ValueError("the route goes in a circle")
-        for product in now:
-            ready.add(product)
-            del left[product]
 
 
 def _canonical(smiles: str) -> str:
