@@ -26,6 +26,14 @@ def heavy(molecule: Any) -> int:
     return int(molecule.heavy_atoms)
 
 
+@pytest.fixture(autouse=True)
+def registered() -> None:
+    """The properties of this module's functions, where another test has had all properties read anew."""
+    for made in registry.defined().values():
+        for prop in made.kind.definition.properties:  # type: ignore[attr-defined]
+            properties().add(prop, made.package)
+
+
 @sciagent.verifier(measures={"fn_mass": "Da", "dipole": "e*angstrom"}, method="guess", version="2")
 def both(molecule: Any, factor: float = 2.0, mode: str = "all") -> Any:
     """Two properties, one of them known to the house."""
