@@ -183,20 +183,18 @@ def distinct(geometries: list[Geometry], values: Array, alike: Symmetry) -> tupl
     kept: list[int] = []
     counts: dict[int, int] = {}
     for k in (int(i) for i in np.argsort(values, kind="stable")):
-        for other in reversed(kept):
-            if values[k] - values[other] > SAME_ENERGY:
-                other = -1
-                break
-            if np.abs(moments[k] - moments[other]).max() > SAME_MOMENTS * scale[other]:
-                continue
-            if alike.distance(geometries[k].positions, geometries[other].positions) < SAME_DISTANCE:
-                counts[other] += 1
-                break
-        else:
-            other = -1
-        if other < 0:
+        same = (
+            other
+            for other in reversed(kept)
+            if values[k] - values[other] <= SAME_ENERGY
+            and np.abs(moments[k] - moments[other]).max() <= SAME_MOMENTS * scale[other]
+            and alike.distance(geometries[k].positions, geometries[other].positions) < SAME_DISTANCE
+        )
+        if (first := next(same, None)) is None:
             kept.append(k)
             counts[k] = 1
+        else:
+            counts[first] += 1
     return kept, counts
 
 
