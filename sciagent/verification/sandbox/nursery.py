@@ -21,6 +21,7 @@ from sciagent.verification.sandbox.wire import dumps
 
 FDS = 2  # of a request: the socket to the driver, and the driver's pidfd
 LOOK_SECONDS = 0.05  # of CPU time, between two looks for the owner while importing
+REPORT_SECONDS = 5.0  # for the driver to read what a dead zygote had sent
 END_SECONDS = 10.0  # for the zygotes to end when the owner is gone
 
 
@@ -101,8 +102,9 @@ class Nursery:
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         with contextlib.suppress(TimeoutError):
             processes.kill_orphans(self._zygotes)
+        born.driver.settimeout(REPORT_SECONDS)
         with contextlib.suppress(OSError):
-            born.driver.send(b"\n" + dumps({"event": "dead", "status": status}), socket.MSG_DONTWAIT)
+            born.driver.sendall(b"\n" + dumps({"event": "dead", "status": status}))
         born.close()
 
     def end(self) -> None:
