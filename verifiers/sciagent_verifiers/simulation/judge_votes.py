@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sciagent.domain.quantities import Quantity
 from sciagent_verifiers.simulation.rubric import Rubric
 
 LONGEST = 40_000  # characters of an answer that are read
@@ -76,16 +77,7 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return unique
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """value with its standard uncertainty (k = 1); n: votes behind it."""
-
-    value: float
-    uncertainty: float
-    n: int
-
-
-def score(rubric: Rubric, votes: Sequence[Vote]) -> Estimate:
+def score(rubric: Rubric, votes: Sequence[Vote]) -> Quantity:
     """Mean over votes of sum_c w_c g_c / t_c over sum_c w_c, with g_c the grade and t_c the highest of its scale.
 
     uncertainty: sd / sqrt(n) between votes, and at least what whole grades leave open: a grade is known within half a
@@ -100,7 +92,7 @@ def score(rubric: Rubric, votes: Sequence[Vote]) -> Estimate:
     return _mean(whole, floor)
 
 
-def margin(rubric: Rubric, votes: Sequence[Vote]) -> Estimate | None:
+def margin(rubric: Rubric, votes: Sequence[Vote]) -> Quantity | None:
     """How far the mean grade of a criterion lies above its gate, as a share of its scale, where that is least; None
     without gates. Below 0 a gate is missed."""
     margins = [
@@ -114,6 +106,6 @@ def margin(rubric: Rubric, votes: Sequence[Vote]) -> Estimate | None:
     return min(margins, key=lambda estimate: estimate.value, default=None)
 
 
-def _mean(values: Sequence[float], floor: float) -> Estimate:
+def _mean(values: Sequence[float], floor: float) -> Quantity:
     spread = statistics.stdev(values) / math.sqrt(len(values))
-    return Estimate(statistics.fmean(values), max(spread, floor), len(values))
+    return Quantity(statistics.fmean(values), "1", max(spread, floor), n=len(values))

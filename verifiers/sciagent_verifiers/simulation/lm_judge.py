@@ -26,7 +26,6 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at
-from sciagent.domain.quantities import Quantity
 from sciagent.domain.tiers import Tier
 from sciagent.errors import SciagentError
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
@@ -212,11 +211,7 @@ class LmJudge(MoleculeVerifier):
             outcome, reason, detail = _why(ballots, len(votes), s.needed)
             return Finding(molecule.key, outcome, reason=reason, detail=detail, diagnostics=diagnostics, spent=spent)
         estimates = {JUDGED_SCORE: score(self.rubric, votes), JUDGED_MARGIN: margin(self.rubric, votes)}
-        measured = tuple(
-            Measured(prop.name, self.level, Quantity(estimate.value, "1", estimate.uncertainty, n=estimate.n))
-            for prop, estimate in estimates.items()
-            if estimate
-        )
+        measured = tuple(Measured(prop.name, self.level, value) for prop, value in estimates.items() if value)
         return Finding(molecule.key, Outcome.OK, measured, diagnostics=diagnostics, spent=spent)
 
     def _model(self) -> PolicyClient:
