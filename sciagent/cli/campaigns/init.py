@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from sciagent.api.terminal import records_table, show
-from sciagent.cli.shared.common import JsonOption, put, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import put, put_json, say
 from sciagent.errors import UsageError
 
 
@@ -20,7 +21,7 @@ def init(
         str | None, typer.Option("--name", "-n", help="What the campaign is called; default: as the template.")
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="Show the templates, and write nothing.")] = False,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """Write a campaign folder that runs at once: the YAML with its comments, the seeds, a README."""
     from sciagent.campaign.spec import templates

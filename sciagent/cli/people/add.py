@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.shared.common import (
-    CampaignOption,
-    Exit,
-    JsonOption,
-    LedgerOption,
-    ReasonOption,
-    WhoOption,
-    open_ledger,
-    put,
-    put_json,
-    say,
-)
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, open_ledger, put, put_json, say
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def add(
-    reason: ReasonOption,
+    reason: options.Reason,
     candidates: Annotated[
         list[str] | None, typer.Argument(metavar="[CANDIDATE]...", help="Molecules, as SMILES.")
     ] = None,
-    campaign: CampaignOption = None,
+    campaign: options.Campaign = None,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="More molecules: csv, smi or sdf, also .gz.")
     ] = None,
     column: Annotated[str, typer.Option("--column", help="The column of a csv with the structures.")] = "smiles",
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
 ) -> None:
     """Bring molecules of your own into a campaign. They are parsed, screened and gated as any other proposal.
 

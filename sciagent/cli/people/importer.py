@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, put_json, say
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -36,8 +37,8 @@ def import_(
         str | None, typer.Option("--revise", metavar="WHY", help="Supersede values that changed.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file; write nothing.")] = False,
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """Take measured or computed values from a CSV as evidence, all of it or nothing. `< 0.1` is a censored value."""
     from sciagent.campaign.people.importing import import_file
