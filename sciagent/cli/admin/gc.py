@@ -60,8 +60,7 @@ def gc(
         )
     removed = removed_bytes = 0
     if delete:
-        aged = "" if keep_days is None else f" after {keep_days:g} days"
-        why = directives.reason(reason or f"cleared up{aged}")
+        why = directives.reason(reason or _default_reason(keep_days))
         removed, removed_bytes = housekeeping.remove_waste(opened, waste_items, as_who or user(), why)
     total = sum(map(sum, sizes.values()))
     if json:
@@ -81,9 +80,14 @@ def gc(
     _print(sizes, waste_items if show else ())
     if delete:
         say(f"removed {removed} of {len(waste_items)}, {decimal(removed_bytes)}")
+    elif waste_items:
+        say(f"{decimal(total)} would go; nothing was removed. Remove it with --delete")
     else:
-        would = f"{decimal(total)} would go; nothing was removed. Remove it with --delete"
-        say(would if waste_items else "there is nothing to clear up")
+        say("there is nothing to clear up")
+
+
+def _default_reason(keep_days: float | None) -> str:
+    return "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
 
 
 def _print(sizes: Mapping[str, Sequence[int]], listed: Sequence[Waste]) -> None:
