@@ -77,7 +77,7 @@ def gc(
             }
         )
         return
-    _print(sizes, waste_items if show else ())
+    _print(sizes, waste_items, show)
     if delete:
         say(f"removed {removed} of {len(waste_items)}, {decimal(removed_bytes)}")
     elif waste_items:
@@ -90,11 +90,11 @@ def _default_reason(keep_days: float | None) -> str:
     return "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
 
 
-def _print(sizes: Mapping[str, Sequence[int]], listed: Sequence[Waste]) -> None:
-    """A line for each kind, and for each file or folder that is listed. sizes: {kind: bytes of each}."""
+def _print(sizes: Mapping[str, Sequence[int]], waste_items: Sequence[Waste], show: bool) -> None:
+    """A line for each kind; with `show` for each file and folder too. sizes: {kind: bytes of each}."""
     for kind in filter(sizes.get, KINDS):
         put(f"{len(sizes[kind]):>7}  {decimal(sum(sizes[kind])):>9}  {KINDS[kind]}")
-    for waste in listed[:MAX_SHOWN]:
+    for waste in waste_items[:MAX_SHOWN] if show else ():
         put(f"  {waste.path}  {decimal(waste.size)}  {waste.why}")
-    if len(listed) > MAX_SHOWN:
-        put(f"  and {len(listed) - MAX_SHOWN} more")
+    if show and len(waste_items) > MAX_SHOWN:
+        put(f"  and {len(waste_items) - MAX_SHOWN} more")
