@@ -92,7 +92,8 @@ class CandidatePool:
 
     def answered(self, rung: PaidIndex, of: Places | slice = slice(None)) -> Mask:
         """(n,) whether the rung has answered for each candidate, or for each of some."""
-        return np.any(~np.isnan(self.scores[of][:, self.columns(rung)]), axis=1)
+        answered: Mask = np.any(~np.isnan(self.scores[of][:, self.columns(rung)]), axis=1)
+        return answered
 
     def failures(self) -> Array:
         """(k,) probability that a rung gives no answer."""
