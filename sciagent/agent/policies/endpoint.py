@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
-from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
+from sciagent.agent.messages import CLOSE, OPEN, Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.answers import LogprobSource, read_answer, sampled_of
-from sciagent.agent.thinking import CLOSE, OPEN
 from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
 
@@ -36,8 +35,8 @@ class EndpointPolicy:
         logprobs: LogprobSource = None,
         answer_mb: int = MAX_ANSWER_MB,
     ) -> None:
-        """model: as the server calls it. timeout: seconds for one whole answer, from the connection to its last byte.
-        logprobs: of which distribution the server's are, where that is known. answer_mb: size of one answer, at most.
+        """model: as the server calls it. timeout: seconds for a whole answer, from the connection to its last byte.
+        logprobs: of which distribution the server's are, where that is known. answer_mb: greatest size of an answer.
         """
         try:
             import httpx2
@@ -93,16 +92,16 @@ class EndpointPolicy:
             if sampling.call:
                 request["tool_choice"] = "required"
         began = time.monotonic()
-        text = self._strike(self._answer_text(request))
+        text = self._answer_text(request)
         try:
-            answer = read_answer(text)
+            answer = read_answer(text, self._strike)
             return sampled_of(answer, sampling, self.name, time.monotonic() - began, "tools" in request, self._logprobs)
         except ValueError as error:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
 
     def _answer_text(self, request: Mapping[str, Any]) -> str:
-        """The body of the answer. A server that refuses something is asked otherwise, and if that helps, from then
-        on. Raises PolicyError."""
+        """The body of the answer. What a server refuses is left out, and if that helps, from then on. Raises
+        PolicyError."""
         openai, refused = self._openai, self._refused
         while True:
             try:

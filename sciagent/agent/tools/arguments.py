@@ -18,7 +18,7 @@ MAX_SITE = 400
 
 
 def _one_of(names: Sequence[str]) -> Any:
-    """The type of a text from a list of names; for a wrong one the error lists them."""
+    """The type of a text from a list of names; the error for another text lists them."""
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or value not in names:

@@ -7,13 +7,12 @@ the bench does not know yet are preferred.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from sciagent.agent.tools import arguments as given
-from sciagent.agent.tools.bench import AgentBench
 from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.referring import find, plain_smiles
-from sciagent.agent.tools.registry import Observation, Tool, ToolContext
+from sciagent.agent.tools.registry import AgentBench, Observation, Tool, ToolContext
 from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing import edits, named
 from sciagent.chemistry.editing.named import NAMED_EDITS
@@ -23,8 +22,8 @@ from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.text import escaped
 from sciagent.errors import InvalidCandidateError
 
-TRIES = 40  # pairs of (what, site) that one call goes through, at most
-CROSSES = 8  # children of a crossover that are made in search of a new one
+TRIES = 40  # most pairs of (what, site) that a call goes through
+CROSSES = 8  # children of a crossover that are made in search of a new molecule
 
 
 def propose(arguments: given.Propose, run: ToolContext) -> Observation:
@@ -51,18 +50,17 @@ def modify(arguments: given.Modify, run: ToolContext) -> Observation:
     rng = random.Random(f"modify {run.seed}")
     pairs = named.choices(parent.smiles, edit.name, arguments.what, arguments.where)
     rng.shuffle(pairs)
-    known = None
-    for what, site in pairs[:TRIES]:
-        made = named.children(parent.smiles, edit.name, what or None, site.number, run.limits)
-        rng.shuffle(made)
-        for child in made:
-            operation = f"modify: {edit.name} {what}".strip()
-            if not _known(child, run.bench):
-                return _proposed(run.bench, ProposalIn(child, (parent.smiles,), operation))
-            known = known or ProposalIn(child, (parent.smiles,), operation)
-    if known is not None:
-        return _proposed(run.bench, known)
-    raise CallError(_why_not(parent, arguments, run))
+
+    def children() -> Iterator[ProposalIn]:
+        for what, site in pairs[:TRIES]:
+            made = named.children(parent.smiles, edit.name, what or None, site.number, run.limits)
+            rng.shuffle(made)
+            for child in made:
+                yield ProposalIn(child, (parent.smiles,), f"modify: {edit.name} {what}".strip())
+
+    if (child := _first_new(children(), run.bench)) is None:
+        raise CallError(_why_not(parent, arguments, run))
+    return _proposed(run.bench, child)
 
 
 def crossover(arguments: given.Crossover, run: ToolContext) -> Observation:
@@ -70,18 +68,16 @@ def crossover(arguments: given.Crossover, run: ToolContext) -> Observation:
     they are cut."""
     first, second = _editable(arguments.first, run), _editable(arguments.second, run)
     rng = random.Random(f"crossover {run.seed}")
-    known = None
-    for _ in range(CROSSES):
-        made = edits.crossover(first.smiles, second.smiles, rng, limits=run.limits)
-        if made is None:
-            break
-        child = ProposalIn(made[0], (first.smiles, second.smiles), f"crossover: {made[1]}")
-        if not _known(child.text, run.bench):
-            return _proposed(run.bench, child)
-        known = known or child
-    if known is not None:
-        return _proposed(run.bench, known)
-    raise CallError("these two give no child within the limits; take others, or `modify` one of them")
+
+    def children() -> Iterator[ProposalIn]:
+        for _ in range(CROSSES):
+            if (made := edits.crossover(first.smiles, second.smiles, rng, limits=run.limits)) is None:
+                return
+            yield ProposalIn(made[0], (first.smiles, second.smiles), f"crossover: {made[1]}")
+
+    if (child := _first_new(children(), run.bench)) is None:
+        raise CallError("these two give no child within the limits; take others, or `modify` one of them")
+    return _proposed(run.bench, child)
 
 
 def neighbours(arguments: given.Neighbours, run: ToolContext) -> Observation:
@@ -118,6 +114,16 @@ def _editable(reference: str, run: ToolContext) -> Molecule:
     return parent
 
 
+def _first_new(children: Iterator[ProposalIn], bench: AgentBench) -> ProposalIn | None:
+    """The first child that the bench does not know, else the first."""
+    first = None
+    for child in children:
+        if not _known(child.text, bench):
+            return child
+        first = first or child
+    return first
+
+
 def _known(smiles: str, bench: AgentBench) -> bool:
     try:
         return bench.known(parse_molecule(smiles).key)
@@ -128,31 +134,27 @@ def _known(smiles: str, bench: AgentBench) -> bool:
 def _why_not(parent: Molecule, arguments: given.Modify, run: ToolContext) -> str:
     """Why the edit does not fit, and which edits do."""
     sites, where = named.sites(parent.smiles), arguments.where
-    asked = f"{arguments.edit} {arguments.what or ''}".strip()
     if where is not None and where > len(sites):
         return f"where: {parent.smiles} has sites 1 to {len(sites)}; `inspect` lists them"
-    at = f" at site {where} ({sites[where - 1].kind}: {sites[where - 1].name})" if where is not None else ""
-    fitting = [name for name in NAMED_EDITS if _fits(parent, name, where, run)]
-    there = [s.number for s in sites if NAMED_EDITS[arguments.edit].fits(s)]
-    text = f'"{asked}" does not fit {parent.smiles}{at}; what fits{" there" if at else ""}: {_listed(fitting)}'
-    return f"{text}; sites for {arguments.edit}: {_listed(there)}" if where is not None else text
 
+    def fits(name: str) -> bool:
+        pairs = named.choices(parent.smiles, name, None, where)
+        some = pairs[:: max(1, len(pairs) // 4)][:4]
+        return any(named.children(parent.smiles, name, what or None, site.number, run.limits) for what, site in some)
 
-def _fits(parent: Molecule, name: str, where: int | None, run: ToolContext) -> bool:
-    pairs = named.choices(parent.smiles, name, None, where)
-    return any(
-        named.children(parent.smiles, name, what or None, site.number, run.limits)
-        for what, site in pairs[:: max(1, len(pairs) // 4)][:4]
-    )
-
-
-def _listed(items: Sequence[object]) -> str:
-    return ", ".join(map(str, items[:20])) or "nothing"
+    fitting = ", ".join(name for name in NAMED_EDITS if fits(name)) or "nothing"
+    wanted = f"{arguments.edit} {arguments.what or ''}".strip()
+    if where is None:
+        return f'"{wanted}" does not fit {parent.smiles}; what fits: {fitting}'
+    site = sites[where - 1]
+    there = [str(s.number) for s in sites if NAMED_EDITS[arguments.edit].fits(s)]
+    at = f"at site {where} ({site.kind}: {site.name}); what fits there: {fitting}"
+    rest = f"sites for {arguments.edit}: {', '.join(there[:20]) or 'nothing'}"
+    return f'"{wanted}" does not fit {parent.smiles} {at}; {rest}'
 
 
 def _proposed(bench: AgentBench, proposal: ProposalIn) -> Observation:
-    """Propose to the bench, and report its answer. A duplicate counts as a correct call, a refused proposal does
-    not."""
+    """Propose to the bench, and report its answer. A duplicate is a correct call, a refused proposal is not."""
     (out,) = bench.propose([proposal])
     reason = ": ".join(part for part in (out.reason, out.detail) if part)
     text = f"{out.status}: {proposal.text}"

@@ -11,17 +11,17 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast, get_type_hints
+from typing import Any, Protocol, TypedDict, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import ErrorDetails
 
-from sciagent.agent.tools.bench import AgentBench
 from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.schemas import schema
 from sciagent.agent.tools.wording import MAX_COMPLAINTS, bounded, short, shown
 from sciagent.chemistry.editing.edits import ANY, EditLimits
+from sciagent.domain.campaigns.ports import Workbench
 from sciagent.errors import CampaignError, LedgerError, did_you_mean
 
 _log = logging.getLogger("sciagent")
@@ -31,6 +31,41 @@ class Arguments(BaseModel):
     """Base class of the tools' arguments: no extra keys, and no text in place of a number."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Past(TypedDict):
+    """An earlier proposal."""
+
+    text: str
+    key: str | None
+    status: str
+    """new | duplicate | refused."""
+    standing: str | None
+    """open, dropped, … or None."""
+    reason: str
+    """Why it was refused or dropped, or empty."""
+    operation: str
+    score: float | None
+    """None while there is no result."""
+
+
+class AgentBench(Workbench, Protocol):
+    """Implemented in `campaign`. The tools pass only checked arguments: plain text of bounded length."""
+
+    def results_of(self, key: str) -> list[str]:
+        """One line per paid rung that has answered on the candidate."""
+
+    def recent(self, n: int) -> list[Past]:
+        """The last n proposals of the campaign and their outcome, latest first."""
+
+    def left(self) -> dict[str, float]:
+        """The remaining budget by resource: `proposals`, `core_seconds`, a rung's name, …"""
+
+    def note(self, text: str) -> None:
+        """Keep a remark for later episodes."""
+
+    def goal(self) -> str:
+        """The campaign's goal, in a few lines."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +93,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that a model may call. Its docstring is the description, and the type of its parameter `arguments`
-    describes the arguments."""
+    """A function that a model may call; its docstring is the description."""
 
     run: Callable[[Any, ToolContext], Observation]
     example: Mapping[str, Any] = field(default_factory=dict)

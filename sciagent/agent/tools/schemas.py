@@ -1,4 +1,4 @@
-"""JSON schemas of the tools: strict ones for any OpenAI-compatible endpoint, and one for a whole answer, for
+"""JSON schemas of the tools: strict for any OpenAI-compatible endpoint, and for a whole answer, for
 constrained decoding of a small model. Only plain keywords: references are expanded, titles and defaults left out."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def schema(tool: Tool) -> JsonSchemaValue:
 
 
 def call_schema(tools: Iterable[Tool]) -> JsonSchemaValue:
-    """Schema of a whole answer {"name": a tool, "arguments": {...}}, with at least one case per tool. It is for
+    """Schema of a whole answer {"name": a tool, "arguments": {...}}, with a case or more per tool. It is for
     constrained decoding and therefore has no descriptions."""
     cases = []
     for tool in tools:
