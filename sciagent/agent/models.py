@@ -21,6 +21,8 @@ from sciagent.errors import SciagentError, UnknownNameError, UsageError
 from sciagent.settings import models_folder
 
 CARD = "model.json"
+HERMES_TEMPLATE = Path(__file__).parent / "templates" / "hermes.jinja"
+"""sciagent's own chat template: ChatML with tools."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 Tell = Callable[[str], None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import os
 import re
 import threading
 import time
@@ -24,7 +23,7 @@ _UNSUPPORTED = re.compile(r"\b(unsupported|unknown|unrecognized|unexpected|not (
 
 
 class EndpointPolicy:
-    """Asks an OpenAI-compatible server. May be made before a fork and used after it."""
+    """Asks an OpenAI-compatible server. May be made before a fork and used only after it."""
 
     def __init__(
         self,
@@ -68,7 +67,6 @@ class EndpointPolicy:
             raise UsageError(f"the endpoint {base_url!a} is no address: {error}") from error
         self._starting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._loop_pid = 0
         self._closed = False
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
@@ -133,20 +131,19 @@ class EndpointPolicy:
         return asyncio.run_coroutine_threadsafe(asked(), self._running_loop()).result()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of this process, in a thread of its own, which is started for the first question."""
+        """The event loop, in a thread of its own, which is started for the first question."""
         with self._starting:
             if self._closed:
                 raise RuntimeError("the campaign stops")
-            if self._loop is None or self._loop_pid != os.getpid():
-                self._loop, self._loop_pid = asyncio.new_event_loop(), os.getpid()
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True).start()
             return self._loop
 
     def close(self) -> None:
         """Questions that are out are given up."""
         with self._starting:
-            loop = None if self._closed or self._loop_pid != os.getpid() else self._loop
-            self._closed = True
+            loop, self._loop, self._closed = self._loop, None, True
         if loop is None:
             return
         with contextlib.suppress(concurrent.futures.TimeoutError):

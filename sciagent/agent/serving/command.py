@@ -7,7 +7,6 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 
 from sciagent.agent import models
@@ -166,7 +165,7 @@ def template_of(folder: Path) -> Path | None:
             f"the chat template of {folder} takes no tools, and ours is for ChatML; give it another: "
             f"{folder / 'chat_template.jinja'}"
         )
-    return Path(str(files("sciagent.agent") / "templates" / "hermes.jinja"))
+    return models.HERMES_TEMPLATE
 
 
 def _context(folder: Path) -> int:

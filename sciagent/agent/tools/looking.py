@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rdkit import Chem
 
 from sciagent.agent.tools import arguments as given
 from sciagent.agent.tools.referring import find
 from sciagent.agent.tools.registry import Observation, Tool, ToolContext
 from sciagent.agent.tools.wording import short
+from sciagent.chemistry.editing.edits import canonical
 from sciagent.chemistry.editing.named import NAMED_EDITS, sites
 from sciagent.chemistry.editing.sites import Site
 from sciagent.domain.text import escaped
@@ -74,8 +73,7 @@ def finish(arguments: given.Finish, run: ToolContext) -> Observation:
 
 def _numbered(smiles: str) -> str:
     """The SMILES with atom numbers, from 1."""
-    mol: Any = Chem.MolFromSmiles(smiles)
-    mol = Chem.MolFromSmiles(Chem.MolToSmiles(mol))
+    mol = canonical(smiles)
     for atom in mol.GetAtoms():
         atom.SetAtomMapNum(atom.GetIdx() + 1)
     return str(Chem.MolToSmiles(mol, canonical=False))

@@ -28,18 +28,12 @@ def put(mol: Any, place: int, group: str) -> Any:
     return child
 
 
-def take(mol: Any, bearer: int, first: int) -> Any:
-    """A hydrogen in place of the group that begins with `first`."""
-    child = kekule(mol)
+def exchange(mol: Any, bearer: int, first: int, group: str = "") -> Any:
+    """Another group, or else a hydrogen, in place of the group that begins with `first`."""
+    child, offset = _beside(mol, group) if group else (kekule(mol), 0)
     _cut(child, bearer, first)
-    return _without(child, side(mol, first, bearer))
-
-
-def exchange(mol: Any, bearer: int, first: int, group: str) -> Any:
-    """Another group in place of the group that begins with `first`."""
-    child, offset = _beside(mol, group)
-    _cut(child, bearer, first)
-    child.AddBond(bearer, offset, SINGLE)
+    if group:
+        child.AddBond(bearer, offset, SINGLE)
     return _without(child, side(mol, first, bearer))
 
 

@@ -88,7 +88,7 @@ _ALL = (
     ),
     NamedEdit(
         "remove substituent", "substituent", (*GROUPS, "iodo"), "a hydrogen in place of a group; what: that group",
-        lambda mol, place, what: [joins.take(mol, place[0], place[1])], by_group=True,
+        lambda mol, place, what: [joins.exchange(mol, place[0], place[1])], by_group=True,
     ),
     NamedEdit(
         "swap ring", "ring", tuple(NAMED_RINGS), "another ring in place of a whole ring system",
