@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, TypedDict, cast, get_type_hints
+from inspect import signature
+from typing import Any, Protocol, TypedDict, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import ErrorDetails
 
@@ -27,10 +28,8 @@ from sciagent.errors import CampaignError, LedgerError, did_you_mean
 _log = logging.getLogger("sciagent")
 
 
-class Arguments(BaseModel):
-    """Base class of the tools' arguments: no extra keys, and no text in place of a number."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+"""No extra keys, and no text in place of a number."""
 
 
 class Past(TypedDict):
@@ -95,7 +94,8 @@ class Observation:
 class Tool:
     """A function that a model may call; its docstring is the description."""
 
-    run: Callable[[Any, ToolContext], Observation]
+    run: Callable[..., Observation]
+    """Takes a ToolContext as `run`, and the call's arguments."""
     example: Mapping[str, Any] = field(default_factory=dict)
     """Correct arguments."""
     cases: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None
@@ -110,8 +110,13 @@ class Tool:
         return " ".join((self.run.__doc__ or "").split())
 
     @cached_property
-    def arguments(self) -> type[Arguments]:
-        return cast(type[Arguments], get_type_hints(self.run)["arguments"])
+    def arguments(self) -> type[BaseModel]:
+        hints = get_type_hints(self.run, include_extras=True)
+        parameters = [p for p in signature(self.run).parameters.values() if p.name != "run"]
+        fields: dict[str, Any] = {
+            p.name: (hints[p.name], ... if p.default is p.empty else p.default) for p in parameters
+        }
+        return create_model(self.name, __config__=STRICT, **fields)
 
 
 class Registry:
@@ -137,7 +142,7 @@ class Registry:
             if tool is None:
                 text, names = short(name, 40), self.names
                 raise CallError(f'no tool is called "{text}"{did_you_mean(text, names)}; there are: {", ".join(names)}')
-            observation = tool.run(_checked(tool, read_arguments(arguments)), ToolContext(bench, seed, limits))
+            observation = tool.run(ToolContext(bench, seed, limits), **_checked(tool, read_arguments(arguments)))
         except CallError as error:
             usage = f"\nfor example: {tool.name} {json.dumps(dict(tool.example))}" if tool else ""
             observation = Observation(False, f"error: {bounded(str(error))[: 1990 - len(usage)]}{usage}")
@@ -149,9 +154,9 @@ class Registry:
         return replace(observation, text=bounded(observation.text))
 
 
-def _checked(tool: Tool, given: Mapping[str, Any]) -> Arguments:
+def _checked(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return tool.arguments.model_validate(given)
+        return dict(tool.arguments.model_validate(given))
     except ValidationError as error:
         faults = error.errors(include_url=False)[:MAX_COMPLAINTS]
         raise CallError("\n".join(_complaint(tool, fault) for fault in faults)) from None

@@ -45,9 +45,9 @@ def _plain(full: Mapping[str, Any], *, described: bool) -> JsonSchemaValue:
     def plain(node: Mapping[str, Any]) -> JsonSchemaValue:
         if "$ref" in node:
             return plain(full["$defs"][node["$ref"].rpartition("/")[2]])
-        kept = {name: value for name, value in node.items() if name not in dropped}
         if node.get("type") == "object":
-            kept |= _object({name: plain(entry) for name, entry in node.get("properties", {}).items()})
+            return _object({name: plain(entry) for name, entry in node.get("properties", {}).items()})
+        kept = {name: value for name, value in node.items() if name not in dropped}
         if "anyOf" in node:
             kept["anyOf"] = [plain(option) for option in node["anyOf"]]
         if "items" in node:
