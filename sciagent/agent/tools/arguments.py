@@ -38,9 +38,7 @@ Reference = Annotated[
 ]
 EditName: Any = _one_of(tuple(NAMED_EDITS))
 Edit: Any = Annotated[EditName, Field(description="; ".join(f"{e.name}: {e.says}" for e in NAMED_EDITS.values()))]
-What: Any = Annotated[
-    _one_of(WHATS) | None, Field(description="what the edit puts in; null leaves it to chance")  # type: ignore[operator]
-]
+What: Any = Annotated[_one_of(WHATS) | None, Field(description="what the edit puts in; null leaves it to chance")]
 Where = Annotated[
     int | None, Field(ge=1, le=MAX_SITE, description="number of the site, as `inspect` lists it; null: any")
 ]
