@@ -23,7 +23,19 @@ from sciagent.report.analysis import audit, ladder, prediction_scores, proposers
 from sciagent.report.page import episodes
 from sciagent.report.parts import candidates, charts, opinions, provenance
 from sciagent.report.parts.drawing import cost_unit
-from sciagent.report.parts.wording import amounts, cost, many, number, setting, unit_sign, value, wish, with_unit, words
+from sciagent.report.parts.wording import (
+    amounts,
+    change,
+    cost,
+    many,
+    number,
+    setting,
+    unit_sign,
+    value,
+    wish,
+    with_unit,
+    words,
+)
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.results.known_properties import know_properties
@@ -95,7 +107,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "rungs": provenance.of_rungs(connection, row, steps),
         "reused": provenance.of_reuse(connection, row, steps),
         "amendments": report_queries.amendments(connection, row),
-        "directives": report_queries.directives(connection, row),
+        "directives": [d for d in report_queries.directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections.sessions(connection, row),
         "source": row.source[:MAX_SOURCE],
         "source_cut": len(row.source) > MAX_SOURCE,
@@ -123,9 +135,9 @@ def _charts(
     lines = proposers.progress(connection, row, who) if len(who) > 1 else {}
     return {
         "funnel_chart": charts.funnel(passages) if any(passage.came for passage in passages) else "",
-        "cost_chart": charts.costs(list(spent.by_rung.items())) if spent.total else "",
-        "progress_chart": charts.progress(steps, limits) if moved else "",
-        "finders_chart": charts.by_proposer(lines, limits) if lines else "",
+        "cost_chart": charts.costs(spent.by_rung) if spent.total else "",
+        "progress_chart": charts.progress({"": steps}, limits) if moved else "",
+        "finders_chart": charts.progress(lines, limits) if lines else "",
         "prediction_charts": _learning(scores),
     }
 
@@ -183,6 +195,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "unit": unit_sign,
+        "change": lambda amendment: change(amendment.path, amendment.old, amendment.new),
         "when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC"),
         "drawn": _drawn,
         "source": Markup,

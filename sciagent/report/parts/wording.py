@@ -86,6 +86,14 @@ def cost(core_seconds: float) -> str:
     return duration(core_seconds, "core-")
 
 
+def change(path: str, old: Any, new: Any) -> str:
+    """`budget.rungs.dft: 10 → 20`: what differs between two values of a spec."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        return "; ".join(change(f"{path}.{name}", old.get(name), new.get(name)) for name in names)
+    return f"{path}: {setting(old)} → {setting(new)}"
+
+
 def setting(value: Any) -> str:
     """A value of a spec or an event: a text as it is, an object as `name: value, …`, anything else as JSON; cut."""
     if isinstance(value, dict):
