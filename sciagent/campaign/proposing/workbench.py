@@ -11,8 +11,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core import safety
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.judge import Answer, Place, judge, place
-from sciagent.campaign.core.record import answer_of, columns, direct_result
+from sciagent.campaign.core.judge import Answer, Place, place
+from sciagent.campaign.core.record import answer_of, direct_result
 from sciagent.campaign.proposing import newness
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
@@ -20,7 +20,7 @@ from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
-from sciagent.domain.outcomes import Outcome, Reason, Verdict
+from sciagent.domain.outcomes import Reason, Verdict
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.completing import complete_direct, store_files
 from sciagent.store.campaign_state import standings
@@ -161,9 +161,7 @@ class CampaignWorkbench:
         batch = tuple(e.candidate for e in todo if e.candidate is not None)
         settings = v.request_settings
         for entry, result in zip(todo, self._worker.run(Request(v.name, settings, batch, rung.limits)), strict=True):
-            f = result.finding
-            judgement = judge(rung.rules, f.outcome, f.reason, f.detail, f.measured)
-            entry.answers.append(Answer(rung.rules.position, judgement, f.measured if f.outcome is Outcome.OK else ()))
+            entry.answers.append(answer_of(rung, result.finding))
             entry.computed.append((rung, result))
             self._place(entry)
 
@@ -226,7 +224,7 @@ class CampaignWorkbench:
                 "candidate_id": ids[entry.candidate.key],
                 "proposal_id": proposal_id,
                 "in_seeds": entry.given.operation == "seed" or entry.candidate.key in seeds,
-                **columns(entry.where),
+                **entry.where.columns,
             }
             for entry, proposal_id in fresh
             if entry.candidate is not None and entry.where is not None

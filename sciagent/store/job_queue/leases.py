@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -39,14 +39,9 @@ def claim(connection: Connection, job_id: int, owner: str, lease_seconds: float 
 
 
 def claim_many(
-    connection: Connection,
-    job_ids: Sequence[int],
-    owner: str,
-    *,
-    state: AttemptState = AttemptState.RUNNING,
-    lease_seconds: float = LEASE_SECONDS,
+    connection: Connection, job_ids: Sequence[int], owner: str, lease_seconds: float = LEASE_SECONDS
 ) -> dict[int, Claim]:
-    """{job id: claim} of those that could be taken. state: `running`, or `claimed` for what will wait in a pool."""
+    """{job id: claim} of those that could be taken."""
     now = db_now(connection)
     j, taken = t.job.c, list[Any]()
     free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state.in_(_LEASED), j.lease_until < now))
@@ -64,17 +59,13 @@ def claim_many(
             )
             .returning(j.id, j.fence, j.campaign_id, j.rung_id)
         ).all()
-    return _attempt(connection, [tuple(one) for one in taken], owner, state, now)
+    return _attempt(connection, [tuple(one) for one in taken], owner, now)
 
 
 def start_many(
-    connection: Connection,
-    new: Mapping[AttemptState, Sequence[NewJob]],
-    owner: str,
-    lease_seconds: float = LEASE_SECONDS,
-) -> dict[AttemptState, list[Claim]]:
-    """Jobs that are claimed as they are made, in order. new: by the state of their attempts, as for `claim_many`.
-    Raises what `jobs.create_many` raises."""
+    connection: Connection, new: Sequence[NewJob], owner: str, lease_seconds: float = LEASE_SECONDS
+) -> list[Claim]:
+    """Jobs that are claimed as they are made, in order. Raises what `jobs.create_many` raises."""
     now = db_now(connection)
     alike = {
         "state": JobState.RUNNING,
@@ -84,42 +75,33 @@ def start_many(
         "created_at": now,
         "lease_until": now + timedelta(seconds=lease_seconds),
     }
-    found = {}
-    for state, mine in new.items():
-        there = jobs.present(connection, mine)
-        old = [one for one in mine if one.place in there] if there else []
-        fresh = [one for one in mine if one.place not in there] if there else mine
-        again = jobs.create_many(connection, old) if old else []
-        claims = claim_many(connection, again, owner, state=state, lease_seconds=lease_seconds) if old else {}
-        ids = jobs.insert(connection, fresh, alike)
-        taken = [(id_, 1, one.campaign_id, one.rung_id) for id_, one in zip(ids, fresh, strict=True)]
-        claims |= _attempt(connection, taken, owner, state, now)
-        by_place = dict(zip((one.place for one in (*old, *fresh)), (*again, *ids), strict=True)) if old else {}
-        found[state] = [claims[id_] for id_ in ([by_place[one.place] for one in mine] if old else ids)]
-    return found
+    there = jobs.present(connection, new)
+    old, fresh = [job for job in new if job.place in there], [job for job in new if job.place not in there]
+    again = jobs.create_many(connection, old) if old else []
+    claims = claim_many(connection, again, owner, lease_seconds) if old else {}
+    ids = jobs.insert(connection, fresh, alike)
+    taken = [(id_, 1, job.campaign_id, job.rung_id) for id_, job in zip(ids, fresh, strict=True)]
+    claims |= _attempt(connection, taken, owner, now)
+    by_place = dict(zip((job.place for job in (*old, *fresh)), (*again, *ids), strict=True))
+    return [claims[by_place[job.place]] for job in new]
 
 
-def _attempt(
-    connection: Connection, taken: Sequence[tuple[int, ...]], owner: str, state: AttemptState, now: datetime
-) -> dict[int, Claim]:
+def _attempt(connection: Connection, taken: Sequence[tuple[int, ...]], owner: str, now: datetime) -> dict[int, Claim]:
     """A live attempt of each job. taken: (job id, fence, campaign id, rung id)."""
-    alike = {"owner": owner, "state": state, "n_candidates": 1, "cost": {}, "started_at": now, "heartbeat_at": now}
+    alike = {
+        "owner": owner,
+        "state": AttemptState.RUNNING,
+        "n_candidates": 1,
+        "cost": {},
+        "started_at": now,
+        "heartbeat_at": now,
+    }
     rows = [
         {"campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence}
         for job_id, fence, campaign_id, rung_id in taken
     ]
     ids = insert_many(connection, t.attempt, rows, alike)
     return {job_id: Claim(job_id, id_, fence) for id_, (job_id, fence, *_) in zip(ids, taken, strict=True)}
-
-
-def begun(connection: Connection, claims: Sequence[Claim]) -> None:
-    """A worker has taken up jobs that were claimed ahead."""
-    now = db_now(connection)
-    connection.execute(
-        sa.update(t.attempt)
-        .where(t.attempt.c.id.in_([one.attempt_id for one in claims]), t.attempt.c.state == AttemptState.CLAIMED)
-        .values(state=AttemptState.RUNNING, started_at=now, heartbeat_at=now)
-    )
 
 
 def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: float = LEASE_SECONDS) -> list[Claim]:
@@ -204,7 +186,6 @@ class LiveAttempt:
     """An attempt that has not ended, and the job that it holds."""
 
     claim: Claim
-    state: AttemptState
     campaign_id: int
     rung_id: int
     candidate_id: int
@@ -246,14 +227,14 @@ def _attempts(
     a, j = t.attempt.c, t.job.c
     query = (
         sa.select(
-            j.id, a.id.label("attempt_id"), j.fence, a.state, j.campaign_id, j.rung_id, j.candidate_id, j.queue,
+            j.id, a.id.label("attempt_id"), j.fence, j.campaign_id, j.rung_id, j.candidate_id, j.queue,
             j.kills, j.losses, j.cancel_requested, a.started_at, a.heartbeat_at, j.lease_until, t.rung.c.request,
         )
         .select_from(
             t.job.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)).join(t.rung, t.rung.c.id == j.rung_id)
         )
         .where(
-            j.state == JobState.RUNNING, a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING]), *conditions
+            j.state == JobState.RUNNING, a.state == AttemptState.RUNNING, *conditions
         )
         .order_by(j.lease_until if limit else j.id)
         .limit(limit)
@@ -262,8 +243,7 @@ def _attempts(
     return [
         LiveAttempt(
             Claim(row.id, row.attempt_id, row.fence),
-            AttemptState(row.state),
-            *row[4:10],
+            *row[3:9],
             bool(row.cancel_requested),
             row.started_at,
             row.heartbeat_at,

@@ -119,17 +119,17 @@ def first(rung: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "more", "said"),
+    ("text", "more", "message"),
     [
-        (in_ladder("  - verifier: molecule.safety\n"), "", "the safety screen comes first"),
-        (first("{verifier: molecule.safety, on_refusal: skip}"), "", "drops what it refuses"),
-        (first("{verifier: molecule.safety, settings: {allow: [azide]}}"), "", "needs safety.reason"),
-        (first("verifier: molecule.safety"), f"safety: {{screen: false, reason: {WHY}}}\n", "safety.screen is false"),
+        (in_ladder("  - verifier: molecule.safety\n"), "", "puts the safety screen first"),
+        (first("{verifier: molecule.safety, on_refusal: skip}"), "", "leave this rung out"),
+        (first("{verifier: molecule.safety, settings: {allow: [azide]}}"), "", "leave this rung out"),
+        (first("verifier: molecule.safety"), f"safety: {{screen: false, reason: {WHY}}}\n", "leave this rung out"),
         (TEXT.replace("rung: checks", "rung: molecule_safety"), "", "is the label of the safety screen"),
     ],
 )
-def test_a_ladder_that_names_it_cannot_get_round_it(folder: Path, text: str, more: str, said: str) -> None:
-    assert said in mistake(folder, more, text)
+def test_a_ladder_that_names_it_cannot_get_round_it(folder: Path, text: str, more: str, message: str) -> None:
+    assert message in mistake(folder, more, text)
 
 
 def test_off_with_a_reason_it_is_gone_and_the_reason_is_kept(folder: Path) -> None:

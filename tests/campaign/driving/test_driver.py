@@ -31,7 +31,7 @@ def test_the_last_places_of_a_budget_by_count_survive_an_interruption(tmp_path: 
     file = write_campaign(tmp_path, molecules=("C=C", "C=O"), scheduler="thresholds", dft=2, workers=2)
     file.write_text(file.read_text().replace("grid: 0", "grid: 5"))  # long enough to be interrupted
     with Driver(opened(tmp_path, file)) as driver:
-        while len([k for k in driver._tickets.values() if k.rung.rules.is_terminal]) < 2:
+        while len([k for k in driver.session.crews[0].by_id.values() if k.rung.rules.is_terminal]) < 2:
             assert driver.step() is None
         driver.abort()
         assert driver.run() is CampaignState.INTERRUPTED
