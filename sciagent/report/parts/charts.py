@@ -77,7 +77,7 @@ def _bars(made: Any, axes: Any, bars: Sequence[Mapping[str, float]], columns: in
     """A stacked bar for each mapping of fates to lengths, from the top down, and a legend of the fates that occur."""
     from matplotlib.patches import Patch
 
-    styles = {
+    styles: dict[str, Any] = {
         name: {"facecolor": COLOURS[name], "edgecolor": COLOURS["surface"], "hatch": HATCHES.get(name, "")}
         for name in FATES
     }

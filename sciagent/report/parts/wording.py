@@ -108,12 +108,13 @@ def number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{round(value):,}".replace(",", _THIN)
 
 
-def amounts(costs: Mapping[str, float]) -> str:
-    """The amount spent of each resource: `12 345 LLM tokens, 0.5 money (EUR)`."""
+def amounts(costs: Mapping[str, float], without: str = "") -> str:
+    """The amount spent of each resource but one: `12 345 LLM tokens, 0.5 money (EUR)`."""
     units = {name: RESOURCE_UNITS.get(name, "1") for name in costs}
     return ", ".join(
         f"{number(amount)} {words(name)}" + ("" if units[name] in ("1", "s") else f" ({units[name]})")
         for name, amount in sorted(costs.items())
+        if name != without
     )
 
 
