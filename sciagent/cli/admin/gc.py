@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.filesize import decimal
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, put, put_json, say
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -36,9 +37,9 @@ def gc(
         bool, typer.Option("--mine", help="The artifact folder is this ledger's alone, although most is unnamed.")
     ] = False,
     show: Annotated[bool, typer.Option("--list", help="Show each file and folder.")] = False,
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
 ) -> None:
     """Clear up: artifact files that no evidence names, scratch folders of dead workers, checkpoints of finished jobs.
 

@@ -8,14 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from sciagent.api.terminal import Line, Paragraph, show
-from sciagent.cli.shared.common import Exit, JsonOption, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, put_json, say
 
 SAMPLES = {"benzene": "c1ccccc1", "aspirin": "CC(=O)Oc1ccccc1C(=O)O"}
 
 
 def verifiers(
     name: Annotated[str | None, typer.Argument(help="One verifier, with all its settings; default: all.")] = None,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """What can stand on a ladder: what each verifier measures, at which level, its cost, settings and priors.
 

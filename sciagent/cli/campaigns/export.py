@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.shared.common import CampaignArgument, LedgerOption, open_ledger, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, say
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -47,7 +48,7 @@ OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
 
 
 def export(
-    name: CampaignArgument = None,
+    name: options.CampaignName = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file (RO-Crate: a folder or .zip); default: stdout.")
     ] = None,
@@ -64,7 +65,7 @@ def export(
     license: Annotated[
         str | None, typer.Option("--license", metavar="LICENCE", help="RO-Crate: SPDX identifier or URL.")
     ] = None,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Write every candidate with its standing, its reason and each value with unit, uncertainty and level."""
     from sciagent.api.ledger import pick_campaign

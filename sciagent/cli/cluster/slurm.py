@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import Exit, JsonOption, put, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, put, put_json, say
 
 app = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
 
@@ -20,7 +21,7 @@ def check(
     memory: Annotated[int, typer.Option("--memory", min=0, metavar="MB", help="Its expected memory.")] = 2000,
     cores: Annotated[int, typer.Option("--cores", min=1, help="Its cores.")] = 1,
     gpus: Annotated[int, typer.Option("--gpus", min=0, help="Its GPUs.")] = 0,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """Read a site profile, compare it with the cluster, and say what would be asked for an example job.
 
