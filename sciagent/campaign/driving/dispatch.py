@@ -149,8 +149,8 @@ def _start(
         state = AttemptState.CLAIMED if one.group.waits else AttemptState.RUNNING
         new.setdefault(state, []).append(job)
         waiting.setdefault(state, []).append(one)
-    claims = leases.start_many(connection, new, owner)
-    pairs = [pair for state, mine in waiting.items() for pair in zip(claims[state], mine, strict=True)]
+    claims = [claim for state, mine in new.items() for claim in leases.start_many(connection, mine, owner, state)]
+    pairs = list(zip(claims, (one for mine in waiting.values() for one in mine), strict=True))
     reservations.reserve_many(connection, built.row.id, {claim.job_id: one.reservation for claim, one in pairs})
     for position in sorted({one.choice.position for one in started}):
         ids = [one.choice.id for one in started if one.choice.position == position]
@@ -200,7 +200,7 @@ def offer_queued(
                 break
             continue
         if not one.held:
-            reservations.reserve(connection, built.row.id, one.job_id, one.reservation)
+            reservations.reserve_many(connection, built.row.id, {one.job_id: one.reservation})
             purse.hold(one.reservation)
         found.append(one)
     offers.offer_many(connection, {one.job_id: offer_of(one.rung, one.declared) for one in found})
@@ -235,7 +235,7 @@ def take_queued(
             break  # its turn comes when so many are free
         if (claim := leases.claim(connection, one.job_id, owner)) is not None:
             if not one.held:  # it gave up, and is to be tried again
-                reservations.reserve(connection, built.row.id, one.job_id, one.reservation)
+                reservations.reserve_many(connection, built.row.id, {one.job_id: one.reservation})
                 purse.hold(one.reservation)
             key = one.rung.verifier.evidence_key(one.candidate)
             job = ClaimedJob(claim, _task(built, one.rung), one.candidate_id, one.candidate, key, one.declared)
@@ -256,7 +256,7 @@ def _ready(connection: Connection, built: Built, purse: BudgetTracker, preferred
         if preferred_only and priority < jobs.PREFERRED:
             break
         if directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
-            jobs.cancel_queued(connection, job_id)
+            jobs.cancel_queued(connection, [job_id])
             settle_again(connection, built, candidate_id)
             purse.refresh(built, connection)
             continue

@@ -130,7 +130,7 @@ class Outside:
             reservations.held(connection, self._built.row.id),
         )
         for id_, one in self._out.items():
-            out = replace(one.out, seen=seen.get(id_, one.out.seen))
+            out = one.out._replace(seen=seen.get(id_, one.out.seen))
             self._out[id_] = replace(one, out=out, reservation=Cost(held.get(id_)))
 
     def rooms(self, connection: Connection, pace: Pace) -> Rooms:

@@ -10,7 +10,7 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.purchasing import Purchasing
 from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState, JobState
 from sciagent.store.campaign_state import standings
 from sciagent.store.job_queue import jobs
 
@@ -69,4 +69,4 @@ def _waiting(connection: Connection, built: Built) -> int:
 
 def _queued(built: Built, position: Position) -> bool:
     with built.ledger.read() as connection:
-        return jobs.any_queued(connection, built.rungs[position].id)
+        return jobs.any_in_state(connection, JobState.QUEUED, rung_id=built.rungs[position].id)

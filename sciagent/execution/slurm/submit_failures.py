@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sciagent.domain.jobs.states import JobState
 from sciagent.execution.slurm.partition_choice import ResourceRequest
 from sciagent.store.campaign_state import campaign_warnings
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import external_jobs, offers
+from sciagent.store.job_queue import jobs, offers
 
 REFUSALS = 5
 
@@ -83,7 +84,7 @@ class SubmitFailures:
 
     def _at_work(self) -> bool:
         with self._ledger.read() as connection:
-            return external_jobs.at_work(connection, self._queues)
+            return jobs.any_in_state(connection, JobState.RUNNING, queues=self._queues)
 
     def _warn(self, news: Iterable[tuple[Sequence[int], str | None]]) -> None:
         """Record (job ids, warning) for the jobs' campaigns; None clears it; the last one for a campaign counts."""

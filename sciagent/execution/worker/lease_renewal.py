@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from sciagent.errors import LedgerAwayError
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import leases, offers
+from sciagent.store.job_queue import leases
 from sciagent.store.job_queue.leases import Claim
 
 LOOK_SECONDS = 1.0  # between looks for what was cancelled
@@ -81,7 +81,7 @@ class Keeper:
 
     def _look(self, mine: Sequence[Held]) -> None:
         with self._ledger.read() as connection:
-            gone = offers.not_mine(connection, [claim for one in mine for claim in one.claims])
+            gone = leases.not_mine(connection, [claim for one in mine for claim in one.claims])
         for one in mine:
             if lost := {claim.job_id: gone[claim.job_id] for claim in one.claims if claim.job_id in gone}:
                 one.lose(lost)

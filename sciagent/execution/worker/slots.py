@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from sciagent.domain.jobs.states import JobState
 from sciagent.execution.messaging.wakeups import Wakeups
 from sciagent.execution.worker.runner import Runner
 from sciagent.store.database.ledger import Ledger
@@ -71,7 +72,7 @@ class Slot:
             self.wakeups.tell(campaign_id)
         if ran and self.wakeups.waiting(queue) == 0:
             with self.ledger.read() as connection:
-                more = jobs.any_offered(connection, queue)
+                more = jobs.any_in_state(connection, JobState.QUEUED, queues=[queue])
             if more:
                 self.wakeups.wake(queue)
         return ran

@@ -42,18 +42,16 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
 
     Jobs that a person preferred come first. On PostgreSQL the rows are locked.
     """
-    j, open_ = (
-        t.job.c,
-        [t.job.c.state == JobState.QUEUED, t.job.c.external.is_(None), sa.not_(t.job.c.cancel_requested)],
-    )
+    j = t.job.c
+    may_take = (j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested))
     rank = sa.func.row_number().over(partition_by=j.campaign_id, order_by=(j.priority.desc(), j.id)).label("rank")
-    ranked = sa.select(j.id, rank, j.priority).where(j.queue.in_(queues), *open_).subquery()
+    ranked = sa.select(j.id, rank, j.priority).where(j.queue.in_(queues), *may_take).subquery()
     order = (ranked.c.priority < PREFERRED, ranked.c.rank, ranked.c.id)
     ranks = {id_: i for i, id_ in enumerate(connection.scalars(sa.select(ranked.c.id).order_by(*order).limit(limit)))}
     query = (
         sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.needs)
         .select_from(t.job.join(t.rung, t.rung.c.id == j.rung_id))
-        .where(among(connection, j.id, list(ranks)), *open_)
+        .where(among(connection, j.id, list(ranks)), *may_take)
         .with_for_update(skip_locked=True, of=t.job)
     )
     rows = sorted(connection.execute(query).all(), key=lambda row: ranks[row.id])
@@ -93,14 +91,7 @@ def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[s
     query = sa.select(j.id, j.external, j.updated_at).where(
         j.queue.in_(queues), j.state == JobState.QUEUED, j.external.is_not(None)
     )
-    return {int(id_): (name, (now - at).total_seconds()) for id_, name, at in connection.execute(query).all()}
-
-
-def at_work(connection: Connection, queues: Sequence[str]) -> bool:
-    """Whether any job of these queues runs."""
-    j = t.job.c
-    query = sa.select(j.id).where(j.queue.in_(queues), j.state == JobState.RUNNING).limit(1)
-    return connection.execute(query).first() is not None
+    return {id_: (name, (now - at).total_seconds()) for id_, name, at in connection.execute(query).all()}
 
 
 def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> list[int]:

@@ -22,14 +22,8 @@ class Bill(NamedTuple):
     cost: Mapping[str, float]
 
 
-def book(
-    connection: Connection, campaign_id: int, rung_id: int | None, attempt_id: int | None, cost: Mapping[str, float]
-) -> None:
-    """Book the cost of an attempt; lost attempts are booked like others."""
-    book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
-
-
 def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
+    """Book what attempts cost; lost attempts are booked like others."""
     rows = [
         row
         for bill in bills

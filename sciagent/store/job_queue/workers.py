@@ -117,11 +117,6 @@ def in_order(mappings: Iterable[Any]) -> list[WorkerRow]:
     return [WorkerRow(**row | typed) for row, typed in zip(rows, as_typed, strict=True)]
 
 
-def slots_by_queue(connection: Connection) -> dict[str, int]:
-    """{queue: how many jobs the live workers could run at once}."""
-    return slots_of(alive(connection))
-
-
 def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:
     """{queue: how many jobs these workers could run at once}; draining workers do not count."""
     by_queue = dict[str, int]()

@@ -37,7 +37,7 @@ class Queue:
 
 def queues(connection: Connection) -> list[Queue]:
     """Every queue that has a job waiting, or a worker, or the name of a tier."""
-    slots = workers.slots_by_queue(connection)
+    slots = workers.slots_of(workers.alive(connection))
     names = dict.fromkeys([*QUEUES, *sorted(slots), *_names(connection)])
     depths = workers.depths(connection, list(names))
     found = []

@@ -18,7 +18,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, leases, reservations, spend
 from sciagent.store.job_queue.attempts import AttemptEnd
-from sciagent.store.job_queue.leases import Claim
+from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.views import queries
 from tests.support import rows
 
@@ -34,18 +34,8 @@ def make(ledger: Ledger, row: CampaignRow, n: int = 1) -> list[int]:
     with ledger.begin() as connection:
         candidate_id = rows.entered(connection, row, 1)[0]
         rung_id = campaigns.rungs(connection, row.id)[1].id
-        return [
-            jobs.create(
-                connection,
-                campaign_id=row.id,
-                rung_id=rung_id,
-                candidate_id=candidate_id,
-                replicate=i,
-                evidence_key="e" * 64,
-                priority=float(i),
-            )
-            for i in range(n)
-        ]
+        new = [jobs.NewJob(row.id, rung_id, candidate_id, i, "e" * 64, float(i)) for i in range(n)]
+        return jobs.create_many(connection, new)
 
 
 def claim(ledger: Ledger, job_id: int, owner: str = "a", seconds: float = 60.0) -> Claim | None:
@@ -55,7 +45,7 @@ def claim(ledger: Ledger, job_id: int, owner: str = "a", seconds: float = 60.0) 
 
 def finish(ledger: Ledger, one: Claim, state: JobState = JobState.DONE, **more: int) -> bool:
     with ledger.begin() as connection:
-        return leases.finish(connection, one, state, "ok", **more)
+        return bool(rows.finish_many(connection, [JobEnd(one, state, "ok", **more)]))
 
 
 def stored(ledger: Ledger, job_id: int) -> dict:
@@ -69,7 +59,8 @@ def test_a_job_from_its_queue_to_its_end(ledger: Ledger, row: CampaignRow) -> No
     assert one is not None and one.fence == 1
     assert claim(ledger, job_id, "b") is None
     with ledger.begin() as connection:
-        assert leases.heartbeat(connection, [one]) == []
+        leases.heartbeat(connection, [one])
+        assert leases.not_mine(connection, [one]) == {}
         assert jobs.queued(connection, row.id) == []
     assert finish(ledger, one)
     assert not finish(ledger, one), "a result counts once"
@@ -85,17 +76,17 @@ def test_a_zombie_writes_nothing(ledger: Ledger, row: CampaignRow) -> None:
     assert zombie is not None and holder is not None and holder.fence == zombie.fence + 1
     assert not finish(ledger, zombie)
     with ledger.begin() as connection:
-        assert leases.heartbeat(connection, [zombie, holder]) == [zombie]
+        assert leases.not_mine(connection, [zombie, holder]) == {job_id: False}
     assert finish(ledger, holder)
     assert stored(ledger, job_id)["attempts"] == 2
 
 
-def test_a_job_to_be_cancelled_is_told_at_the_next_heartbeat(ledger: Ledger, row: CampaignRow) -> None:
+def test_a_job_to_be_cancelled_is_no_longer_its_workers(ledger: Ledger, row: CampaignRow) -> None:
     running, waiting = make(ledger, row, 2)
     one = claim(ledger, running)
     with ledger.begin() as connection:
         connection.execute(sa.update(t.job).values(cancel_requested=True))
-        assert one is not None and leases.heartbeat(connection, [one]) == [one]
+        assert one is not None and leases.not_mine(connection, [one]) == {running: True}
     assert claim(ledger, waiting) is None
     assert finish(ledger, one), "it ended before the word reached it: the result is kept"
 
@@ -103,8 +94,8 @@ def test_a_job_to_be_cancelled_is_told_at_the_next_heartbeat(ledger: Ledger, row
 def test_a_job_goes_back_to_the_queue_with_its_reservation(ledger: Ledger, row: CampaignRow) -> None:
     (job_id,) = make(ledger, row)
     with ledger.begin() as connection:
-        reservations.reserve(connection, row.id, job_id, {"core_seconds": 30.0, "money": 2.0})
-        reservations.reserve(connection, row.id, job_id, {})
+        reservations.reserve_many(connection, row.id, {job_id: {"core_seconds": 30.0, "money": 2.0}})
+        reservations.reserve_many(connection, row.id, {job_id: {}})
         assert reservations.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
     one = claim(ledger, job_id)
     assert one is not None and finish(ledger, one, JobState.QUEUED, kills=1)
@@ -136,15 +127,7 @@ def test_one_job_a_candidate_rung_and_replicate(ledger: Ledger, row: CampaignRow
     (job_id,) = make(ledger, row)
     with pytest.raises(LedgerError, match="already"), ledger.begin() as connection:
         old = connection.execute(sa.select(t.job).where(t.job.c.id == job_id)).mappings().one()
-        jobs.create(
-            connection,
-            campaign_id=row.id,
-            rung_id=old["rung_id"],
-            candidate_id=old["candidate_id"],
-            replicate=0,
-            evidence_key="f" * 64,
-            priority=0.0,
-        )
+        jobs.create_many(connection, [jobs.NewJob(row.id, old["rung_id"], old["candidate_id"], 0, "f" * 64, 1.0)])
 
 
 @pytest.mark.parametrize("backend", [pytest.param("sqlite", marks=pytest.mark.long), "postgresql"], indirect=True)
@@ -160,7 +143,7 @@ def test_eight_workers_share_two_hundred_jobs(ledger: Ledger, ledger_url: str, r
             job_id = made[(i + number * 3) % len(made)]
             with own.begin() as connection:
                 one = leases.claim(connection, job_id, f"w{number}")
-                if one is not None and leases.finish(connection, one, JobState.DONE, "ok"):
+                if one is not None and rows.finish_many(connection, [JobEnd(one, JobState.DONE, "ok")]):
                     done.append(job_id)
         own.close()
         return done
@@ -198,10 +181,10 @@ def test_spend_is_summed(ledger: Ledger, row: CampaignRow) -> None:
         other = rows.campaign(connection, "other")
         rung = campaigns.rungs(connection, row.id)[0].id
         attempt = attempts.begin(connection, "a", campaign_id=row.id, rung_id=rung)
-        spend.book(connection, row.id, rung, attempt, {"core_seconds": 1.5, "money": 0.0})
-        spend.book(connection, row.id, None, None, {"core_seconds": 2.0, "llm_tokens": 100.0})
-        spend.book(connection, other.id, None, None, {"core_seconds": 50.0})
-        spend.book(connection, row.id, rung, attempt, {})
+        spend.book_many(connection, [spend.Bill(row.id, rung, attempt, {"core_seconds": 1.5, "money": 0.0})])
+        spend.book_many(connection, [spend.Bill(row.id, None, None, {"core_seconds": 2.0, "llm_tokens": 100.0})])
+        spend.book_many(connection, [spend.Bill(other.id, None, None, {"core_seconds": 50.0})])
+        spend.book_many(connection, [spend.Bill(row.id, rung, attempt, {})])
         assert queries.spent(connection, row.id) == {"core_seconds": 3.5, "llm_tokens": 100.0}
         assert queries.spent(connection, 10**6) == {"core_seconds": 0.0}
 
@@ -245,7 +228,7 @@ def test_what_was_claimed_ahead_and_never_begun_costs_nothing(ledger: Ledger, ro
         assert states == {first: "running", second: "claimed", third: "claimed"}
         give_back(connection, [claims[second]])
         assert [job_id for job_id, *_ in jobs.queued(connection, row.id)] == [second]
-        ended = leases.finish_many(connection, [leases.JobEnd(claims[k], JobState.DONE, "ok") for k in (second, third)])
+        ended = rows.finish_many(connection, [leases.JobEnd(claims[k], JobState.DONE, "ok") for k in (second, third)])
         assert ended == {third}, "who gave a job back has no claim on it"
     again = claim(ledger, second)
     assert again is not None and again.fence == claims[second].fence + 1
@@ -271,19 +254,18 @@ def test_jobs_are_claimed_as_they_are_made(ledger: Ledger, row: CampaignRow) -> 
         new = [jobs.NewJob(row.id, rung_id, i, 0, f"{i:064d}", 1.0) for i in ids]
         [old] = jobs.create_many(connection, new[:1])
         give_back(connection, [leases.claim_many(connection, [old], "a")[old]])
-        assert jobs.cancel_queued(connection, old)
-        asked = {AttemptState.CLAIMED: [new[1], new[0]], AttemptState.RUNNING: [new[2]]}
-        claims = leases.start_many(connection, asked, "me")
-        [second, first], [third] = claims[AttemptState.CLAIMED], claims[AttemptState.RUNNING]
+        assert jobs.cancel_queued(connection, [old]) == [old]
+        [second, first] = leases.start_many(connection, [new[1], new[0]], "me", AttemptState.CLAIMED)
+        [third] = leases.start_many(connection, [new[2]], "me")
         assert (first.job_id, first.fence, second.fence, third.fence) == (old, 2, 1, 1)
         states = {live.claim.job_id: live.state for live in leases.orphans(connection, row.id, "others")}
         assert states == {first.job_id: "claimed", second.job_id: "claimed", third.job_id: "running"}
         assert leases.claim_many(connection, [first.job_id, second.job_id, third.job_id], "other") == {}
         with pytest.raises(LedgerError, match="already"):
-            leases.start_many(connection, {AttemptState.RUNNING: [new[3], new[1]]}, "me")
+            leases.start_many(connection, [new[3], new[1]], "me")
     with ledger.begin() as connection:
         leases.begun(connection, [first, second])
-        ended = leases.finish_many(
+        ended = rows.finish_many(
             connection, [leases.JobEnd(one, JobState.DONE, "ok") for one in (first, second, third)]
         )
     assert ended == {first.job_id, second.job_id, third.job_id}
@@ -300,7 +282,7 @@ def test_jobs_that_end_differently_end_at_once(ledger: Ledger, row: CampaignRow)
             leases.JobEnd(claims[two], JobState.QUEUED, "crashed", kills=1),
             leases.JobEnd(claims[three], JobState.QUARANTINED, "crashed", kills=1),
         ]
-        assert leases.finish_many(connection, ends) == {one, two, three}
+        assert rows.finish_many(connection, ends) == {one, two, three}
     found = [stored(ledger, id_) for id_ in (one, two, three)]
     assert [(f["state"], f["outcome"], f["kills"], f["lease_owner"]) for f in found] == [
         (JobState.DONE, "ok", 0, None),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, leases, offers, worker_resources, workers
+from sciagent.store.job_queue import attempts, jobs, offers, worker_resources, workers
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd
@@ -70,7 +69,7 @@ def claim(ledger: Ledger, one: NewWorker, slot: int = 0, memory_mb: int | None =
 
 def end(ledger: Ledger, *claims: Claim) -> None:
     with ledger.begin() as connection:
-        leases.finish_many(connection, [JobEnd(one, JobState.DONE, "ok") for one in claims])
+        rows.finish_many(connection, [JobEnd(one, JobState.DONE, "ok") for one in claims])
         attempts.end_many(connection, [AttemptEnd(one.attempt_id, AttemptState.DONE, {}, 1.0, "ok") for one in claims])
 
 
@@ -145,10 +144,10 @@ def test_what_a_dead_worker_held_is_free_when_its_lease_is_reaped(ledger: Ledger
     works(ledger, dead, alive)
     [job] = offer(1, "gpu=1")
     with ledger.begin() as connection:
-        offers.claim_next(connection, [QUEUE], "dead/0", has=worker_resources.has_of(dead), lease_seconds=0.05)
+        claims = offers.claim_next(connection, [QUEUE], "dead/0", has=worker_resources.has_of(dead))
     assert claim(ledger, alive) == []
-    time.sleep(0.1)
     with ledger.begin() as connection:
+        rows.lease_until(connection, claims, -1.0)
         assert [one.job_id for one in reap_expired(connection)] == [job]
     [again] = claim(ledger, alive)
     assert (again.job_id, again.gpus) == (job, (0,))
