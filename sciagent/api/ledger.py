@@ -19,6 +19,7 @@ from sciagent.report.export.parquet import ArrowRows
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import ledger_url
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.results.evidence import IMPORT
 from sciagent.store.views import queries, values
 from sciagent.store.views.values import LedgerValue, ValueFilter
 
@@ -221,7 +222,7 @@ def _evidence_html(rows: Sequence[LedgerValue]) -> str:
 
 
 def _paid_by(row: LedgerValue) -> str:
-    return row.campaign or (row.source.split(" sha256")[0] if row.verifier == queries.IMPORT else "verify")
+    return row.campaign or (row.source.split(" sha256")[0] if row.verifier == IMPORT else "verify")
 
 
 def _brief(row: LedgerValue) -> dict[str, object]:

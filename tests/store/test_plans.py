@@ -22,9 +22,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "waiting, best first": lambda c, i: standings.waiting(c, i, 1, by_score=True, limit=10),
     "top": lambda c, i: standings.top(c, i, 10),
     "count_at": lambda c, i: standings.count_at(c, i, [1, 2], 10),
-    "count_pending": lambda c, i: standings.count_pending(c, i, 1, 10),
     "reuses_by_rung": lambda c, i: queries.reuses_by_rung(c, i),
-    "undecided_seqs": lambda c, i: standings.undecided_seqs(c, i, 2, 10),
     "members": lambda c, i: standings.members(c, i, [1, 2]),
     "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], "toy", "1", rows.SETTINGS),
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
@@ -77,13 +75,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "the next job of a worker": lambda c, i: offers.claim_next(c, ["simulation"], "w/0", has=Has(2, 1)),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
-IN_ORDER = {
-    "waiting, first come first",
-    "waiting, best first",
-    "undecided_seqs",
-    "top",
-    "best",
-}  # and nothing is left to sort
+IN_ORDER = {"waiting, first come first", "waiting, best first", "top", "best"}  # and nothing is left to sort
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

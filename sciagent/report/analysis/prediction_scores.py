@@ -108,7 +108,7 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
         (r for r in rungs(connection, row.id) if r.tier != Tier.FAST),
         key=lambda r: (r.name != row.spec.get("terminal"), -r.position),
     )
-    stream = ask.said(connection, row)
+    stream = ask.predictions(connection, row)
     records: dict[tuple[int, str, str], PredictionRecord] = {}
     binned: dict[tuple[int, str, str], dict[int, PredictionRecord]] = {}
     spans: dict[str, tuple[int, int]] = {}

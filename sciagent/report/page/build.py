@@ -26,7 +26,7 @@ from sciagent.report.parts.drawing import cost_unit
 from sciagent.report.parts.wording import amounts, cost, many, number, unit_sign, wish, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.views import queries, report_queries
+from sciagent.store.views import queries, report_progress, report_queries
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -54,7 +54,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     blocked, blocks = rejections.safety_blocks(connection, row)
     end = summary.terminal(row, passages)
     limits = summary.has_limits(row)
-    progress = report_queries.progress(connection, row, end.rung) if end and spent.total else []
+    progress = report_progress.progress(connection, row, end.rung) if end and spent.total else []
     unit, factor = cost_unit(spent.total)
     who = proposers.figures_by_proposer(connection, row)
     several = [proposer for proposer in who if proposer.proposals or proposer.turns]
@@ -88,7 +88,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     }  # fmt: skip
 
 
-def _moved(steps: list[report_queries.ProgressStep]) -> bool:
+def _moved(steps: list[report_progress.ProgressStep]) -> bool:
     return bool(steps) and (steps[-1].hits > 0 or steps[-1].utility is not None)
 
 

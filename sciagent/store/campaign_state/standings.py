@@ -148,43 +148,14 @@ def waiting(
 
 def count_at(connection: Connection, campaign_id: int, positions: Sequence[int], at_most: int) -> int:
     """Number of candidates that are open or pending at one of these rungs; counting stops at `at_most`."""
-    inner = (
-        sa.select(sa.literal(1))
-        .where(
-            _CC.campaign_id == campaign_id,
-            _CC.standing.in_([Standing.OPEN, Standing.PENDING]),
-            _CC.position.in_(positions),
-        )
-        .limit(at_most)
-        .subquery()
-    )
-    return int(connection.execute(sa.select(sa.func.count()).select_from(inner)).scalar_one())
+    undecided = _CC.standing.in_([Standing.OPEN, Standing.PENDING])
+    return count_up_to(connection, at_most, _CC.campaign_id == campaign_id, undecided, _CC.position.in_(positions))
 
 
-def count_pending(connection: Connection, campaign_id: int, position: int, at_most: int) -> int:
-    """Number of candidates pending at a rung; counting stops at `at_most`."""
-    inner = (
-        sa.select(sa.literal(1))
-        .where(_CC.campaign_id == campaign_id, _CC.standing == Standing.PENDING, _CC.position == position)
-        .limit(at_most)
-        .subquery()
-    )
-    return int(connection.execute(sa.select(sa.func.count()).select_from(inner)).scalar_one())
-
-
-def undecided_seqs(connection: Connection, campaign_id: int, position: int, limit: int) -> list[int]:
-    """The smallest sequence numbers of candidates that are open at `position` or may still get there."""
-    seqs: list[int] = []
-    for standing in (Standing.OPEN, Standing.PENDING):
-        for lower in range(position + (standing is Standing.OPEN)):
-            query = (
-                sa.select(_CC.seq)
-                .where(_CC.campaign_id == campaign_id, _CC.standing == standing, _CC.position == lower)
-                .order_by(_CC.seq)
-                .limit(limit)
-            )
-            seqs.extend(connection.execute(query).scalars())
-    return sorted(seqs)[:limit]
+def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElement[bool]) -> int:
+    """Number of standings that meet the conditions; counting stops at `at_most`."""
+    some = sa.select(sa.literal(1)).select_from(t.campaign_candidate).where(*conditions).limit(at_most).subquery()
+    return int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
 
 
 def top(connection: Connection, campaign_id: int, n: int) -> list[Any]:

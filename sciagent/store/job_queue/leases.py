@@ -128,8 +128,8 @@ def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]
         among(connection, j.id, [claim.job_id for claim in claims]), j.state == JobState.RUNNING
     )
     held = {(id_, fence): bool(cancel) for id_, fence, cancel in connection.execute(query)}
-    by_job = {claim.job_id: held.get((claim.job_id, claim.fence)) for claim in claims}
-    return {job_id: bool(cancel) for job_id, cancel in by_job.items() if cancel is not False}
+    cancels = [(claim.job_id, held.get((claim.job_id, claim.fence))) for claim in claims]
+    return {job_id: bool(cancel) for job_id, cancel in cancels if cancel is not False}
 
 
 class JobEnd(NamedTuple):
@@ -158,8 +158,7 @@ def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
     reservations.release_many(connection, [end.claim.job_id for end in ends if end.state is not JobState.QUEUED])
 
 
-@dataclass(frozen=True)
-class LiveAttempt:
+class LiveAttempt(NamedTuple):
     """An attempt that has not ended, and the job that it holds."""
 
     claim: Claim
@@ -214,7 +213,7 @@ def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: in
         .with_for_update(of=t.job, skip_locked=limit is not None)
     )
     return [
-        LiveAttempt(Claim(job_id, id_, fence), AttemptState(state), *columns, cores=_threads(request))
+        LiveAttempt._make([Claim(job_id, id_, fence), AttemptState(state), *columns, _threads(request)])
         for job_id, id_, fence, state, *columns, request in connection.execute(query).all()
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -103,18 +103,19 @@ def drain(connection: Connection, name: str, draining: bool = True) -> bool:
 
 
 def alive(connection: Connection) -> list[WorkerRow]:
-    """Workers that have reported lately, oldest first."""
+    """Workers that are not taken for dead, oldest first."""
+    return reported_since(connection, db_now(connection))
+
+
+def reported_since(connection: Connection, moment: datetime, limit: int | None = None) -> list[WorkerRow]:
+    """The last `limit` workers that were taken for alive at that moment or later, oldest first."""
     w = t.worker.c
-    columns = [w[name] for name in WorkerRow.__dataclass_fields__]
-    query = sa.select(*columns, w.id).where(w.until > db_now(connection))  # unsorted, else SQLite reads the whole table
-    return in_order(connection.execute(query).mappings())
-
-
-def in_order(mappings: Iterable[Any]) -> list[WorkerRow]:
-    """Workers from rows that also hold their `id`, oldest first."""
-    rows = sorted((dict(row) for row in mappings), key=lambda row: row.pop("id"))
-    as_typed = ({"queues": tuple(row["queues"]), "resources": dict(row["resources"] or {})} for row in rows)
-    return [WorkerRow(**row | typed) for row, typed in zip(rows, as_typed, strict=True)]
+    query = sa.select(w.id, *(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment)
+    latest = connection.execute(query.order_by(w.until.desc()).limit(limit)).mappings()
+    rows = sorted((dict(row) for row in latest), key=lambda row: row.pop("id"))
+    return [
+        WorkerRow(**row | {"queues": tuple(row["queues"]), "resources": dict(row["resources"] or {})}) for row in rows
+    ]
 
 
 def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:

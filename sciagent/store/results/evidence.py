@@ -59,6 +59,7 @@ class RecordedEvidence:
     measured: tuple[Measured, ...] = ()
 
 
+IMPORT = "import"  # the verifier of imported values
 UNKNOWN = "the evidence names a candidate, attempt, proposal or revision that is not in the ledger"
 CENSORED = {str(censoring): censoring for censoring in Censoring}
 _MEASURED = tuple(

@@ -218,10 +218,11 @@ def test_cost_ratios_are_of_the_same_settings(ledger: Ledger, row: CampaignRow) 
 
 
 def test_what_was_claimed_ahead_and_never_begun_costs_nothing(ledger: Ledger, row: CampaignRow) -> None:
-    first, second, third = make(ledger, row, 3)
     with ledger.begin() as connection:
-        claims = leases.claim_many(connection, [first, second, third], "dead", state=AttemptState.CLAIMED)
-        assert set(claims) == {first, second, third}
+        ids, rung_id = rows.entered(connection, row, 3), campaigns.rungs(connection, row.id)[1].id
+        new = [jobs.NewJob(row.id, rung_id, i, 0, f"{i:064d}", 1.0) for i in ids]
+        claims = {one.job_id: one for one in leases.start_many(connection, new, "dead", AttemptState.CLAIMED)}
+        first, second, third = claims
         assert leases.claim_many(connection, [first], "other") == {}
         leases.begun(connection, [claims[first]])
         states = {live.claim.job_id: live.state for live in leases.orphans(connection, row.id, "me")}

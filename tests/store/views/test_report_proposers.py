@@ -11,7 +11,7 @@ import pytest
 
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import queries, report_candidates, report_episodes, report_proposers
+from sciagent.store.views import queries, report_candidates, report_episodes, report_progress, report_proposers
 from tests.support.query_plans import plan_of, scans
 from tests.support.talked import Talker, talked
 
@@ -72,7 +72,7 @@ def test_every_cost_of_jobs_and_turns_has_its_proposer(made: Talker) -> None:
 
 def test_lines_end_at_what_each_cost_and_found(made: Talker) -> None:
     with made.ledger.read() as connection:
-        found = report_proposers.progress(connection, made.row, last_rung(connection, made.row))
+        found = report_progress.progress_by_proposer(connection, made.row, last_rung(connection, made.row))
         whole = {one.proposer: one for one in report_proposers.brought(connection, made.row, 1)}
     assert set(found) == {"alpha", "beta", "evolve"}
     assert found["alpha"][-1].core_seconds == pytest.approx(4 * 62.0 + 2.0)
@@ -83,13 +83,13 @@ def test_lines_end_at_what_each_cost_and_found(made: Talker) -> None:
 
 def test_a_line_stays_short_however_much_was_found(made: Talker) -> None:
     with made.ledger.read() as connection:
-        found = report_proposers.progress(connection, made.row, last_rung(connection, made.row), points=1)
+        found = report_progress.progress_by_proposer(connection, made.row, last_rung(connection, made.row), points=1)
     assert max(map(len, found.values())) <= 4 and found["alpha"][-1].hits == 3
 
 
 def test_only_predictions_are_looked_at(made: Talker) -> None:
     with made.ledger.read() as connection:
-        found = list(report_proposers.said(connection, made.row))
+        found = list(report_proposers.predictions(connection, made.row))
         spans = report_proposers.episode_numbers(connection, made.row)
     assert len(found) == 8 and {one.proposer for one in found} == {"alpha", "beta"}
     assert [one.episode for one in found] == [1, 1, 2, 2, 3, 3, 4, 4]
@@ -101,8 +101,8 @@ HOT: dict[str, Callable[[Any, Any], object]] = {
     "brought": lambda c, r: report_proposers.brought(c, r, 1),
     "costs_of_jobs": report_proposers.costs_of_jobs,
     "turns": report_proposers.turns,
-    "progress": lambda c, r: report_proposers.progress(c, r, last_rung(c, r)),
-    "said": lambda c, r: list(report_proposers.said(c, r)),
+    "progress": lambda c, r: report_progress.progress_by_proposer(c, r, last_rung(c, r)),
+    "predictions": lambda c, r: list(report_proposers.predictions(c, r)),
     "episode_numbers": report_proposers.episode_numbers,
     "count": report_episodes.count,
     "page": lambda c, r: report_episodes.page(c, r, 0, 10),
