@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
@@ -22,7 +23,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import leases, spend
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.results import candidates, evidence
-from sciagent.store.results.evidence import NewEvidence
+from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 
 LEVEL = Level("PBE0", "def2-SVP", "gas", "GFN2-xTB")
 SETTINGS = "5" * 64
@@ -52,6 +53,19 @@ def new_evidence(candidate_id: int, *measured: Measured, subject: str | None = N
     )
     made = Finding(**{"candidate_key": subject, "outcome": Outcome.OK, "measured": measured} | of_finding)
     return NewEvidence(made, key, candidate_id, **more)
+
+
+def recorded(connection: Connection, evidence_id: int) -> RecordedEvidence:
+    """The evidence with this id."""
+    e = t.evidence.c
+    found = evidence.by_key(connection, connection.execute(sa.select(e.key).where(e.id == evidence_id)).scalar_one())
+    assert found is not None
+    return found
+
+
+def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
+    """Record evidence whose key is new; returns ids in order, those of the first writer where a key existed."""
+    return [one if isinstance(one, int) else one.id for one in evidence.record_once(connection, new)]
 
 
 def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:

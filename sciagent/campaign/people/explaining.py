@@ -26,7 +26,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import IMPORT
-from sciagent.store.results.known_properties import know_properties
+from sciagent.store.results.property_rows import know_properties
 from sciagent.store.views import history, queries, report_candidates
 from sciagent.store.views.history import StoredEvidence
 

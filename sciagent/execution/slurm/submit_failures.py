@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sciagent.domain.jobs.states import JobState
 from sciagent.execution.slurm.partition_choice import ResourceRequest
-from sciagent.store.campaign_state import campaign_warnings
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, offers
 
@@ -95,4 +95,4 @@ class SubmitFailures:
             for job_ids, trouble in news:
                 by_campaign |= dict.fromkeys(offers.rungs_of(connection, job_ids).values(), trouble)
             for campaign_id, trouble in by_campaign.items():
-                campaign_warnings.note(connection, campaign_id, trouble)
+                campaigns.set_slurm_warning(connection, campaign_id, trouble)

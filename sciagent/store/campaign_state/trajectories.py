@@ -101,7 +101,7 @@ def proposals_by(connection: Connection, campaign_id: int) -> dict[str, int]:
         .where(_J.campaign_id == campaign_id)
         .group_by(_J.proposer)
     )
-    return {name: int(n) for name, n in connection.execute(query).all()}
+    return {name: n for name, n in connection.execute(query)}
 
 
 def end(connection: Connection, trajectory_id: int, why: str) -> None:

@@ -19,9 +19,9 @@ from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.domain.text import storable
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import CHUNK, among, execute_many, insert_many
+from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.results.names import ids_of_names
+from sciagent.store.results.property_rows import ids_of_names
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,6 @@ _MEASURED = tuple(
     for name in ("property_id", "level_id", "value", "uncertainty", "unit", "censoring", "n", "as_typed")
 )
 _RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark")
-_ONE = sa.select(*(t.evidence.c[name] for name in _RECORDED))
 
 
 def next_watermark(connection: Connection, n: int = 1) -> int:
@@ -87,26 +86,17 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     """Record all of it or nothing; returns evidence ids in order.
 
     Raises EvidenceConflictError if any key is recorded already, or supersedes evidence that is superseded: the caller
-    decides whether to keep the first (`record_or_keep`) or to write a revision. The transaction can go on after it.
+    decides whether to keep the first or to write a revision. The transaction can go on after it.
     Raises LedgerError for an outcome that is no evidence or a value given twice, UnknownNameError and UnitError for a
     value of an unregistered property or in a foreign unit; nothing has been written then either.
     """
-    return [recorded.id for recorded in _all_or_nothing(connection, new)]
-
-
-def _all_or_nothing(connection: Connection, new: Sequence[NewEvidence]) -> list[RecordedEvidence]:
     measured = [_checked(evidence) for evidence in new]
     try:
         with connection.begin_nested():
             last = next_watermark(connection, len(new)) if new else 0
-            return _record(connection, new, measured, last)
+            return [recorded.id for recorded in _record(connection, new, measured, last)]
     except sa.exc.IntegrityError as error:
         raise _conflict(connection, new) from error
-
-
-def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
-    """Record evidence whose key is new; returns ids in order, those of the first writer where a key existed."""
-    return [recorded if isinstance(recorded, int) else recorded.id for recorded in record_once(connection, new)]
 
 
 def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[RecordedEvidence | int]:
@@ -134,11 +124,8 @@ def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[Reco
 
 def ids_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
     """{evidence key: id} of the keys that are recorded."""
-    e, by_key = t.evidence.c, {}
-    for start in range(0, len(keys), CHUNK):
-        rows = connection.execute(sa.select(e.key, e.id).where(among(connection, e.key, keys[start : start + CHUNK])))
-        by_key.update({key: int(id_) for key, id_ in rows.all()})
-    return by_key
+    e = t.evidence.c
+    return {key: id_ for key, id_ in connection.execute(sa.select(e.key, e.id).where(among(connection, e.key, keys)))}
 
 
 def _checked(evidence: NewEvidence) -> tuple[Measured, ...]:
@@ -175,7 +162,12 @@ def _record(
     ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
     property_ids, level_ids = ids_of_names(connection, [m for mine in measured for m in mine])
     quantities = [
-        _quantity_row(id_, property_ids[m.property], level_ids[m.level], m.quantity)
+        {
+            "evidence_id": id_,
+            "property_id": property_ids[m.property],
+            "level_id": level_ids[m.level],
+            **vars(m.quantity),
+        }
         for id_, mine in zip(ids, measured, strict=True)
         for m in mine
     ]
@@ -244,20 +236,6 @@ def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError
     return LedgerError(UNKNOWN)
 
 
-def _quantity_row(evidence_id: int, property_id: int, level_id: int, q: Quantity) -> dict[str, Any]:
-    return {
-        "evidence_id": evidence_id,
-        "property_id": property_id,
-        "level_id": level_id,
-        "value": q.value,
-        "uncertainty": q.uncertainty,
-        "unit": q.unit,
-        "censoring": q.censoring,
-        "n": q.n,
-        "as_typed": q.as_typed,
-    }
-
-
 def find_reusable(
     connection: Connection,
     candidate_ids: Sequence[int],
@@ -272,6 +250,7 @@ def find_reusable(
 
 
 def reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
+    """A query for current reusable evidence under these settings."""
     e = t.current_evidence.c
     return sa.select(*(e[name] for name in _RECORDED)).where(
         e.verifier == verifier, e.verifier_version == version, e.settings_hash == settings_hash, e.reusable == sa.true()
@@ -284,32 +263,27 @@ def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequenc
     asked = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
     asked = asked.order_by(e.replicate, e.id, q.id)
     read, width = _Reading(connection), len(_RECORDED)
-    for start in range(0, len(candidate_ids), CHUNK):
-        rows = connection.execute(asked.where(among(connection, e.candidate_id, candidate_ids[start : start + CHUNK])))
-        for _, mine in groupby(rows.all(), key=itemgetter(0)):
-            first, *others = mine
-            values = [row[width:] for row in (first, *others)] if first[width] is not None else []
-            yield _recorded(first[:width], tuple(read.measured(*value) for value in values))
-
-
-def get(connection: Connection, evidence_id: int) -> RecordedEvidence:
-    row = connection.execute(_ONE.where(t.evidence.c.id == evidence_id)).one()
-    return _recorded(row, measured_of(connection, [evidence_id]).get(evidence_id, ()))
+    rows = connection.execute(asked.where(among(connection, e.candidate_id, candidate_ids))).all()
+    for _, mine in groupby(rows, key=itemgetter(0)):
+        first, *others = mine
+        values = [row[width:] for row in (first, *others)] if first[width] is not None else []
+        yield _recorded(first[:width], tuple(read.measured(*value) for value in values))
 
 
 def by_key(connection: Connection, key: str) -> RecordedEvidence | None:
-    row = connection.execute(_ONE.where(t.evidence.c.key == key)).one_or_none()
+    """The evidence with this key; None where there is none."""
+    columns = (t.evidence.c[name] for name in _RECORDED)
+    row = connection.execute(sa.select(*columns).where(t.evidence.c.key == key)).one_or_none()
     return None if row is None else _recorded(row, measured_of(connection, [row[0]]).get(row[0], ()))
 
 
 def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, tuple[Measured, ...]]:
+    """The values of each piece of evidence, by its id."""
     by_evidence: dict[int, list[Measured]] = {}
     q, read = t.quantity.c, _Reading(connection)
-    for start in range(0, len(evidence_ids), CHUNK):
-        some = among(connection, q.evidence_id, evidence_ids[start : start + CHUNK])
-        rows = connection.execute(sa.select(q.evidence_id, *_MEASURED).where(some).order_by(q.id)).all()
-        for evidence_id, *columns in rows:
-            by_evidence.setdefault(evidence_id, []).append(read.measured(*columns))
+    query = sa.select(q.evidence_id, *_MEASURED).where(among(connection, q.evidence_id, evidence_ids)).order_by(q.id)
+    for evidence_id, *columns in connection.execute(query).all():
+        by_evidence.setdefault(evidence_id, []).append(read.measured(*columns))
     return {k: tuple(v) for k, v in by_evidence.items()}
 
 

@@ -16,8 +16,7 @@ from sciagent.domain.jobs.budget import WEEK
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.tiers import Tier
-from sciagent.store.campaign_state.campaign_warnings import trouble
-from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, driver_of, rungs
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, driver_of, rungs, slurm_warning
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 
@@ -90,7 +89,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         campaign=row.name,
         state=row.state,
         stop_reason=row.stop_reason,
-        trouble=trouble(connection, row.id),
+        trouble=slurm_warning(connection, row.id),
         spent=spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in rates},
         proposals=count(connection, t.proposal, own),

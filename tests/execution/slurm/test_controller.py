@@ -16,7 +16,7 @@ from sciagent.execution.slurm.client import Slurm
 from sciagent.execution.slurm.controller import Controller, SlurmExecutor, expected_seconds, fits_element
 from sciagent.execution.slurm.element import ElementTask
 from sciagent.execution.slurm.site import SiteProfile
-from sciagent.store.campaign_state import campaign_warnings, campaigns
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers
@@ -89,7 +89,7 @@ def test_what_slurm_refuses_for_ever_ends_the_driver_with_its_words_and_goes_on_
     assert driven(ledger, site) == "finished"
     whole(ledger, 3)
     with ledger.read() as connection:
-        assert campaign_warnings.trouble(connection, built.row.id) is None
+        assert campaigns.slurm_warning(connection, built.row.id) is None
 
 
 @pytest.mark.slow
