@@ -91,7 +91,7 @@ def test_nothing_is_scanned(ledger: Ledger, name: str) -> None:
 
 CLAIM = leases.Claim(1, 1, 1)
 WRITES: dict[str, Callable[[Any, int], object]] = {
-    "present": lambda c, i: jobs.present(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),
+    "cancelled_before": lambda c, i: jobs.cancelled_before(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),
     "claim_many": lambda c, i: leases.claim_many(c, [1, 2], "me"),
     "heartbeat": lambda c, i: leases.heartbeat(c, [CLAIM]),
     "begun": lambda c, i: leases.begun(c, [CLAIM]),

@@ -73,7 +73,7 @@ def jobs(
         )
     following = listed[-1].id if more else None
     if json:
-        put_json({"jobs": [asdict(job) for job in listed], "counts": counted, "next": following})
+        put_json({"jobs": [job._asdict() for job in listed], "counts": counted, "next": following})
         return
     _print(listed, with_campaign=campaign is None and len(names) > 1)
     put(", ".join(f"{n} {name}" for name, n in counted.items()) or "no jobs")

@@ -72,29 +72,30 @@ def write_many(
     claimed as it is made, else 0.
     Raises LedgerError if the ledger has one of the jobs already.
     """
-    there = present(connection, new)
-    if standing := [job for job in new if job.place in there and there[job.place][1] != JobState.CANCELLED]:
-        raise LedgerError(f"rung {standing[0].rung_id} has a job on candidate {standing[0].candidate_id} already")
+    there = cancelled_before(connection, new)
     now = db_now(connection)
     fresh = [job for job in new if job.place not in there] if there else new
-    rows = [dict(zip(_COLUMNS, _values(job), strict=True)) for job in fresh]
-    if any(job.offer for job in fresh):
-        rows = [{**row, **offered(job.offer)} for row, job in zip(rows, fresh, strict=True)]
     first = {"attempts": attempts, "fence": attempts, "kills": 0, "cancel_requested": False}
-    ids = insert_many(connection, t.job, rows, {**alike, **first, "created_at": now, "updated_at": now})
+    ids = insert_many(connection, t.job, _rows(fresh), {**alike, **first, "created_at": now, "updated_at": now})
     if not there:
         return [(job_id, attempts) for job_id in ids]
     made = {job.place: (job_id, attempts) for job, job_id in zip(fresh, ids, strict=True)}
     again = []
-    for job in new:
-        if job.place in there:
-            job_id, _, fence, tries = there[job.place]
-            made[job.place] = job_id, fence + attempts
-            counts = {"fence": fence + attempts, "attempts": tries + attempts}
-            again.append({"of": job_id, "priority": job.priority, **counts, **offered(job.offer)})
+    for job in (job for job in new if job.place in there):
+        job_id, fence, tries = there[job.place]
+        made[job.place] = job_id, fence + attempts
+        counts = {"fence": fence + attempts, "attempts": tries + attempts}
+        again.append({"of": job_id, "priority": job.priority, **counts, **offered(job.offer)})
     nothing = {"outcome": None, "external": None, "cancel_requested": False}
     execute_many(connection, _BY_ID, again, {**alike, **nothing, "updated_at": now})
     return [made[job.place] for job in new]
+
+
+def _rows(new: Sequence[NewJob]) -> list[dict[str, Any]]:
+    rows = [dict(zip(_COLUMNS, _values(job), strict=True)) for job in new]
+    if any(job.offer for job in new):
+        return [{**row, **offered(job.offer)} for row, job in zip(rows, new, strict=True)]
+    return rows
 
 
 def offered(offer: Offer | None) -> Mapping[str, Any]:
@@ -102,18 +103,24 @@ def offered(offer: Offer | None) -> Mapping[str, Any]:
     return {"queue": None, "seconds": None, "memory_mb": None, "needs": None} if offer is None else vars(offer)
 
 
-def present(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, JobState, int, int]]:
-    """{place: (id, state, fence, attempts)} of the jobs that are in the ledger; `new`: jobs of one campaign."""
-    if not new:
-        return {}
-    j = t.job.c
-    query = sa.select(j.campaign_id, j.rung_id, j.candidate_id, j.replicate, j.id, j.state, j.fence, j.attempts).where(
-        j.campaign_id == new[0].campaign_id,
+def cancelled_before(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, int, int]]:
+    """{place: (id, fence, attempts)} of the jobs among these that the ledger has, since they were cancelled.
+
+    new: jobs of one campaign. Raises LedgerError if the ledger has one of them in another state.
+    """
+    j, places = t.job.c, {job.place for job in new}
+    query = sa.select(j.campaign_id, j.rung_id, j.candidate_id, j.replicate, j.id, j.fence, j.attempts, j.state).where(
+        j.campaign_id.in_({job.campaign_id for job in new}),
         among(connection, j.rung_id, sorted({job.rung_id for job in new})),
         among(connection, j.candidate_id, [job.candidate_id for job in new]),
     )
-    rows = connection.execute(query).all()
-    return {tuple(place): (id_, JobState(state), fence, tries) for *place, id_, state, fence, tries in rows}
+    there = {}
+    for *place, job_id, fence, attempts, state in connection.execute(query).all():
+        if tuple(place) in places:
+            if state != JobState.CANCELLED:
+                raise LedgerError(f"rung {place[1]} has a job on candidate {place[2]} already")
+            there[tuple(place)] = job_id, fence, attempts
+    return there
 
 
 def of_candidate(connection: Connection, campaign_id: int, candidate_id: int, rung_ids: Sequence[int]) -> list[Any]:

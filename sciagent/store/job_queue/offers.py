@@ -24,7 +24,7 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs, leases, worker_resources
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.leases import Claim
-from sciagent.store.job_queue.worker_resources import Has
+from sciagent.store.job_queue.worker_resources import Free, Has
 
 _OFFER = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"), t.job.c.state == JobState.QUEUED)
 
@@ -138,16 +138,10 @@ def claim_next(
     each slot. after: the campaign whose job this slot ran last.
     On PostgreSQL a row that another worker has locked is passed over.
     """
-    free, kinds = None, list[str | None]([None])
-    if has is not None:
-        needed = worker_resources.kinds(connection, queues, jobs.UNFINISHED)
-        if needed or has.cores < has.slots:
-            free = worker_resources.free_at(connection, owner.rpartition("/")[0], has)
-            kinds = [kind for kind in (None, *needed) if free.fits(read(kind))]
-            if not kinds:
-                return []
-    limits = tuple((kind, memory_mb and memory_mb * (has.shares(read(kind)) if has else 1)) for kind in kinds)
-    queries = _queries(tuple(queues), limits, tuple(skip), seconds)
+    free, kinds = _fitting(connection, queues, owner, memory_mb, has)
+    if not kinds:
+        return []
+    queries = _queries(tuple(queues), kinds, tuple(skip), seconds)
     first = _first(connection, queries, _turns(connection, queries.campaigns, queues, after))
     if first is None:
         return []
@@ -161,6 +155,23 @@ def claim_next(
         # the first job of a group holds the resources for all, since they run one after the other
         claims[first.id] = _hold(connection, claims[first.id], free.holds(read(first.needs)))
     return [claims[job_id] for job_id in job_ids if job_id in claims]
+
+
+def _fitting(
+    connection: Connection, queues: Sequence[str], owner: str, memory_mb: int | None, has: Has | None
+) -> tuple[Free | None, tuple[tuple[str | None, int | None], ...]]:
+    """What is free at the worker, and (needs, most memory in MB) of the jobs that fit.
+
+    Nothing is counted (None) where all jobs of the queues need one core and each slot has one.
+    """
+    if has is None:
+        return None, ((None, memory_mb),)
+    needed = worker_resources.kinds(connection, queues, jobs.UNFINISHED)
+    if not needed and has.cores >= has.slots:
+        return None, ((None, memory_mb),)
+    free = worker_resources.free_at(connection, owner.rpartition("/")[0], has)
+    fitting = [kind for kind in (None, *needed) if free.fits(read(kind))]
+    return free, tuple((kind, memory_mb and memory_mb * has.shares(read(kind))) for kind in fitting)
 
 
 def _first(connection: Connection, queries: _Queries, turns: Sequence[int]) -> Any:

@@ -83,10 +83,9 @@ def register(connection: Connection, new: NewWorker) -> None:
 def seen(connection: Connection, name: str, slots: int | None = None) -> bool:
     """Record that the worker lives, and its slots if they changed. Returns whether it is draining."""
     w, now = t.worker.c, db_now(connection)
-    values = {"seen_at": now, "until": now + timedelta(seconds=SEEN_SECONDS)} | (
-        {} if slots is None else {"slots": slots}
-    )
-    changed = sa.update(t.worker).where(w.name == name).values(values).returning(w.draining)
+    changed = sa.update(t.worker).where(w.name == name).returning(w.draining)
+    changed = changed.values(seen_at=now, until=now + timedelta(seconds=SEEN_SECONDS))
+    changed = changed if slots is None else changed.values(slots=slots)
     return bool(connection.execute(changed).scalar_one_or_none())
 
 
@@ -132,12 +131,11 @@ def running(connection: Connection, limit: int = 1000) -> list[Running]:
     j, r, c, a = t.job.c, t.rung.c, t.campaign.c, t.attempt.c
     query = (
         sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
-        .select_from(
-            t.job.join(t.rung, r.id == j.rung_id)
-            .join(t.campaign, c.id == j.campaign_id)
-            .join(t.candidate, t.candidate.c.id == j.candidate_id)
-            .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
-        )
+        .select_from(t.job)
+        .join(t.rung, r.id == j.rung_id)
+        .join(t.campaign, c.id == j.campaign_id)
+        .join(t.candidate, t.candidate.c.id == j.candidate_id)
+        .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .order_by(a.started_at)
         .limit(limit)
@@ -149,4 +147,4 @@ def depths(connection: Connection, queues: Sequence[str]) -> dict[str, int]:
     """{queue: number of queued jobs}."""
     j = t.job.c
     query = sa.select(j.queue, sa.func.count()).where(j.queue.in_(queues), j.state == JobState.QUEUED).group_by(j.queue)
-    return {str(queue): int(n) for queue, n in connection.execute(query).all()}
+    return {queue: n for queue, n in connection.execute(query)}

@@ -19,16 +19,18 @@ def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[
     """({property: id}, {level: id}). A single statement reads all that are known; the rest are entered."""
     names, levels = {m.property for m in measured}, {level.hash: level for level in {m.level for m in measured}}
     known = _known(connection, names, levels.keys()) if measured else {}
-    if new := [properties()[name] for name in sorted(names) if (True, name) not in known]:
-        rows = [{"name": p.name, "unit": p.unit, "kind": p.kind, "description": p.description} for p in new]
-        insert_or_ignore(connection, t.property_, rows)
-    new_levels = [levels[key] for key in sorted(levels) if (False, key) not in known]
-    if new_levels:
-        specs = [{"hash": level.hash, "label": level.label, "spec": asdict(level)} for level in new_levels]
-        insert_or_ignore(connection, t.level, specs)
-    if new or new_levels:
+    if len(known) < len(names) + len(levels):
+        _enter(connection, [properties()[name] for name in sorted(names)], [levels[key] for key in sorted(levels)])
         known = _known(connection, names, levels.keys())
     return {name: known[True, name] for name in names}, {level: known[False, key] for key, level in levels.items()}
+
+
+def _enter(connection: Connection, new: Sequence[Property], levels: Sequence[Level]) -> None:
+    """Enter those that the ledger lacks. They come sorted, so that no two writers wait for each other."""
+    rows = [{"name": p.name, "unit": p.unit, "kind": p.kind, "description": p.description} for p in new]
+    insert_or_ignore(connection, t.property_, rows)
+    specs = [{"hash": level.hash, "label": level.label, "spec": asdict(level)} for level in levels]
+    insert_or_ignore(connection, t.level, specs)
 
 
 def _known(connection: Connection, names: Set[str], hashes: Set[str]) -> dict[tuple[bool, str], int]:

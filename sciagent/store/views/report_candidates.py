@@ -32,6 +32,7 @@ class Ranked(NamedTuple):
     kind: str
     text: str
     inchikey: str | None
+    formula: str
     charge: int
     multiplicity: int
     payload: Mapping[str, Any]
@@ -49,8 +50,8 @@ class Ranked(NamedTuple):
 
 
 _CANDIDATES = sa.select(
-    *(t.candidate.c[name] for name in Ranked._fields[:8]),
-    *(_CC["is_hit" if name == "hit" else name] for name in Ranked._fields[8:]),
+    *(t.candidate.c[name] for name in Ranked._fields[:9]),
+    *(_CC["is_hit" if name == "hit" else name] for name in Ranked._fields[9:]),
 ).join(t.candidate, t.candidate.c.id == _CC.candidate_id)
 
 

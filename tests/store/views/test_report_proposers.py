@@ -45,14 +45,14 @@ def test_what_each_brought(made: Talker) -> None:
     with made.ledger.read() as connection:
         found = {one.proposer: one[1:] for one in report_proposers.brought(connection, made.row, 1)}
         hits = queries.hits(connection, made.row.id)
-    assert {who: one[:4] for who, one in found.items()} == {
-        "alpha": (4, 4, 3, 1),
-        "beta": (4, 2, 0, 0),
-        "evolve": (1, 1, 1, 0),
-        None: (1, 0, 0, 0),
+    assert {who: one[:3] for who, one in found.items()} == {
+        "alpha": (4, 3, 1),
+        "beta": (2, 0, 0),
+        "evolve": (1, 1, 0),
+        None: (0, 0, 0),
     }
-    assert sum(one[2] for one in found.values()) == hits
-    assert found[None][4] is None and found["evolve"][4] == pytest.approx(0.975)
+    assert sum(one[1] for one in found.values()) == hits
+    assert found[None][3] is None and found["evolve"][3] == pytest.approx(0.975)
 
 
 def test_every_cost_of_jobs_and_turns_has_its_proposer(made: Talker) -> None:
