@@ -140,18 +140,11 @@ def amend(
 ) -> None:
     """Store an amended spec; each change is logged. changes: (path, old value, new value)."""
     now = db_now(connection)
-    connection.execute(
-        sa.insert(t.campaign_amendment),
-        [
-            {"campaign_id": row.id, "path": p, "old": old, "new": new, "who": who, "why": why, "at": now}
-            for p, old, new in changes
-        ],
-    )
-    connection.execute(
-        sa.update(t.campaign)
-        .where(t.campaign.c.id == row.id)
-        .values(spec=dict(spec), spec_hash=spec_hash, source=source, base=base, updated_at=now)
-    )
+    alike = {"campaign_id": row.id, "who": who, "why": why, "at": now}
+    rows = [{"path": path, "old": old, "new": new, **alike} for path, old, new in changes]
+    connection.execute(sa.insert(t.campaign_amendment), rows)
+    values = {"spec": dict(spec), "spec_hash": spec_hash, "source": source, "base": base, "updated_at": now}
+    connection.execute(sa.update(t.campaign).where(t.campaign.c.id == row.id).values(values))
 
 
 def set_state(connection: Connection, campaign_id: int, state: CampaignState, stop_reason: str | None = None) -> None:
@@ -159,11 +152,8 @@ def set_state(connection: Connection, campaign_id: int, state: CampaignState, st
     old = connection.execute(sa.select(t.campaign.c.state).where(t.campaign.c.id == campaign_id)).scalar_one()
     if old != state:
         check_transition(CAMPAIGN_TRANSITIONS, CampaignState(old), state)
-    connection.execute(
-        sa.update(t.campaign)
-        .where(t.campaign.c.id == campaign_id)
-        .values(state=state, stop_reason=stop_reason, updated_at=db_now(connection))
-    )
+    changed = sa.update(t.campaign).where(t.campaign.c.id == campaign_id)
+    connection.execute(changed.values(state=state, stop_reason=stop_reason, updated_at=db_now(connection)))
 
 
 @dataclass(frozen=True)
@@ -257,11 +247,8 @@ def check_driver(connection: Connection, lease: DriverLease) -> None:
 def release_driver(connection: Connection, lease: DriverLease) -> None:
     """Give the lease back, if it is still held."""
     c = t.campaign.c
-    connection.execute(
-        sa.update(t.campaign)
-        .where(c.id == lease.campaign_id, c.driver_fence == lease.fence)
-        .values(driver=None, driver_until=None)
-    )
+    mine = (c.id == lease.campaign_id, c.driver_fence == lease.fence)
+    connection.execute(sa.update(t.campaign).where(*mine).values(driver=None, driver_until=None))
 
 
 def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:

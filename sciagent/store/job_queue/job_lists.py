@@ -39,7 +39,7 @@ def in_states(connection: Connection, campaign_id: int, states: Sequence[JobStat
 
 def _standing(connection: Connection, *conditions: Any, limit: int | None = None) -> list[JobStanding]:
     query = sa.select(*(_J[name] for name in JobStanding._fields)).where(*conditions).order_by(_J.id).limit(limit)
-    return [JobStanding(*ids, JobState(state)) for *ids, state in connection.execute(query).all()]
+    return [JobStanding._make([*ids, JobState(state)]) for *ids, state in connection.execute(query).all()]
 
 
 class JobRow(NamedTuple):

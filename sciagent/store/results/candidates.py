@@ -19,6 +19,7 @@ from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
 
 MAX_ALIAS = 4096
+_COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")
 
 
 def insert_or_ignore(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
@@ -46,30 +47,13 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
     there = ids_of(connection, by_key)
     if len(there) == len(by_key):
         return there
-    now = db_now(connection)
-    insert_or_ignore(
-        connection,
-        t.candidate,
-        [
-            {
-                "key": key,
-                "kind": c.kind,
-                "text": c.text,
-                "identity": c.identity,
-                "inchikey": c.inchikey,
-                "formula": c.formula,
-                "charge": c.charge,
-                "multiplicity": c.multiplicity,
-                "n_atoms": c.n_atoms,
-                "payload": c.payload(),
-                "standardiser": STANDARDISER_VERSION,
-                "library": library(),
-                "created_at": now,
-            }
-            for key, c in sorted(by_key.items())
-            if key not in there
-        ],
-    )
+    ours = {"standardiser": STANDARDISER_VERSION, "library": library(), "created_at": db_now(connection)}
+    fresh = sorted(by_key.keys() - there.keys())
+    rows = [
+        {"payload": c.payload(), **ours, **{name: getattr(c, name) for name in _COLUMNS}}
+        for c in map(by_key.__getitem__, fresh)
+    ]
+    insert_or_ignore(connection, t.candidate, rows)
     return there | ids_of(connection, by_key.keys() - there.keys())
 
 

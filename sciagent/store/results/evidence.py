@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -66,6 +66,9 @@ _MEASURED = tuple(
     t.quantity.c[name]
     for name in ("property_id", "level_id", "value", "uncertainty", "unit", "censoring", "n", "as_typed")
 )
+_OF_KEY = ("verifier", "verifier_version", "settings_hash", "inputs_hash", "replicate", "revision")
+_OF_EVIDENCE = ("candidate_id", "proposal_id", "versions", "source", "why", "attempt_id")
+_key_values, _evidence_values = attrgetter(*_OF_KEY), attrgetter(*_OF_EVIDENCE)
 _RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark")
 
 
@@ -136,9 +139,8 @@ def _checked(evidence: NewEvidence) -> tuple[Measured, ...]:
     if len(finding.measured) > 1:
         places = [(m.property, m.level) for m in finding.measured]
         if len(set(places)) != len(places):
-            raise LedgerError(
-                f"{evidence.key.verifier} gives a property twice at one level: {sorted(p for p, _ in places)}"
-            )
+            names = sorted(name for name, _ in places)
+            raise LedgerError(f"{evidence.key.verifier} gives a property twice at one level: {names}")
     return tuple(_as_read(m) for m in finding.measured)
 
 
@@ -197,25 +199,15 @@ def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
     finding, key = evidence.finding, evidence.key
     return {
         "key": key.hash,
-        "candidate_id": evidence.candidate_id,
-        "proposal_id": evidence.proposal_id,
-        "verifier": key.verifier,
-        "verifier_version": key.verifier_version,
-        "settings_hash": key.settings_hash,
-        "inputs_hash": key.inputs_hash,
-        "replicate": key.replicate,
-        "revision": key.revision,
+        **dict(zip(_OF_KEY, _key_values(key), strict=True)),
+        **dict(zip(_OF_EVIDENCE, _evidence_values(evidence), strict=True)),
         "supersedes_id": evidence.supersedes,
         "outcome": finding.outcome,
         "reason": finding.reason,
         "detail": finding.detail[:4000],
         "reusable": evidence.reusable and finding.outcome.rule.reusable,
         "diagnostics": finding.diagnostics,
-        "versions": evidence.versions,
-        "source": evidence.source,
         "who": evidence.who[:200],
-        "why": evidence.why,
-        "attempt_id": evidence.attempt_id,
         "watermark": watermark,
     }
 
@@ -230,9 +222,7 @@ def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError
     for evidence in new:
         query = sa.select(t.evidence.c.id).where(t.evidence.c.supersedes_id == evidence.supersedes)
         if evidence.supersedes is not None and connection.execute(query).scalar() is not None:
-            return EvidenceConflictError(
-                f"evidence {evidence.supersedes} has been superseded; revise its latest revision"
-            )
+            return EvidenceConflictError(f"evidence {evidence.supersedes} is superseded; revise its latest revision")
     return LedgerError(UNKNOWN)
 
 
