@@ -222,7 +222,9 @@ def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError
     for evidence in new:
         query = sa.select(t.evidence.c.id).where(t.evidence.c.supersedes_id == evidence.supersedes)
         if evidence.supersedes is not None and connection.execute(query).scalar() is not None:
-            return EvidenceConflictError(f"evidence {evidence.supersedes} is superseded; revise its latest revision")
+            return EvidenceConflictError(
+                f"evidence {evidence.supersedes} has been superseded; revise its latest revision"
+            )
     return LedgerError(UNKNOWN)
 
 
