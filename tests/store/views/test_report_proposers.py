@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -68,23 +67,6 @@ def test_every_cost_of_jobs_and_turns_has_its_proposer(made: Talker) -> None:
     for resource in ("core_seconds", "llm_tokens"):
         all_ = sum(a for (_, r), a in by.items() if r == resource) + sum(one.costs.get(resource, 0.0) for one in turns)
         assert all_ == pytest.approx(spent[resource])
-
-
-def test_lines_end_at_what_each_cost_and_found(made: Talker) -> None:
-    with made.ledger.read() as connection:
-        found = report_progress.progress_by_proposer(connection, made.row, last_rung(connection, made.row))
-        whole = {one.proposer: one for one in report_proposers.brought(connection, made.row, 1)}
-    assert set(found) == {"alpha", "beta", "evolve"}
-    assert found["alpha"][-1].core_seconds == pytest.approx(4 * 62.0 + 2.0)
-    for who, steps in found.items():
-        assert steps[-1].hits == whole[who].hits and steps[-1].utility == whole[who].utility
-        assert all(a.core_seconds <= b.core_seconds and a.hits <= b.hits for a, b in pairwise(steps))
-
-
-def test_a_line_stays_short_however_much_was_found(made: Talker) -> None:
-    with made.ledger.read() as connection:
-        found = report_progress.progress_by_proposer(connection, made.row, last_rung(connection, made.row), points=1)
-    assert max(map(len, found.values())) <= 4 and found["alpha"][-1].hits == 3
 
 
 def test_only_predictions_are_looked_at(made: Talker) -> None:

@@ -84,25 +84,6 @@ def test_every_booked_second_has_one_fate(made: Maker) -> None:
     assert [(r, amount) for r, resource, _, amount in found if resource == "llm_tokens"] == [(None, 500.0)]
 
 
-def test_hits_and_utility_rise_with_the_cost_of_their_answers(made: Maker) -> None:
-    with made.ledger.read() as connection:
-        terminal = campaigns.rungs(connection, made.row.id)[2]
-        steps = report_progress.progress(connection, made.row, terminal)
-    fast_and_xtb = 12 * 0.01 + 9 * 2.0
-    assert [(s.hits, s.utility) for s in steps] == [(0, None), (1, 0.9), (2, 0.9), (2, 0.9)]
-    assert [s.core_seconds for s in steps] == pytest.approx(
-        [0, fast_and_xtb + 60, fast_and_xtb + 60 + 61 + 62, fast_and_xtb + sum(60 + i for i in range(5)) + 50]
-    )
-
-
-def test_a_long_curve_is_thinned_and_keeps_its_end(made: Maker) -> None:
-    with made.ledger.read() as connection:
-        terminal = campaigns.rungs(connection, made.row.id)[2]
-        whole = report_progress.progress(connection, made.row, terminal)
-        thin = report_progress.progress(connection, made.row, terminal, points=1)
-    assert len(thin) <= 4 and thin[0] == whole[0] and thin[-1] == whole[-1]
-
-
 def test_losses_are_grouped_by_rung_reason_and_property(made: Maker) -> None:
     with made.ledger.read() as connection:
         found = {(r[0], r[2], r[3]): r[4] for r in report_queries.fallen(connection, made.row, ["homo_lumo_gap"])}
