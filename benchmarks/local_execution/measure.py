@@ -106,7 +106,7 @@ def run(built: Built, alone: bool = False, profile: Path | None = None) -> dict[
     profiler = cProfile.Profile() if profile else None
 
     def on_step() -> None:
-        if not stamps and driver._pace.known:
+        if not stamps and driver.pace.known:
             prioritise(alone)
             stamps.append((datetime.now(UTC), _cpu()))
             if profiler:

@@ -44,6 +44,7 @@ from sciagent.campaign.core.build import Built  # noqa: E402
 from sciagent.campaign.driving import driver as driving  # noqa: E402
 from sciagent.campaign.driving.driver import Driver  # noqa: E402
 from sciagent.campaign.driving.intake import Intake  # noqa: E402
+from sciagent.campaign.driving.local_jobs import LocalJobs  # noqa: E402
 from sciagent.campaign.pricing.auditing import Auditing  # noqa: E402
 from sciagent.campaign.pricing.ledger_pool import LedgerPool  # noqa: E402
 from sciagent.campaign.pricing.pricing import Pricing  # noqa: E402
@@ -107,7 +108,7 @@ STEPS: tuple[tuple[str, Any, str], ...] = (
     ("promote", driving, "promote"),
     ("transactions", Intake, "propose"),
     ("transactions", Driver, "_dispatch"),
-    ("collect", driving, "collect"),
+    ("settle", LocalJobs, "settle"),
     ("answers", Answering, "submit"),
 )
 DECIDING = ("law", "pool", "choose", "audit", "wants", "promote", "transactions")
@@ -124,8 +125,8 @@ def measure(built: Built, decisions: int, profile: Path | None = None) -> dict[s
         began = time.perf_counter(), time.process_time()
         driver = stack.enter_context(Driver(built))
         arrival = {"wall": time.perf_counter() - began[0], "cpu": time.process_time() - began[1]}
-        pool: Any = driver._pool
-        bought: Any = driver._purchasing
+        pool: Any = driver.session.crews[0].pool
+        bought: Any = driver.session.purchasing
         pricing = bought if isinstance(bought, Pricing) else None
 
         def on_step() -> None:

@@ -22,8 +22,8 @@ from sqlalchemy import Table
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.driving import driver as driving
-from sciagent.campaign.driving.dispatch import LocalJob
+from sciagent.campaign.driving import local_jobs
+from sciagent.campaign.driving.local_jobs import LocalJob
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.chemistry.standardise import STANDARDISER_VERSION
 from sciagent.domain.candidates import Candidate, candidate_key
@@ -145,7 +145,7 @@ class Answering(LocalPool[tuple[LocalJob, ...]]):
 
 def _answer(one: LocalJob) -> HostResult:
     """Jobs take between 0.8 and 1.2 times what is declared."""
-    verifier = one.rung.verifier
+    verifier = one.planned.rung.verifier
     [finding] = verifier.verify([one.job.candidate], None)  # type: ignore[arg-type]
     seconds = verifier.cost(one.job.candidate)["core_seconds"] * (0.8 + 0.4 * int(one.job.key.hash[:4], 16) / 16**4)
     return HostResult(finding, Cost(core_seconds=seconds), seconds, {"invented": "1"}, own_seconds=seconds)
@@ -155,7 +155,7 @@ def _answer(one: LocalJob) -> HostResult:
 def invented() -> Iterator[None]:
     """The verifiers are registered, and the driver's pool answers."""
     points = {one.name: _Point(one) for one in (Cheap, Middle, Dear)}
-    with patch.object(registry, "_points", lambda: points), patch.object(driving, "LocalPool", Answering):
+    with patch.object(registry, "_points", lambda: points), patch.object(local_jobs, "LocalPool", Answering):
         yield
 
 

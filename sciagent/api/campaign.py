@@ -27,7 +27,7 @@ from sciagent.campaign.spec.safety import is_reason
 from sciagent.domain.answers.best import BestCandidate
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
-from sciagent.execution.executors import executor_of
+from sciagent.execution.executor_choice import executor_of
 from sciagent.report.answers.best import best
 from sciagent.report.answers.status import status
 from sciagent.report.parts.candidates import named_order

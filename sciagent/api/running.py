@@ -15,7 +15,7 @@ from sciagent.campaign.core.build import Built, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import LedgerAwayError
-from sciagent.execution.executors import Executor
+from sciagent.execution.executor import Executor
 from sciagent.execution.worker.runner import patiently
 from sciagent.report.page.writer import GrowingReport
 

@@ -16,7 +16,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.cli.main import app
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
-from sciagent.report.page import episode_list
+from sciagent.report.answers.episodes import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -75,7 +75,7 @@ def test_a_model_asks_a_server_and_what_it_said_is_in_the_trace(
     assert first["observations"][0] == {"role": "tool", "content": told, "call_id": "c1-0", "name": "lit_search"}
     assert server.bodies[1]["messages"][3] == {"role": "tool", "content": told, "tool_call_id": "c1-0"}
     with ledger.read() as connection:
-        shown = episode_list.episode(connection, campaigns.get(connection, "talking"), 1)
+        shown = episode(connection, campaigns.get(connection, "talking"), 1)
     assert shown["turns"][0]["proposals"][0]["text"] == "CCO"
     assert "On the gap of alcohols" in json.dumps(shown["turns"][0], default=str)
     assert called(tmp_path) == ["search"], "once"
@@ -106,7 +106,7 @@ def test_one_that_dies_hangs_or_floods_is_an_observation_and_the_campaign_goes_o
     script(server, *([one, ("lit_search", {"query": "x"})] for one in asked))
     run(ledger, tmp_path, server, mcp(tmp_path, "die", "hang", "flood", "wrong", "search", timeout=3))
     told = seen(ledger)
-    for place, part in enumerate(("program ended", "did not answer within 3 s", "sent more than", "no such paper")):
+    for place, part in enumerate(("it ended", "did not answer within 3 s", "sent more than", "no such paper")):
         assert part in told[2 * place], told
         assert "On the gap of x" in told[2 * place + 1], "the next call reaches it again"
     assert [one["ok"] for turn in rows(ledger, t.turn)[:4] for one in turn["calls"]] == [False, True] * 4

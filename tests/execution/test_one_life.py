@@ -109,7 +109,7 @@ def offered(built: Built, executor: str) -> str:
         return ""
     with driver(built) as one:
         until(lambda: one.step() or last_state(built.ledger) == "queued")
-        one._outside.leave()
+        one.session.crews[0].abort()
         one.abort()
         with built.ledger.begin() as connection:
             ids = connection.execute(sa.select(t.job.c.id)).scalars().all()

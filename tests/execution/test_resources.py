@@ -69,8 +69,8 @@ def test_the_driver_says_what_no_worker_can_ever_hold(
 ) -> None:
     built = written(ledger, tmp_path, molecules(2), resources="{gpu: 1, gaussian: 1}")
     with working(ledger, tmp_path), caplog.at_level(logging.WARNING), driver(built) as one:
-        until(lambda: one.step() or one._outside.unheld)
-        (why,) = one._outside.unheld.values()
+        until(lambda: one.step() or one.session.crews[0].unheld)
+        (why,) = one.session.crews[0].unheld.values()
         one.abort()
         while one.step() is None:
             pass

@@ -94,7 +94,6 @@ WRITES: dict[str, Callable[[Any, int], object]] = {
     "cancelled_before": lambda c, i: jobs.cancelled_before(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),
     "claim_many": lambda c, i: leases.claim_many(c, [1, 2], "me"),
     "heartbeat": lambda c, i: leases.heartbeat(c, [CLAIM]),
-    "begun": lambda c, i: leases.begun(c, [CLAIM]),
     "finish_many": lambda c, i: rows.finish_many(c, [leases.JobEnd(CLAIM, JobState.DONE, "ok")]),
     "release_many": lambda c, i: reservations.release_many(c, [1, 2]),
     "update_many": lambda c, i: standings.update_many(c, i, {1: {"standing": "open"}, 2: {"standing": "open"}}),

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import Built, create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.execution.executors import LedgerExecutor
+from sciagent.execution.executor import Executor
 from sciagent.execution.station import Station
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -101,7 +101,7 @@ def worker(
 
 
 def driver(built: Built) -> Driver:
-    return Driver(built, executor=LedgerExecutor())
+    return Driver(built, executor=Executor())
 
 
 def driven(built: Built, seconds: float = 120.0) -> str:

@@ -54,7 +54,7 @@ def test_water_gives_its_ionisation_energy_and_an_affinity_below_zero(context):
 def test_a_gate_judges_an_affinity_below_zero_as_far_as_it_is_known(context, window, verdict):
     found = finding("O", context, {"which": ["ea"]})
     rules = RungRules(0, "high_fidelity", {"vertical_electron_affinity": window}, {}, False, False)
-    assert judge(rules, found.outcome, found.reason, found.detail, found.measured).verdict is verdict
+    assert judge(rules, found).verdict is verdict
 
 
 @pytest.mark.long

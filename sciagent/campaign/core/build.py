@@ -13,10 +13,10 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.screen import Screen
 from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
-from sciagent.campaign.spec.campaign_spec import CampaignSpec, EvolveSpec, LlmSpec, ScreenSpec
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.campaign.spec.sources import OneProposerSpec, PricedSpec
+from sciagent.campaign.spec.sources import EvolveSpec, LlmSpec, OneProposerSpec, PricedSpec, ScreenSpec
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.domain.campaigns.ports import Proposer
 from sciagent.domain.candidates import Candidate
@@ -40,9 +40,10 @@ from sciagent.verification.sandbox.host import Limits
 
 @dataclass(frozen=True)
 class BuiltRung:
-    """A rung ready to run: its verifier, its rules, its limits, and its row in the ledger."""
+    """A rung ready to run."""
 
     id: int
+    """Of its row in the ledger; 0 without a ledger."""
     spec: RungSpec
     verifier: Verifier[Any]
     rules: RungRules
@@ -54,17 +55,17 @@ class BuiltRung:
         return self.verifier.tier is Tier.FAST
 
     def declared(self, candidate: Candidate) -> Cost | None:
-        """What the verifier expects to spend; None where it cannot say it."""
+        """The cost that the verifier expects; None where it cannot say it."""
         return cost_or_none(self.verifier, candidate)
 
     @property
     def holds(self) -> dict[str, int]:
-        """What a job holds while it runs."""
+        """The resources that a job holds while it runs."""
         return self.spec.holds
 
     def reserves(self, declared: Cost | None) -> Cost:
-        """What must be left in the budget before a job is started. Nothing where the verifier cannot say it: then the
-        job is started for the error to be recorded."""
+        """What must be left in the budget before a job is started. Nothing where the verifier cannot say its cost:
+        then the job is started for the error to be recorded."""
         return Cost() if declared is None else self.cost_model.reservation(declared)
 
     def lasts(self, declared: Cost | None) -> float:
@@ -72,23 +73,31 @@ class BuiltRung:
         return 0.0 if declared is None else self.cost_model.wall_seconds(declared)
 
     def reservation(self, candidate: Candidate) -> Cost:
-        """The same for a candidate."""
+        """`reserves` for a candidate."""
         return self.reserves(self.declared(candidate))
 
 
-class Built:
-    """All parts of a campaign. `fast`: the leading rungs, which run immediately when something is proposed."""
+class BuiltLadder:
+    """The rungs and objectives of a spec, ready to run."""
 
-    def __init__(self, ledger: Ledger, row: CampaignRow, spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> None:
-        self.ledger = ledger
-        self.row = row
+    def __init__(self, spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> None:
         self.spec = spec
         self.rungs = rungs
         self.rules = tuple(r.rules for r in rungs)
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
         leading = next((i for i, r in enumerate(rungs) if not r.is_fast), len(rungs))
         self.fast, self.paid = rungs[:leading], rungs[leading:]
+        """The leading fast rungs, which run immediately when something is proposed, and the others."""
         self.terminal = spec.terminal_position
+
+
+class Built(BuiltLadder):
+    """All parts of a campaign."""
+
+    def __init__(self, ledger: Ledger, row: CampaignRow, spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> None:
+        super().__init__(spec, rungs)
+        self.ledger = ledger
+        self.row = row
         self.wide = {r.rules.position: r.limits.threads for r in self.paid if r.limits.threads > 1}
         self.together = {r.rules.position: n for r in self.paid if (n := r.verifier.together) > 1}
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
@@ -107,45 +116,42 @@ class Built:
 
     def edit_limits(self, max_heavy_atoms: int = EditLimits.max_heavy_atoms) -> EditLimits:
         """What children may be: as the proposer says, and nothing that `molecule.checks` of the ladder would refuse."""
-        limits = EditLimits(max_heavy_atoms=max_heavy_atoms)
-        for rung in self.fast:
-            if rung.verifier.name != "molecule.checks":
-                continue
-            checks: Any = rung.verifier.settings
-            limits = EditLimits(
-                elements=tuple(checks.elements),
-                min_heavy_atoms=checks.min_heavy_atoms,
-                max_heavy_atoms=min(limits.max_heavy_atoms, checks.max_heavy_atoms),
-                max_rings=checks.max_rings,
-                min_ring_size=checks.min_ring_size,
-                max_ring_size=min(limits.max_ring_size, checks.max_ring_size or limits.max_ring_size),
-                charges=tuple(checks.charges),
-                defined_stereo=checks.undefined_stereo == "refuse",
-                forbidden=tuple(checks.forbid_smarts),
-            )
-        return limits
+        checks: Any = [r.verifier.settings for r in self.fast if r.verifier.name == "molecule.checks"]
+        if not checks:
+            return EditLimits(max_heavy_atoms=max_heavy_atoms)
+        return EditLimits(
+            elements=tuple(checks[-1].elements),
+            min_heavy_atoms=checks[-1].min_heavy_atoms,
+            max_heavy_atoms=min(max_heavy_atoms, *(each.max_heavy_atoms for each in checks)),
+            max_rings=checks[-1].max_rings,
+            min_ring_size=checks[-1].min_ring_size,
+            max_ring_size=min(EditLimits.max_ring_size, checks[-1].max_ring_size or EditLimits.max_ring_size),
+            charges=tuple(checks[-1].charges),
+            defined_stereo=checks[-1].undefined_stereo == "refuse",
+            forbidden=tuple(checks[-1].forbid_smarts),
+        )
 
     @property
     def ahead(self) -> int:
         """Propose again while fewer candidates than this wait for a paid rung."""
         return max(
-            one.ahead if isinstance(one, EvolveSpec | LlmSpec) else max(one.batch, 4 * self.spec.workers)
-            for _, one in self.spec.proposers
+            proposer.ahead if isinstance(proposer, EvolveSpec | LlmSpec) else max(proposer.batch, 4 * self.spec.workers)
+            for _, proposer in self.spec.proposers
         )
 
     @property
     def waits(self) -> bool:
         """Whether the proposer is asked only when the first paid rung has answered all that came before."""
-        return any(isinstance(one, EvolveSpec) and one.wait for _, one in self.spec.proposers)
+        return any(isinstance(chosen, EvolveSpec) and chosen.wait for _, chosen in self.spec.proposers)
 
     def scratch(self) -> Path:
         """Where jobs work: beside the artifacts, on the same disk."""
         return scratch_of(self.ledger.artifacts)
 
 
-def built_rungs(spec: CampaignSpec) -> tuple[BuiltRung, ...]:
-    """The ladder of a spec without a ledger (`verify`, `doctor`): ids are 0, cost models know nothing."""
-    return _build_rungs(spec, {}, {})
+def built_ladder(spec: CampaignSpec) -> BuiltLadder:
+    """The ladder of a spec without a ledger: ids are 0, and nothing is learnt of costs."""
+    return BuiltLadder(spec, _build_rungs(spec, {}, {}))
 
 
 def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
@@ -154,42 +160,38 @@ def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list
         for rung in spec.ladder
     ]
     accept = {o.property: o.accept for o in spec.domain_objectives()}
-    built = []
-    for rung, rules in zip(
-        spec.ladder, ladder_rules(terms, accept, spec.terminal_position, spec.scheduler.kind), strict=True
-    ):
-        limits = Limits(rung.limits.wall_seconds, int(rung.limits.memory_mb), threads=rung.holds[CORES])
-        model = CostModel(reversed(ratios.get(rung.rung, [])))
-        built.append(BuiltRung(ids.get(rung.rung, 0), rung, rung.configured, rules, limits, model))
-    return tuple(built)
+    ladder = zip(spec.ladder, ladder_rules(terms, accept, spec.terminal_position, spec.scheduler.kind), strict=True)
+    return tuple(
+        BuiltRung(
+            ids.get(rung.rung, 0),
+            rung,
+            rung.configured,
+            rules,
+            Limits(rung.limits.wall_seconds, int(rung.limits.memory_mb), threads=rung.holds[CORES]),
+            CostModel(reversed(ratios.get(rung.rung, []))),
+        )
+        for rung, rules in ladder
+    )
 
 
 def create_or_open(
     ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str = "run with an amended file"
 ) -> tuple[Built, list[str]]:
-    """Enter the campaign, or take up the one of that name if it is the same. who, why: for the log of amendments.
+    """Create the campaign, or open the stored one of that name if it is the same. who, why: for the log of amendments.
 
-    Only what `spec_diff.AMENDABLE` names may differ from last time; such a change is logged as an amendment.
+    Only what `spec.diff.AMENDABLE` names may differ from the stored one; such a change is logged as an amendment.
     Returns the parts and the amendments made, as `path: old -> new`.
     Raises UsageError with a diff when anything else differs.
     """
-    canonical = spec.canonical()
+    stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": str(spec.base.resolve()), "source": source}
     amended: list[str] = []
     with ledger.begin() as connection:
         row = campaigns.find(connection, spec.campaign)
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
                 campaigns.get(connection, spec.scheduler.law.source)  # it must be there
-            row = campaigns.create(
-                connection,
-                name=spec.campaign,
-                spec=canonical,
-                spec_hash=spec.hash,
-                identity_hash=spec.identity_hash,
-                base=str(spec.base.resolve()),
-                source=source,
-                rungs=_rung_rows(spec),
-            )
+            identity, rungs = spec.identity_hash, _rung_rows(spec)
+            row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
         elif row.identity_hash != spec.identity_hash:
             lines = "\n  ".join(spec.diff(row.spec, identity_only=True)) or "the versions of its verifiers"
             where = ledger.url.render_as_string(hide_password=True)
@@ -200,20 +202,10 @@ def create_or_open(
             )
         elif row.spec_hash != spec.hash:
             amended = spec.diff(row.spec)
-            old, new = json.loads(json.dumps(row.spec)), json.loads(json.dumps(canonical))
-            changes = [(k, old.get(k), new.get(k)) for k in new if old.get(k) != new.get(k)]
-            campaigns.amend(
-                connection,
-                row,
-                spec=canonical,
-                spec_hash=spec.hash,
-                source=source,
-                base=str(spec.base.resolve()),
-                changes=changes,
-                who=who,
-                why=why,
-            )
-            _retry_limited(connection, row, canonical)
+            old, new = json.loads(json.dumps([row.spec, stated["spec"]]))
+            changes = [(key, old.get(key), new[key]) for key in new if old.get(key) != new[key]]
+            campaigns.amend(connection, row, changes=changes, who=who, why=why, **stated)
+            _retry_limited(connection, row, new)
             row = campaigns.get(connection, spec.campaign)
         ladder = _stored_rungs(connection, row, spec)
     return Built(ledger, row, spec, ladder), amended
@@ -237,16 +229,14 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
 
 
 def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[str, Any]) -> None:
-    """What ran into a limit that has been raised since is tried again; it is no evidence, so nothing is superseded."""
-    old = {one["rung"]: one.get("limits", {}) for one in row.spec["ladder"]}
-    new = {one["rung"]: one.get("limits", {}) for one in canonical["ladder"]}
+    """Try again what ran into a limit that has been raised since; it is no evidence, so nothing is superseded."""
     reasons = {"wall_seconds": Outcome.TIMEOUT, "memory_mb": Outcome.OUT_OF_MEMORY}
-    for rung in campaigns.rungs(connection, row.id):
-        raised = [o for k, o in reasons.items() if new[rung.name].get(k, 0) > old[rung.name].get(k, 0)]
+    ladder = zip(campaigns.rungs(connection, row.id), row.spec["ladder"], canonical["ladder"], strict=True)
+    again = {"standing": Standing.PENDING, "verdict": None, "reason": None, "detail": ""}
+    for rung, old, new in ladder:
+        raised = [outcome for limit, outcome in reasons.items() if new["limits"][limit] > old["limits"][limit]]
         for candidate_id in jobs.requeue(connection, row.id, rung.id, raised) if raised else ():
-            standings.update(
-                connection, row.id, candidate_id, standing=Standing.PENDING, verdict=None, reason=None, detail=""
-            )
+            standings.update(connection, row.id, candidate_id, **again)
 
 
 def open_stored(ledger: Ledger, name: str, who: str) -> Built:
@@ -278,22 +268,16 @@ def _stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
 
 
 def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:
-    rows = []
-    for position, rung in enumerate(spec.ladder):
-        verifier = rung.configured
-        rows.append(
-            {
-                "position": position,
-                "name": rung.rung,
-                "verifier": verifier.name,
-                "verifier_version": verifier.version,
-                "tier": str(verifier.tier),
-                "settings": verifier.settings.model_dump(mode="json"),
-                "settings_hash": verifier.settings_hash,
-                "gate": {k: [w.low, w.high] for k, w in rung.window_gates().items()},
-            }
-        )
-    return rows
-
-
-__all__ = ["Built", "BuiltRung", "built_rungs", "create_or_open", "open_for_people", "open_stored"]
+    return [
+        {
+            "position": position,
+            "name": rung.rung,
+            "verifier": rung.configured.name,
+            "verifier_version": rung.configured.version,
+            "tier": str(rung.tier),
+            "settings": rung.configured.settings.model_dump(mode="json"),
+            "settings_hash": rung.configured.settings_hash,
+            "gate": {k: [w.low, w.high] for k, w in rung.window_gates().items()},
+        }
+        for position, rung in enumerate(spec.ladder)
+    ]

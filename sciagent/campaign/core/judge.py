@@ -5,31 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sciagent.domain.campaigns.directives import SteeringState
 from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.evidence import Measured, at_highest_rung
+from sciagent.domain.evidence import Finding, Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
-from sciagent.domain.outcomes import Outcome, Reason, Verdict
+from sciagent.domain.outcomes import Reason, Verdict
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.tiers import Tier
+from sciagent.store.results.evidence import RecordedEvidence
 
 
 @dataclass(frozen=True)
 class RungRules:
-    """What a campaign asks of one rung. accept: limits of the objectives, at the terminal rung only. forgives: a
-    candidate on which it fails goes on without it."""
+    """What a campaign asks of one rung."""
 
     position: Position
     tier: str
+    """Name of the tier, such as "simulation"."""
     gate: Mapping[str, Window]
+    """Limits by property, in canonical units."""
     accept: Mapping[str, Window]
+    """Limits of the objectives; empty below the terminal rung."""
     drop_on_refusal: bool
+    """Whether a candidate that the verifier refuses is dropped."""
     is_terminal: bool
     forgives: bool = False
+    """Whether a candidate goes on if the rung could not decide."""
 
 
 @dataclass(frozen=True)
@@ -61,54 +66,53 @@ def ladder_rules(
         below = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
         forgives = below and all(name in later or name not in rung.measured for name in accept)
         limits = {name: window for name, window in accept.items() if window is not None and name in rung.measured}
-        is_terminal = position == terminal
-        rules.append(
-            RungRules(
-                Position(position),
-                rung.tier,
-                rung.gate,
-                limits if is_terminal else {},
-                rung.drop_on_refusal,
-                is_terminal,
-                forgives,
-            )
-        )
+        is_last, drops = position == terminal, rung.drop_on_refusal
+        asked = limits if is_last else {}
+        rules.append(RungRules(Position(position), rung.tier, rung.gate, asked, drops, is_last, forgives))
     return tuple(rules)
 
 
 class Judgement(NamedTuple):
+    """A verdict and why."""
+
     verdict: Verdict
     reason: Reason | None = None
     detail: str = ""
 
 
 class Answer(NamedTuple):
-    """What one rung said of a candidate, judged. `measured` is empty unless the outcome is ok."""
+    """The answer of one rung on a candidate, judged."""
 
     position: Position
     judgement: Judgement
     measured: tuple[Measured, ...] = ()
+    """Empty unless the outcome is ok."""
 
 
-def judge(
-    rules: RungRules, outcome: Outcome, reason: Reason | None, detail: str, measured: Sequence[Measured]
-) -> Judgement:
+def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:
     """Gates first, then, at the terminal rung, the acceptance limits of the objectives."""
-    if (fixed := outcome.rule.verdict) is not None:
-        return Judgement(fixed, reason, detail)
-    by_name = {m.property: m.quantity for m in measured}
-    for kind, windows in (("gate", rules.gate), ("objective", rules.accept)):
-        for name, window in windows.items():
-            if name not in by_name:
-                return Judgement(Verdict.INCONCLUSIVE, Reason.NOT_MEASURED, f"{name} was not measured")
-            missed = window.misses(by_name[name])
-            if missed is Reason.NOT_MEASURED:
-                return Judgement(
-                    Verdict.INCONCLUSIVE, missed, f"{name} = {by_name[name]} is censored at the {kind}'s edge"
-                )
-            if missed is not None:
-                return Judgement(Verdict.FAIL, missed, f"{name} = {by_name[name]}, {kind} {show_window(name, window)}")
-    return Judgement(Verdict.PASS)
+    if (fixed := result.outcome.rule.verdict) is not None:
+        return Judgement(fixed, result.reason, result.detail)
+    values = {m.property: m.quantity for m in result.measured}
+    return (
+        _first_miss("gate", rules.gate, values)
+        or _first_miss("objective", rules.accept, values)
+        or Judgement(Verdict.PASS)
+    )
+
+
+def _first_miss(kind: str, limits: Mapping[str, Window | None], values: Mapping[str, Quantity]) -> Judgement | None:
+    """The judgement on the first value that is missing or misses its limits. kind: of the limits, for its detail."""
+    for name, window in limits.items():
+        if name not in values:
+            return Judgement(Verdict.INCONCLUSIVE, Reason.NOT_MEASURED, f"{name} was not measured")
+        missed = None if window is None else window.misses(values[name])
+        if missed is Reason.NOT_MEASURED:
+            detail = f"{name} = {values[name]} is censored at the {kind}'s edge"
+            return Judgement(Verdict.INCONCLUSIVE, missed, detail)
+        if window is not None and missed is not None:
+            return Judgement(Verdict.FAIL, missed, f"{name} = {values[name]}, {kind} {show_window(name, window)}")
+    return None
 
 
 def show_window(name: str, window: Window) -> str:
@@ -121,60 +125,53 @@ def show_window(name: str, window: Window) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a candidate stands after its answers; the columns of campaign_candidate."""
+    """A candidate's standing in its campaign; the columns of campaign_candidate."""
 
     standing: Standing
     position: Position
+    """The rung that it waits for, or where it was dropped or settled."""
     verdict: Verdict | None
+    """None while it is open."""
     reason: str | None
     detail: str
     depth: int
+    """Position of the highest rung that measured anything; -1 for none."""
     score: float | None
+    """In (0, 1]; see `score`."""
     utility: float | None
+    """In (0, 1]; None until it is settled."""
     is_hit: bool
     hit_tier: str | None
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """As the ledger stores it."""
+        return {**vars(self), "detail": self.detail[:2000]}
 
 
 def place(
     rules: Sequence[RungRules],
     objectives: Sequence[Objective],
     answers: Sequence[Answer],
-    word: SteeringState | None = None,
+    steering: SteeringState | None = None,
 ) -> Place:
-    """A pure function of the answers so far, in ladder order, and of what people said: run again, it says the same.
+    """The place of a candidate: a pure function of its answers, in ladder order, and of what people decided.
 
-    word: a promotion waives what rungs below its own have said; a hold or a veto comes on top of it all.
+    steering: a promotion waives the verdicts of the rungs below its own; a hold or a veto overrides the result.
     """
-    word = word or SteeringState()
-    standing, position, last = Standing.OPEN, 0, Judgement(Verdict.PASS)
-    terminal_passed = False
-    for answer in answers:
-        rule, last = rules[answer.position], answer.judgement
-        position = answer.position
-        skipped = last.verdict is Verdict.NOT_APPLICABLE and not rule.drop_on_refusal and not rule.is_terminal
-        skipped |= rule.forgives and last.verdict is Verdict.INCONCLUSIVE
-        skipped |= answer.position < word.promoted_to  # a person waived it
-        terminal_passed |= rule.is_terminal and last.verdict is Verdict.PASS
-        if rule.is_terminal and last.verdict in (Verdict.PASS, Verdict.FAIL):
-            standing = Standing.SETTLED
-            break
-        if last.verdict is not Verdict.PASS and not skipped:
-            standing = Standing.DROPPED
-            break
-        position += 1
-    if standing is Standing.OPEN:
-        position = max(position, word.promoted_to)
+    steering = steering or SteeringState()
+    standing, position, last = _climb(rules, answers, steering.promoted_to)
     answered = [a for a in answers if a.measured]
-    depth = max((a.position for a in answered), default=-1)
     values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
-    if terminal_passed and (missed := _missed(objectives, values)) is not None:
-        terminal_passed, last = False, missed  # an objective that an earlier rung measured
-    has_limits = any(o.accept is not None for o in objectives)
-    is_hit = terminal_passed and has_limits
+    is_hit = standing is Standing.SETTLED and last.verdict is Verdict.PASS
+    if is_hit and (missed := _first_miss("objective", {o.property: o.accept for o in objectives}, values)) is not None:
+        is_hit, last = False, missed  # an objective that an earlier rung measured
+    is_hit = is_hit and any(o.accept is not None for o in objectives)
+    depth = max((a.position for a in answered), default=-1)
     at_end = standing is not Standing.OPEN
-    found = Place(
+    reached = Place(
         standing,
-        Position(position),
+        position,
         last.verdict if at_end else None,
         str(last.reason) if at_end and last.reason else None,
         last.detail if at_end else "",
@@ -184,39 +181,41 @@ def place(
         is_hit,
         rules[depth].tier if is_hit else None,
     )
-    return under(found, word)
+    return steered(reached, steering)
 
 
-def under(where: Place, word: SteeringState) -> Place:
-    """Where a candidate stands once people's word is heard. A vetoed one is no hit and no parent, whatever was
-    measured; a held one waits; both keep their evidence, and a release brings back what that says."""
-    if word.vetoed:
-        return replace(
-            where,
-            standing=Standing.VETOED,
-            reason=str(Reason.VETOED),
-            detail=_said(word),
-            score=None,
-            is_hit=False,
-            hit_tier=None,
-        )
-    if word.held and where.standing is Standing.OPEN:
-        return replace(where, standing=Standing.HELD, detail=_said(word))
+def _climb(
+    rules: Sequence[RungRules], answers: Sequence[Answer], promoted_to: int
+) -> tuple[Standing, Position, Judgement]:
+    """Standing, position and the last judgement after these answers, before any person's hold or veto."""
+    position, judgement = 0, Judgement(Verdict.PASS)
+    for answer in answers:
+        rule, judgement = rules[answer.position], answer.judgement
+        if rule.is_terminal and judgement.verdict in (Verdict.PASS, Verdict.FAIL):
+            return Standing.SETTLED, answer.position, judgement
+        if judgement.verdict is not Verdict.PASS and not _goes_on(rule, judgement.verdict, promoted_to):
+            return Standing.DROPPED, answer.position, judgement
+        position = answer.position + 1
+    return Standing.OPEN, Position(max(position, promoted_to)), judgement
+
+
+def _goes_on(rule: RungRules, verdict: Verdict, promoted_to: int) -> bool:
+    """Whether a candidate that did not pass a rung goes on all the same."""
+    if verdict is Verdict.NOT_APPLICABLE and not rule.drop_on_refusal and not rule.is_terminal:
+        return True
+    return (rule.forgives and verdict is Verdict.INCONCLUSIVE) or rule.position < promoted_to
+
+
+def steered(where: Place, steering: SteeringState) -> Place:
+    """The place with people's decisions applied. A vetoed candidate is no hit and no parent, whatever was measured; a
+    held one waits; both keep their evidence, and a release restores the place that follows from it."""
+    detail = f"by {steering.who}: {steering.why}"
+    if steering.vetoed:
+        vetoed = replace(where, standing=Standing.VETOED, reason=str(Reason.VETOED), detail=detail)
+        return replace(vetoed, score=None, is_hit=False, hit_tier=None)
+    if steering.held and where.standing is Standing.OPEN:
+        return replace(where, standing=Standing.HELD, detail=detail)
     return where
-
-
-def _said(word: SteeringState) -> str:
-    return f"by {word.who}: {word.why}"
-
-
-def _missed(objectives: Sequence[Objective], values: Mapping[str, Quantity]) -> Judgement | None:
-    for o in objectives:
-        if o.property not in values:
-            return Judgement(Verdict.INCONCLUSIVE, Reason.NOT_MEASURED, f"{o.property} was not measured")
-        if o.accept is not None and (reason := o.accept.misses(values[o.property])) is not None:
-            detail = f"{o.property} = {values[o.property]}, objective {show_window(o.property, o.accept)}"
-            return Judgement(Verdict.FAIL, reason, detail)
-    return None
 
 
 def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer]) -> float | None:
@@ -225,25 +224,24 @@ def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: 
     An objective whose property the terminal rung has measured counts with its desirability. Below that, a value at a
     lower level is never held against the objective: it counts by how central it lies in that rung's own gate.
     """
-    logs: list[float] = []
-    weights: list[float] = []
     if not any(a.measured and (rules[a.position].tier != "fast" or rules[a.position].is_terminal) for a in answers):
         return None
-    for objective in objectives:
-        found = None
-        for answer in answers:
-            for m in answer.measured:
-                if m.property != objective.property:
-                    continue
-                rule = rules[answer.position]
-                if rule.is_terminal:
-                    found = objective.desirability(m.quantity.value)
-                elif m.property in rule.gate:
-                    found = centrality(rule.gate[m.property], m.quantity.value)
-        if found is not None:
-            logs.append(objective.weight * math.log(max(found, UTILITY_FLOOR)))
-            weights.append(objective.weight)
-    return math.exp(sum(logs) / sum(weights)) if weights else None
+    shares = [(o.weight, share) for o in objectives if (share := _share(rules, o, answers)) is not None]
+    logs = [weight * math.log(max(share, UTILITY_FLOOR)) for weight, share in shares]
+    return math.exp(sum(logs) / sum(weight for weight, _ in shares)) if shares else None
+
+
+def _share(rules: Sequence[RungRules], objective: Objective, answers: Sequence[Answer]) -> float | None:
+    """What one objective adds to the score, in [0, 1]; None if no answer counts."""
+    share = None
+    for answer in answers:
+        rule = rules[answer.position]
+        for m in answer.measured:
+            if m.property == objective.property and rule.is_terminal:
+                share = objective.desirability(m.quantity.value)
+            elif m.property == objective.property and m.property in rule.gate:
+                share = centrality(rule.gate[m.property], m.quantity.value)
+    return share
 
 
 def centrality(window: Window, value: float) -> float:

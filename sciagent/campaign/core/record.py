@@ -1,4 +1,4 @@
-"""From what rungs have answered to the place of a candidate in its campaign."""
+"""From the recorded answers of rungs to the place of a candidate in its campaign."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, under
-from sciagent.domain.campaigns.directives import NOWHERE
+from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, steered
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -17,12 +16,14 @@ from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.job_rules import DEATHS
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
-from sciagent.execution.worker.completing import DirectResult, Stored
+from sciagent.execution.worker.completing import DirectResult, Stored, complete_direct, store_files
 from sciagent.store.campaign_state import directives, standings
+from sciagent.store.campaign_state.campaigns import new_owner
+from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
 from sciagent.store.results import pooled
 from sciagent.store.results.evidence import RecordedEvidence
-from sciagent.verification.sandbox.host import HostResult
+from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
 
 def direct_result(
@@ -38,72 +39,74 @@ def direct_result(
     return DirectResult(rung.verifier, candidate_id, key, result, artifacts, declared)
 
 
-def answer_of(rung: BuiltRung, found: RecordedEvidence) -> Answer:
-    judgement = judge(rung.rules, found.outcome, found.reason, found.detail, found.measured)
-    return Answer(rung.rules.position, judgement, found.measured if found.outcome is Outcome.OK else ())
+def run_directly(
+    ledger: Ledger,
+    worker: Worker,
+    rung: BuiltRung,
+    candidate: Candidate,
+    candidate_id: int,
+    campaign_id: int | None = None,
+) -> HostResult:
+    """Run a rung on one candidate without a job, and record the result. campaign_id: the campaign that pays; None for
+    `sciagent verify`."""
+    verifier = rung.verifier
+    result = worker.run(Request(verifier.name, verifier.request_settings, (candidate,), rung.limits))[0]
+    files = store_files(ledger, [result])[0]
+    with ledger.begin() as connection:
+        if campaign_id is not None:
+            directives.lock(connection, campaign_id)
+        made = direct_result(rung, candidate_id, candidate, result, files, rung.declared(candidate))
+        rung_id = None if campaign_id is None else rung.id
+        complete_direct(connection, new_owner(), [made], campaign_id=campaign_id, rung_id=rung_id)
+    return result
 
 
-def answers_so_far(connection: Connection, built: Built, candidate_id: int, promoted_to: int = NOWHERE) -> list[Answer]:
-    """What every rung of the campaign has said of the candidate, from current evidence, in ladder order, up to the
-    first that has said nothing and was not jumped by a promotion."""
-    return _answers(connection, built, {candidate_id: promoted_to})[candidate_id]
-
-
-def _answers(connection: Connection, built: Built, promoted_to: Mapping[int, int]) -> dict[int, list[Answer]]:
-    """`answers_so_far` of several candidates: {candidate id: position it was promoted to}."""
-    answers: dict[int, list[Answer]] = {id_: [] for id_ in promoted_to}
-    going = list(promoted_to)
-    for rung in built.rungs:
-        v = rung.verifier
-        found = pooled.pooled_answers(connection, going, v.name, v.version, v.settings_hash)
-        for id_, one in found.items():
-            answers[id_].append(answer_of(rung, one))
-        going = [id_ for id_ in going if id_ in found or rung.rules.position < promoted_to[id_]]
-    return answers
+def answer_of(rung: BuiltRung, result: Finding | RecordedEvidence) -> Answer:
+    measured = result.measured if result.outcome is Outcome.OK else ()
+    return Answer(rung.rules.position, judge(rung.rules, result), measured)
 
 
 class Settling(NamedTuple):
-    """A candidate of which rung `position` has answered. failed: a result that is no evidence (a limit was hit).
-    gave_up: what to say if the rung will not be tried again. said: the answer, where this transaction has recorded it;
-    else it is looked for."""
+    """A candidate whose place has to be worked out again, after a rung has answered."""
 
     candidate_id: int
     position: Position
+    """The rung that has answered."""
     failed: Finding | None = None
+    """A result that is no evidence, since a limit was hit."""
     gave_up: Judgement | None = None
-    said: RecordedEvidence | None = None
+    """The judgement if the rung will not be tried again."""
+    recorded: RecordedEvidence | None = None
+    """The answer, if this transaction has recorded it; else it is read from the ledger."""
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
-    """Work out again where the candidates stand, and write it."""
-    words = directives.steering_of_many(connection, built.row.id, [one.candidate_id for one in settlings])
-    said = _answers_up_to(connection, built, settlings)
+    """Work out the places of candidates again, and write them."""
+    steering = directives.steering_of_many(connection, built.row.id, [item.candidate_id for item in settlings])
+    answers = _answers(connection, built, settlings)
     places = {}
-    for one in settlings:
-        answers = said[one.candidate_id]
-        if one.failed is not None and not any(a.position == one.position for a in answers):
-            f = one.failed
-            judgement = one.gave_up or judge(built.rungs[one.position].rules, f.outcome, f.reason, f.detail, ())
-            answers.append(Answer(one.position, judgement))
-        places[one.candidate_id] = columns(place(built.rules, built.objectives, answers, words[one.candidate_id]))
+    for id_, position, failed, gave_up, _ in settlings:
+        if failed is not None and not any(a.position == position for a in answers[id_]):
+            answers[id_].append(Answer(position, gave_up or judge(built.rungs[position].rules, failed)))
+        places[id_] = place(built.rules, built.objectives, answers[id_], steering[id_]).columns
     standings.update_many(connection, built.row.id, places)
 
 
-def _answers_up_to(connection: Connection, built: Built, settlings: Sequence[Settling]) -> dict[int, list[Answer]]:
-    """What the rungs up to each one's own have said, in ladder order; a rule may have sent it there past rungs that it
-    does not run."""
-    answers: dict[int, list[Answer]] = {one.candidate_id: [] for one in settlings}
+def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]) -> dict[int, list[Answer]]:
+    """The answers of all rungs up to each candidate's own, in ladder order, by candidate. The scheduler or a person may
+    have passed over some rungs."""
+    answers: dict[int, list[Answer]] = {item.candidate_id: [] for item in settlings}
     for rung in built.rungs:
         v, position = rung.verifier, rung.rules.position
-        here = [one for one in settlings if one.position >= position]
-        in_hand = {one.candidate_id: one.said for one in here if one.position == position and one.said is not None}
+        due = [item for item in settlings if item.position >= position]
+        recorded = {item.candidate_id: item.recorded for item in due if item.position == position and item.recorded}
         identity = (v.name, v.version, v.settings_hash)
-        for id_ in pooled.replicated(connection, list(in_hand), *identity) if in_hand else ():
-            del in_hand[id_]  # the answer is one of several, which are pooled
-        asked = [one.candidate_id for one in here if one.candidate_id not in in_hand]
-        found = pooled.pooled_answers(connection, asked, *identity) if asked else {}
-        for id_, one in (in_hand | found).items():
-            answers[id_].append(answer_of(rung, one))
+        for id_ in pooled.replicated(connection, list(recorded), *identity) if recorded else ():
+            del recorded[id_]  # the answer is one of several, which are pooled
+        unread = [item.candidate_id for item in due if item.candidate_id not in recorded]
+        read = pooled.pooled_answers(connection, unread, *identity) if unread else {}
+        for id_, result in (recorded | read).items():
+            answers[id_].append(answer_of(rung, result))
     return answers
 
 
@@ -113,58 +116,35 @@ def settle_again(
     candidate_id: int,
     before: Mapping[str, Any] | None = None,
     answered: int | None = None,
-) -> Place:
-    """The same after a person's word, from the answers the campaign has had so far: what other campaigns have computed
-    since counts only when the rule comes to it.
+) -> None:
+    """Work out the place of a candidate again after a person's decision, from the answers that its campaign has used.
+    Those that other campaigns have computed since count only once the scheduler comes to them.
 
-    answered: position of a rung whose known answer counts from now on. before: where the candidate stood when it was
-    vetoed, which counts if what it rested on is no evidence (a limit that was hit) and cannot be worked out again.
+    answered: position of a rung whose known answer counts from now on. before: the candidate's place when it was
+    vetoed, which counts if it rested on a limit that was hit, since that is no evidence.
     """
     stands = standings.get(connection, built.row.id, candidate_id)
-    below = int(stands["position"]) + (stands["verdict"] is not None)
-    if answered is not None:
-        below = max(below, answered + 1)
-    word = directives.steering_of(connection, built.row.id, candidate_id)
-    found = answers_so_far(connection, built, candidate_id, word.promoted_to)
-    where = place(built.rules, built.objectives, [a for a in found if a.position < below], word)
+    last = int(stands["position"]) - (stands["verdict"] is None)
+    last = last if answered is None else max(last, answered)
+    answers = _answers(connection, built, [Settling(candidate_id, Position(last))])[candidate_id]
+    steering = directives.steering_of(connection, built.row.id, candidate_id)
+    where = place(built.rules, built.objectives, answers, steering)
     if before is not None and where.standing in (Standing.OPEN, Standing.HELD):
         rung = built.rungs[min(where.position, len(built.rungs) - 1)]
         if rung in built.fast or jobs.gave_up(connection, built.row.id, rung.id, candidate_id):
-            where = under(Place(**{**before, "standing": Standing(before["standing"])}), word)
-    write_place(connection, built.row.id, candidate_id, where)
-    return where
-
-
-def write_place(connection: Connection, campaign_id: int, candidate_id: int, where: Place) -> None:
-    standings.update(connection, campaign_id, candidate_id, **columns(where))
-
-
-def columns(where: Place) -> Mapping[str, Any]:
-    return {
-        "standing": where.standing,
-        "position": where.position,
-        "verdict": where.verdict,
-        "reason": where.reason,
-        "detail": where.detail[:2000],
-        "depth": where.depth,
-        "score": where.score,
-        "utility": where.utility,
-        "is_hit": where.is_hit,
-        "hit_tier": where.hit_tier,
-    }
+            where = steered(Place(**{**before, "standing": Standing(before["standing"])}), steering)
+    standings.update(connection, built.row.id, candidate_id, **where.columns)
 
 
 def given_up(outcome: Outcome, reason: Reason | None, detail: str, kills: int, losses: int = 0) -> Judgement:
-    """What stands of a candidate whose job was quarantined: that it kills workers where processes died, else the reason
-    of the last attempt."""
+    """The judgement on a candidate whose job was quarantined: that it kills workers where processes died, else the
+    reason of the last attempt."""
     if losses:
         killed = f"{kills} killed theirs; " if kills else ""
-        told = f"{killed}{losses} attempts were lost with their workers; the last: {outcome} ({reason}): {detail}"
-        return error(Reason.KILLS_WORKERS, told)
-    if reason not in DEATHS:
-        return error(reason, detail + (f"; so {kills} times" if kills > 1 else ""))
-    return error(Reason.KILLS_WORKERS, f"{kills} attempts ended in {outcome} ({reason}): {detail}")
-
-
-def error(reason: Any, detail: str) -> Judgement:
+        detail = f"{killed}{losses} attempts were lost with their workers; the last: {outcome} ({reason}): {detail}"
+        reason = Reason.KILLS_WORKERS
+    elif reason in DEATHS:
+        detail, reason = f"{kills} attempts ended in {outcome} ({reason}): {detail}", Reason.KILLS_WORKERS
+    elif kills > 1:
+        detail += f"; so {kills} times"
     return Judgement(Verdict.ERROR, reason, detail)

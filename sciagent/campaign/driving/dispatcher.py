@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sciagent.domain.jobs.job_rules import MAX_LOSSES
 from sciagent.errors import CampaignError, LedgerAwayError
-from sciagent.execution.executors import Executor
+from sciagent.execution.executor import Executor
 from sciagent.execution.worker.registration import Presence
 from sciagent.execution.worker.runner import patiently
 from sciagent.store.campaign_state import campaigns

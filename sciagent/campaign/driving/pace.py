@@ -1,15 +1,14 @@
-"""Pace: how many jobs of a rung go to a worker in one call, and how many wait beside it.
+"""Wall time of jobs by rung, and how many jobs the local pool takes in one dispatch.
 
 A job of minutes is chosen when a worker is free, with all that is known by then. A job of milliseconds would keep its
-worker waiting for the ledger: one for each worker is claimed a little ahead. Jobs share a call only where their
+worker waiting for the ledger, so one for each worker is claimed a little ahead. Jobs share a call only where their
 verifier says how many it takes together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sciagent.domain.campaigns.ladder import Position
 
@@ -17,20 +16,17 @@ LONG_SECONDS = 1.0  # a job this long is not claimed before a worker is free
 MARGIN = 32  # once costs are known, a job is claimed ahead or shares a call while the budget holds so many like it
 _WEIGHT = 0.2  # of the latest observation
 
-T = TypeVar("T")
-_EVERY = [Position(p) for p in range(100)]
-
 
 class Pace:
-    """Wall time of a job at each rung, by position: a running mean, unknown before the first."""
+    """Wall time of a job at each rung: a running mean, unknown before the first."""
 
     def __init__(self, together: Mapping[Position, int] | None = None) -> None:
         """together: by position, how many jobs share a call, where that is more than one."""
-        self._seconds: dict[int, float] = {}
+        self._seconds: dict[Position, float] = {}
         self._together = together or {}
 
     def observe(self, position: Position, wall_seconds: float) -> None:
-        """A long one counts at once, a short one by and by: who has seen a job of minutes goes carefully."""
+        """A job that took much longer than the mean replaces it, so that few jobs are claimed ahead from then on."""
         old = self._seconds.get(position, wall_seconds)
         weight = 1.0 if wall_seconds > 10 * old else _WEIGHT
         self._seconds[position] = old + weight * (wall_seconds - old)
@@ -48,60 +44,45 @@ class Pace:
         """Whether a job may be claimed before a worker is free. below: seconds a job."""
         return self._seconds.get(position, below) < below
 
-    def wanted(self, positions: Sequence[Position], free: int, waiting: int) -> int:
-        """The most jobs that `free` workers and `waiting` places beside them could take."""
-        ahead = waiting if any(map(self.ahead, positions)) else 0
-        return max(map(self.group, positions), default=1) * (free + ahead)
-
 
 @dataclass
-class Group(Generic[T]):
-    """Jobs of one rung for one call. waits: claimed before a worker is free."""
+class _Call:
+    """Jobs of one rung that share a call."""
 
     position: Position
     room: int
-    waits: bool
-    jobs: list[T] = field(default_factory=list)
-
-    def reserve(self, n: int) -> None:
-        """n places are spoken for, their jobs follow."""
-        self.room -= n
+    """How many more it takes."""
 
 
-class Places(Generic[T]):
-    """Hands out the places of one dispatch: first the free workers, then what may wait beside them. wide: how many
-    workers a job takes, by position, where that is more than one; such a job never waits here."""
+class LocalPlaces:
+    """The places of one dispatch of the local pool: first the free workers, then one job waiting beside each.
 
-    def __init__(self, pace: Pace, free: int, waiting: int, wide: Mapping[Position, int] | None = None) -> None:
-        self._pace, self._free, self._waiting, self._wide = pace, free, waiting, wide or {}
-        self.groups: list[Group[T]] = []
+    wide: how many workers a job takes, by position, of all paid rungs; a job that takes several never waits here.
+    """
 
-    def alone(self, position: Position, job: T) -> None:
-        """A job that takes its workers whatever else there is."""
-        self._free -= self._wide.get(position, 1)
-        self.groups.append(Group(position, 0, False, [job]))
+    has_room = True
+    is_full = True  # a place that one rung cannot take is not given to a less urgent job
 
-    @property
-    def open(self) -> Container[Position]:
-        """Positions of the rungs whose jobs a worker here may take: all."""
-        return _EVERY
+    def __init__(self, pace: Pace, free: int, waiting: int, wide: Mapping[Position, int]) -> None:
+        self._pace, self._free, self._waiting, self._wide = pace, free, waiting, wide
+        self._calls: list[_Call] = []
+        self.open = frozenset(wide)
 
     @property
     def has_free(self) -> bool:
-        """Whether a worker still has nothing to do."""
         return self._free > 0
 
     @property
-    def is_full(self) -> bool:
-        """Asked after `find` found nothing: there is no place for what is less urgent either."""
-        return True
+    def wanted(self) -> int:
+        ahead = self._waiting if any(map(self._pace.ahead, self._wide)) else 0
+        return max(map(self._pace.group, self._wide), default=1) * (self._free + ahead)
 
-    def find(self, position: Position, ample: bool) -> Group[T] | None:
-        """The group that takes the next job of a rung; None without a place. ample: the budget holds many like it."""
-        for group in self.groups:
-            if ample and group.position == position and group.room > 0:
-                return group
-        takes = self._wide.get(position, 1)
+    def take(self, position: Position, ample: bool) -> int | None:
+        for number, call in enumerate(self._calls):
+            if ample and call.position == position and call.room > 0:
+                call.room -= 1
+                return number
+        takes = self._wide[position]
         waits = self._free < takes
         if waits and not (self._waiting and takes == 1 and ample and self._pace.ahead(position)):
             return None
@@ -110,6 +91,6 @@ class Places(Generic[T]):
         else:
             self._free -= takes
         if takes > 1:
-            self._waiting = 0  # a worker that has nothing to do would begin with it at once
-        self.groups.append(Group(position, self._pace.group(position) if ample else 1, waits))
-        return self.groups[-1]
+            self._waiting = 0  # an idle worker would begin with the waiting job at once
+        self._calls.append(_Call(position, self._pace.group(position) - 1 if ample else 0))
+        return len(self._calls) - 1

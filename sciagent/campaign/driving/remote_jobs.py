@@ -1,4 +1,4 @@
-"""Jobs of a campaign that workers elsewhere run: how many may be out, offered, and settled when they have ended."""
+"""Jobs of a campaign that remote workers run: how many may be offered, and how they are settled in the end."""
 
 from __future__ import annotations
 
@@ -7,37 +7,36 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.record import Settling, given_up, settle
-from sciagent.campaign.driving.pace import Group, Pace
+from sciagent.campaign.core.build import BuiltRung
+from sciagent.campaign.core.record import Settling, settle
+from sciagent.campaign.driving.crew import Crew, PlannedJob, settling_of
+from sciagent.campaign.driving.pace import Pace
+from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.needs import text_of
 from sciagent.domain.jobs.states import JobState, Standing
+from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, standings
-from sciagent.store.job_queue import offers, reservations, workers
+from sciagent.store.job_queue import jobs, offers, reservations, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.offers import Ended, Out
 from sciagent.store.job_queue.worker_resources import cannot, capacity
 
 log = logging.getLogger(__name__)
 
-# a job this long is not offered before a slot is free. For shorter ones the word that one is free, and the next job,
-# would take too much of their time to go round
-LONG_SECONDS = 10.0
-ROOM_SECONDS = 2.0  # between looks for who works
-NOBODY = 1  # slots that are reckoned with while nobody serves a queue: something waits when somebody comes
+LONG_SECONDS = 10.0  # a job this long is offered when a slot is free; twice as many shorter ones as there are slots
+WORKERS_SECONDS = 2.0  # between looks for registered workers
+MIN_SLOTS = 1  # assumed where nobody serves a queue, so that a job waits when a worker comes
 
 
 @dataclass(frozen=True)
-class Offered:
-    """A job that is out. declared, reservation: as for a ticket of the local pool."""
+class OfferedJob:
+    """A job that was offered and is not settled yet."""
 
     out: Out
     position: Position
@@ -45,199 +44,232 @@ class Offered:
     reservation: Cost
 
 
-class Rooms:
-    """Hands out the places of one dispatch: so many more jobs of each rung may be out."""
+class Quota:
+    """The places of one dispatch: how many more jobs of each rung may be offered."""
 
-    def __init__(self, room: Mapping[Position, int]) -> None:
-        self._room = dict(room)
-        self.offered: list[Offered] = []
+    def __init__(self, left: Mapping[Position, int]) -> None:
+        self._left = dict(left)
 
     @property
     def open(self) -> frozenset[Position]:
-        """Positions of the rungs that have a place."""
-        return frozenset(position for position, n in self._room.items() if n > 0)
+        return frozenset(position for position, n in self._left.items() if n > 0)
 
     @property
-    def is_full(self) -> bool:
-        return not self.open
+    def wanted(self) -> int:
+        return max(self._left.values(), default=0)
 
     @property
     def has_free(self) -> bool:
-        """Whether another job may be out."""
-        return bool(self.open)
+        return self.wanted > 0
 
     @property
-    def total(self) -> int:
-        """The most jobs that could be offered now."""
-        return max(self._room.values(), default=0)
+    def is_full(self) -> bool:
+        return not self.has_free
 
-    def find(self, position: Position, ample: bool) -> Group[Any] | None:
-        """A place for a job of this rung; the budget's reservations hold whoever runs it."""
-        if self._room.get(position, 0) <= 0:
+    def take(self, position: Position, ample: bool) -> int | None:
+        if self._left.get(position, 0) <= 0:
             return None
-        self._room[position] -= 1
-        return Group(position, 1, False)
+        self._left[position] -= 1
+        return 0
 
 
-class Outside:
-    """What this campaign has out. A driver that takes over finds it in the ledger."""
+class RemoteJobs(Crew):
+    """The crew of remote workers. A driver that takes over finds its jobs in the ledger.
 
-    def __init__(self, built: Built, connection: Connection) -> None:
-        self._built = built
-        self._positions = {r.id: r.rules.position for r in built.rungs}
-        self._out: dict[int, Offered] = {}
-        self._slots: dict[str, int] = {}
-        self._most: dict[int, int] = {}  # jobs of each rung that could run at once
+    takes_new: whether new jobs go to it; otherwise only jobs that workers run already are settled.
+    """
+
+    def __init__(
+        self, session: DriverSession, pace: Pace, executor: Executor, takes_new: bool, connection: Connection
+    ) -> None:
+        super().__init__(session, pace)
+        self._executor, self._takes_new = executor, takes_new
+        self._offered: list[OfferedJob] = []  # since the last launch
+        self._out: dict[int, OfferedJob] = {}
+        self._slots: dict[str, int] = {}  # by queue
+        self._most: dict[Position, int] = {}  # jobs of each rung that could run at once
         self.unheld: dict[str, str] = {}
-        self._looked = -ROOM_SECONDS
-        found = offers.outstanding(connection, built.row.id)
-        held = reservations.held(connection, built.row.id) if found else {}
-        for one in found:
-            position = self._positions[one.rung_id]
-            self._out[one.job_id] = Offered(one, position, None, Cost(held.get(one.job_id)))
+        """By rung, why no registered worker can run its jobs."""
+        self._looked_at = -WORKERS_SECONDS
+        self.amend(connection)
+
+    @property
+    def fault(self) -> str | None:  # type: ignore[override]
+        return self._executor.fault
 
     @property
     def running(self) -> int:
         return len(self._out)
 
-    def add(self, offered: Sequence[Offered]) -> None:
-        """These are out since the last commit."""
-        self._out.update({one.out.job_id: one for one in offered})
+    def amend(self, connection: Connection) -> None:
+        """Publish the rungs' settings for workers, and load the jobs that are out."""
+        built = self.session.built
+        campaigns.write_requests(connection, {rung.id: request_for_workers(rung) for rung in built.paid})
+        if self._takes_new:
+            offers.restate_needs(connection, {rung.id: text_of(rung.holds) for rung in built.paid})
+        else:
+            offers.withdraw(connection, built.row.id)
+        positions = {rung.id: rung.rules.position for rung in built.rungs}
+        held = reservations.held(connection, built.row.id)
+        self._out = {
+            out.job_id: OfferedJob(out, positions[out.rung_id], None, Cost(held.get(out.job_id)))
+            for out in offers.outstanding(connection, built.row.id)
+        }
 
-    def leave(self) -> None:
-        """What runs elsewhere goes on; its results are taken in when somebody drives the campaign again."""
-        self._out.clear()
+    def start(self, connection: Connection, planned: Sequence[tuple[PlannedJob, float]]) -> list[int]:
+        campaign_id = self.session.built.row.id
+        ids = jobs.create_many(connection, [job.row(campaign_id, p, offer_of(job)) for job, p in planned])
+        self._add({id_: job for id_, (job, _) in zip(ids, planned, strict=True)}, {})
+        return ids
 
-    def calls(self, offered: Sequence[Offered], pace: Pace) -> dict[str, int]:
-        """How many slots are to be woken, by queue: one for as many jobs as a slot claims together."""
+    def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
+        offers.offer_many(connection, {job_id: offer_of(job) for job_id, job in planned.items()})
+        self._add(planned, offers.last_attempts(connection, list(planned)))
+
+    def _add(self, planned: Mapping[int, PlannedJob], seen: Mapping[int, int]) -> None:
+        for id_, job in planned.items():
+            out = Out(id_, job.candidate_id, job.rung.id, seen.get(id_, 0))
+            self._offered.append(OfferedJob(out, job.position, job.declared, job.reservation))
+
+    def launch(self) -> int:
+        """Wake a slot for as many jobs as it claims together."""
+        offered, self._offered = self._offered, []
+        self._out.update({job.out.job_id: job for job in offered})
         slots: dict[str, float] = {}
-        for one in offered:
-            queue, group = queue_of(self._built.rungs[one.position]), pace.group(one.position)
-            slots[queue] = slots.get(queue, 0.0) + 1 / group
-        return {queue: math.ceil(n - 1e-9) for queue, n in slots.items()}
+        for job in offered:
+            queue = queue_of(self.session.built.rungs[job.position])
+            slots[queue] = slots.get(queue, 0.0) + 1 / self.pace.group(job.position)
+        self._executor.wake({queue: math.ceil(n - 1e-9) for queue, n in slots.items()})
+        return len(offered)
 
-    def forget(self, job_ids: Sequence[int]) -> None:
-        """These were withdrawn: they wait for a driver."""
-        for one in job_ids:
-            self._out.pop(one, None)
-
-    def restate(self, connection: Connection) -> None:
-        """The purse was read anew from the ledger: what is in it by now is not to be counted again."""
-        if not self._out:
-            return
-        seen, held = (
-            offers.last_attempts(connection, list(self._out)),
-            reservations.held(connection, self._built.row.id),
-        )
-        for id_, one in self._out.items():
-            out = one.out._replace(seen=seen.get(id_, one.out.seen))
-            self._out[id_] = replace(one, out=out, reservation=Cost(held.get(id_)))
-
-    def rooms(self, connection: Connection, pace: Pace) -> Rooms:
-        """How many more jobs of each rung may be out: long ones as many as there are slots, so that the choice is made
-        when one is free; shorter ones twice as many. A slot takes as many as share a call."""
-        if time.monotonic() - self._looked > ROOM_SECONDS:
-            self._look(connection)
-        out: dict[str, float] = {}
-        of_rung: dict[int, float] = {}
-        for one in self._out.values():
-            queue, slot = queue_of(self._built.rungs[one.position]), 1 / _share(pace, one.position)
-            if self._most.get(one.position) != 0:  # else it takes no slot from those that can be run
-                out[queue] = out.get(queue, 0.0) + slot
-            of_rung[one.position] = of_rung.get(one.position, 0.0) + slot
-        rooms = {}
-        for rung in self._built.paid:
+    def places(self, connection: Connection) -> Quota:
+        """How many more jobs of each rung may be offered: of long jobs as many as there are slots, so that the choice
+        is made when one is free; of shorter ones twice as many. A slot takes as many as share a call."""
+        if time.monotonic() - self._looked_at > WORKERS_SECONDS:
+            self._look_for_workers(connection)
+        built = self.session.built
+        by_queue: dict[str, float] = {}  # slots that are taken
+        by_rung: dict[Position, float] = {}
+        for job in self._out.values():
+            queue, slot = queue_of(built.rungs[job.position]), 1 / self._jobs_a_slot(job.position)
+            if self._most.get(job.position) != 0:  # else it takes no slot from those that can be run
+                by_queue[queue] = by_queue.get(queue, 0.0) + slot
+            by_rung[job.position] = by_rung.get(job.position, 0.0) + slot
+        places = {}
+        for rung in built.paid:
             position, queue = rung.rules.position, queue_of(rung)
-            left = max(self._slots.get(queue, 0), NOBODY) - out.get(queue, 0.0)
+            left = max(self._slots.get(queue, 0), MIN_SLOTS) - by_queue.get(queue, 0.0)
             if position in self._most:
-                left = min(left, max(self._most[position], NOBODY) - of_rung.get(position, 0.0))
-            rooms[position] = max(0, round(left * _share(pace, position)))
-        return Rooms(rooms)
+                left = min(left, max(self._most[position], MIN_SLOTS) - by_rung.get(position, 0.0))
+            places[position] = max(0, round(left * self._jobs_a_slot(position)))
+        return Quota(places)
 
-    def _look(self, connection: Connection) -> None:
-        """Who works now; of each rung how many jobs could run at once, and what is missing where that is none, which is
-        said once."""
-        alive, self._looked = workers.alive(connection), time.monotonic()
+    def _jobs_a_slot(self, position: Position) -> int:
+        """Jobs of a rung that keep one slot busy until the next dispatch: those of one call, and of short ones as many
+        again that wait."""
+        return self.pace.group(position) * (2 if self.pace.ahead(position, LONG_SECONDS) else 1)
+
+    def _look_for_workers(self, connection: Connection) -> None:
+        """Count slots by queue, and for each rung the jobs that could run at once. A rung that no worker can run is
+        reported once."""
+        alive, self._looked_at = workers.alive(connection), time.monotonic()
         before, self.unheld = self.unheld, {}
         self._slots, self._most = workers.slots_of(alive), {}
-        for rung in self._built.paid:
-            can = capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
+        for rung in self.session.built.paid:
+            label, can = rung.spec.label, capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._most[rung.rules.position] = can.most
             if can.missing:
-                why = cannot(queue_of(rung), rung.holds, can)
-                self.unheld[rung.spec.label] = f'rung "{rung.spec.label}": {why}'
-        for label, why in self.unheld.items():
-            if before.get(label) != why:
-                log.warning("%s", why, extra={"about": {"event": "no_worker_can_hold", "rung": label}})
-                campaigns.log_event(connection, self._built.row.id, "no_worker_can_hold", {"rung": label, "why": why})
+                self.unheld[label] = why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'
+                if before.get(label) != why:
+                    log.warning("%s", why, extra={"about": {"event": "no_worker_can_hold", "rung": label}})
+                    self.session.log(connection, "no_worker_can_hold", rung=label, why=why)
 
-    @property
-    def queues(self) -> dict[str, int]:
-        """Queues of this campaign, and how many slots serve each."""
-        return {queue_of(rung): self._slots.get(queue_of(rung), 0) for rung in self._built.paid}
+    def settle(self) -> set[Position]:
+        if not self._out:
+            return set()
+        session, ledger = self.session, self.session.built.ledger
+        with ledger.read() as connection:
+            ended = offers.ended(connection, {id_: job.out for id_, job in self._out.items()})
+        if not ended:
+            return set()
+        with session.begin() as connection:
+            settlings = [
+                _settling(end, job)
+                for end in ended
+                if (job := self._out[end.job_id])
+                and (end.state is not JobState.CANCELLED or self._waits(connection, job))
+            ]
+            settle(connection, session.built, settlings)
+        settled = [self._account(end) for end in ended]
+        if any(end.state is JobState.CANCELLED for end in ended):
+            with ledger.read() as connection:
+                session.recount(connection)
+        session.purchasing.touch(job.out.candidate_id for job in settled)
+        return {job.position for job in settled}
 
-    def poll(self, connection: Connection) -> list[Ended]:
-        """Those that have ended since."""
-        return offers.ended(connection, {id_: one.out for id_, one in self._out.items()}) if self._out else []
+    def _waits(self, connection: Connection, job: OfferedJob) -> bool:
+        """Whether the candidate still waits for this rung; who cancelled its job may have sent it elsewhere."""
+        stands = standings.get(connection, self.session.built.row.id, job.out.candidate_id)
+        return bool(stands["standing"] == Standing.PENDING and stands["position"] == job.position)
 
-    def settle(self, connection: Connection, ended: Sequence[Ended]) -> list[Offered]:
-        """Work out where their candidates stand now, and write it."""
-        mine = [(one, self._out[one.job_id]) for one in ended]
-        settlings = [
-            _settling(one, offered)
-            for one, offered in mine
-            if one.state is not JobState.CANCELLED or self._waits(connection, offered)
-        ]
-        settle(connection, self._built, settlings)
-        return [offered for _, offered in mine]
+    def _account(self, end: Ended) -> OfferedJob:
+        """Keep budget, cost model and pace up to date with a job that is settled."""
+        job, budget = self._out.pop(end.job_id), self.session.budget
+        budget.spend(end.cost)
+        budget.release(job.reservation)
+        if end.state is JobState.DONE:
+            if end.wall_seconds is not None:
+                self.pace.observe(job.position, end.wall_seconds)
+            if job.declared is not None:
+                rung = self.session.built.rungs[job.position]
+                rung.cost_model.observe(job.declared, end.cost, end.wall_seconds)
+        return job
 
-    def _waits(self, connection: Connection, offered: Offered) -> bool:
-        """Whether the candidate still waits for this rung; who cancelled a job may have sent it elsewhere."""
-        stands = standings.get(connection, self._built.row.id, offered.out.candidate_id)
-        return bool(stands["standing"] == Standing.PENDING and stands["position"] == offered.position)
+    def recall(self) -> None:
+        if self._takes_new and self._out:
+            with self.session.begin() as connection:
+                withdrawn = offers.withdraw(connection, self.session.built.row.id)
+            for job_id in withdrawn:
+                self._out.pop(job_id, None)
 
-    def account(self, purse: BudgetTracker, pace: Pace, ended: Sequence[Ended]) -> None:
-        """After the commit: what they have cost, and what is not held for them any more."""
-        for one in ended:
-            offered = self._out.pop(one.job_id)
-            purse.spend(one.cost)
-            purse.release(offered.reservation)
-            if one.wall_seconds is not None and one.state is JobState.DONE:
-                pace.observe(offered.position, one.wall_seconds)
-            if one.state is JobState.DONE and offered.declared is not None:
-                self._built.rungs[offered.position].cost_model.observe(offered.declared, one.cost, one.wall_seconds)
+    def abort(self) -> None:
+        """Remote jobs go on; their results are settled when somebody drives the campaign again."""
+        self._out.clear()
+
+    def recount(self, connection: Connection) -> None:
+        if not self._out:
+            return
+        seen = offers.last_attempts(connection, list(self._out))
+        held = reservations.held(connection, self.session.built.row.id)
+        for id_, job in self._out.items():  # what the budget counts by now is not counted again
+            out = job.out._replace(seen=seen.get(id_, job.out.seen))
+            self._out[id_] = replace(job, out=out, reservation=Cost(held.get(id_)))
+
+    def close(self) -> None:
+        self._executor.close()
 
 
 def queue_of(rung: BuiltRung) -> str:
-    """Where workers find jobs of this rung."""
+    """The queue in which workers find jobs of this rung."""
     return str(rung.verifier.tier)
 
 
-def offer_of(rung: BuiltRung, declared: Cost | None) -> Offer:
-    """seconds: on one core, as learnt so far."""
-    expected = None if declared is None else rung.cost_model.expected(declared).get("core_seconds")
+def offer_of(job: PlannedJob) -> Offer:
+    """How the job is offered; it is expected to take what the cost model has learnt, on one core."""
+    rung = job.rung
+    expected = None if job.declared is None else rung.cost_model.expected(job.declared).get("core_seconds")
     return Offer(queue_of(rung), expected, rung.limits.memory_mb, text_of(rung.holds))
 
 
 def request_for_workers(rung: BuiltRung) -> dict[str, object]:
-    """What the row of a rung tells workers elsewhere."""
+    """What the row of a rung tells workers."""
     verifier = rung.verifier
-    told = {"settings": verifier.request_settings, "limits": asdict(rung.limits), "resources": rung.holds}
-    return told | ({"together": verifier.together} if verifier.together > 1 else {})
+    request = {"settings": verifier.request_settings, "limits": asdict(rung.limits), "resources": rung.holds}
+    return request | ({"together": verifier.together} if verifier.together > 1 else {})
 
 
-def _share(pace: Pace, position: Position) -> int:
-    """Jobs of a rung that keep one slot busy until the driver looks again: those of one call, and of short ones as many
-    again that wait."""
-    return pace.group(position) * (2 if pace.ahead(position, LONG_SECONDS) else 1)
-
-
-def _settling(one: Ended, offered: Offered) -> Settling:
-    out = offered.out
-    if one.state in (JobState.DONE, JobState.CANCELLED) or one.outcome is None:
-        return Settling(out.candidate_id, offered.position)
-    failed = Finding(str(out.candidate_id), one.outcome, reason=one.reason, detail=one.detail)
-    gave_up = None
-    if one.state is JobState.QUARANTINED:
-        gave_up = given_up(one.outcome, one.reason, one.detail, one.kills, one.losses)
-    return Settling(out.candidate_id, offered.position, failed, gave_up)
+def _settling(end: Ended, job: OfferedJob) -> Settling:
+    candidate_id, finding = job.out.candidate_id, None
+    if end.state is not JobState.DONE and end.outcome is not None:
+        finding = Finding(str(candidate_id), end.outcome, reason=end.reason, detail=end.detail)
+    return settling_of(candidate_id, job.position, end.state, finding, end.kills, end.losses)

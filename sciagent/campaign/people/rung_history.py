@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules, show_window
 from sciagent.domain.answers.evidence_story import EvidenceStory, EvidenceValue
 from sciagent.domain.answers.rung_story import AttemptStory, DecisionStory, RungStory
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -158,7 +158,7 @@ def _story(
 
 def _by_evidence(rules: RungRules, answer: StoredEvidence) -> _Result:
     reason = Reason(answer.reason) if answer.reason else None
-    judged = judge(rules, Outcome(answer.outcome), reason, answer.detail or "", answer.measured)
+    judged = judge(rules, Finding("", Outcome(answer.outcome), answer.measured, reason, answer.detail or ""))
     return _Result(answer.outcome, str(judged.verdict), str(judged.reason) if judged.reason else None, judged.detail)
 
 

@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
 
 from sciagent.campaign.core import safety
-from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.prepare import prepare
-from sciagent.campaign.core.record import direct_result
+from sciagent.campaign.core.record import run_directly
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
+from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UsageError
-from sciagent.execution.worker.completing import complete_direct, store_files
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.campaign_state.campaigns import new_owner
 from sciagent.store.results import candidates, evidence
-from sciagent.verification.sandbox.host import Request, Worker
+from sciagent.store.results.evidence import RecordedEvidence
+from sciagent.verification.sandbox.host import Worker
 
 BATCH = 100  # candidates a transaction
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Added:
-    """What became of one text. standing: in the campaign, whether new or there already; None if it was refused."""
+    """What became of one proposal."""
 
     given: ProposalIn
     answer: ProposalOut
     standing: str | None
+    """In the campaign, whether new or there already; None if it was refused."""
     reason: str | None
     detail: str
 
 
 def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterator[Added]:
-    """Enter what a person hands in, a hundred at a time: parsed, put through the fast rungs, and written like the
+    """Enter a person's proposals, a hundred at a time: parsed, put through the fast rungs, and written like the
     proposals of any other proposer, with the person's name and reason. Works beside a running driver."""
     prepare(built.fast)
+    proposals = iter(given)
     with Worker(built.scratch(), preload=[r.verifier.name for r in built.fast]) as worker:
-        for batch in _batches(given):
+        while batch := list(islice(proposals, BATCH)):
             bench = CampaignWorkbench(built, worker, new_owner())
             answers = bench.propose(batch)
             with built.ledger.begin() as connection:
@@ -55,73 +55,38 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                 for key in dict.fromkeys(a.key for a in answers if a.key):
                     directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
                 places = {k: standings.get(connection, built.row.id, i) for k, i in ids.items()}
-            for one, answer in zip(batch, answers, strict=True):
-                place = places.get(answer.key) if answer.key else None
-                yield Added(
-                    one,
-                    answer,
-                    str(place["standing"]) if place else None,
-                    (place["reason"] if place else answer.reason),
-                    (place["detail"] if place else answer.detail) or "",
-                )
+            for proposal, answer in zip(batch, answers, strict=True):
+                if answer.key:
+                    place = places[answer.key]
+                    yield Added(proposal, answer, str(place["standing"]), place["reason"], place["detail"] or "")
+                else:
+                    yield Added(proposal, answer, None, answer.reason, answer.detail or "")
 
 
 def complete_fast(built: Built, named: Named, who: str) -> str:
-    """Run the fast rungs that have not answered yet, because an earlier one dropped the candidate. Returns what the
-    safety screen says against it, or nothing; that is logged. Raises UsageError if a rung cannot say."""
+    """Run the fast rungs that have not answered yet, because an earlier one dropped the candidate. Returns the reasons
+    of the safety screen against it, or an empty text; a block is logged. Raises UsageError if a rung cannot decide."""
+    results: dict[int, Finding | RecordedEvidence] = {}
     with built.ledger.read() as connection:
         candidate = candidates.load(connection, [named.id])[named.id]
-        known = {
-            r.id: evidence.find_reusable(
-                connection, [named.id], r.verifier.name, r.verifier.version, r.verifier.settings_hash
-            ).get(named.id)
-            for r in built.fast
-        }
-    said = [(r, known[r.id]) for r in built.fast]
-    against = [f"{f.reason}: {f.detail}" for r, f in said if f is not None and _is_block(r, f.outcome)]
-    missing = [r for r in built.fast if known[r.id] is None]
-    if missing:
+        for rung in built.fast:
+            v = rung.verifier
+            known = evidence.find_reusable(connection, [named.id], v.name, v.version, v.settings_hash)
+            if named.id in known:
+                results[rung.id] = known[named.id]
+    if missing := [r for r in built.fast if r.id not in results]:
         prepare(missing)
         with Worker(built.scratch(), preload=[r.verifier.name for r in missing]) as worker:
             for rung in missing:
-                v = rung.verifier
-                result = worker.run(Request(v.name, v.request_settings, (candidate,), rung.limits))[0]
-                f = result.finding
-                if not f.outcome.rule.is_evidence:
-                    raise UsageError(
-                        f"{named}: {rung.spec.rung} could not say whether it may be promoted: {f.reason}: {f.detail}"
-                    )
-                files = store_files(built.ledger, [result])[0]
-                with built.ledger.begin() as connection:
-                    directives.lock(connection, built.row.id)
-                    made = direct_result(rung, named.id, candidate, result, files)
-                    complete_direct(connection, new_owner(), [made], campaign_id=built.row.id, rung_id=rung.id)
-                if _is_block(rung, f.outcome):
-                    against.append(f"{f.reason}: {f.detail}")
-    if against:
-        reason, _, detail = against[0].partition(": ")
+                finding = run_directly(built.ledger, worker, rung, candidate, named.id, built.row.id).finding
+                if not finding.outcome.rule.is_evidence:
+                    why = f"{finding.reason}: {finding.detail}"
+                    raise UsageError(f"{named}: {rung.spec.rung} could not say whether it may be promoted: {why}")
+                results[rung.id] = finding
+    blocks = [results[r.id] for r in built.fast if r.verifier.name == SCREEN]
+    blocks = [block for block in blocks if block.outcome is Outcome.REFUSED]
+    for block in blocks[:1]:
+        stated = {"key": named.key, "text": named.text, "reason": str(block.reason), "detail": block.detail}
         with built.ledger.begin() as connection:
-            safety.log_blocked(
-                connection,
-                built.row.id,
-                key=named.key,
-                text=named.text,
-                reason=reason,
-                detail=detail,
-                asked="promote",
-                who=who,
-            )
-    return "; ".join(against)
-
-
-def _is_block(rung: BuiltRung, outcome: Outcome) -> bool:
-    return rung.verifier.name == SCREEN and outcome is Outcome.REFUSED
-
-
-def _batches(given: Iterable[T]) -> Iterator[Sequence[T]]:
-    stream = iter(given)
-    while batch := list(islice(stream, BATCH)):
-        yield batch
-
-
-__all__ = ["Added", "add", "complete_fast"]
+            safety.log_blocked(connection, built.row.id, **stated, asked="promote", who=who)
+    return "; ".join(f"{block.reason}: {block.detail}" for block in blocks)

@@ -6,120 +6,84 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.campaign.core import safety
-from sciagent.campaign.core.build import BuiltRung, built_rungs
-from sciagent.campaign.core.judge import Answer, judge, place
+from sciagent.campaign.core.build import BuiltRung, built_ladder
+from sciagent.campaign.core.judge import Answer, place
 from sciagent.campaign.core.prepare import prepare
-from sciagent.campaign.core.record import answer_of, direct_result
+from sciagent.campaign.core.record import answer_of, run_directly
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.candidates import Candidate
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.states import Standing
-from sciagent.domain.outcomes import Outcome, Verdict
+from sciagent.domain.outcomes import Verdict
 from sciagent.errors import InvalidCandidateError
-from sciagent.execution.worker.completing import complete_direct, store_files
-from sciagent.store.campaign_state.campaigns import log_event, new_owner
+from sciagent.execution.worker.checkpoints import scratch_of
+from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, evidence
-from sciagent.verification.sandbox.host import Request, Worker
+from sciagent.store.results.evidence import RecordedEvidence
+from sciagent.verification.sandbox.host import Worker
 
 
 def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -> Mapping[str, Any]:
     """`{key, smiles, verdict, reason, rungs}`; evidence is reused from the ledger and new evidence kept in it.
 
-    What the safety screen refuses goes no further, and is logged; so is that a spec has none, with its reason.
+    A candidate that the safety screen refuses goes no further, and is logged; so is a spec without the screen, with its
+    reason.
     """
     try:
         candidate = parse_molecule(smiles, standardise=spec.standardise)
     except InvalidCandidateError as error:
-        return {
-            "key": None,
-            "smiles": None,
-            "verdict": str(Verdict.FAIL),
-            "reason": error.reason,
-            "detail": error.detail,
-            "rungs": [],
-        }
+        refused = {"verdict": str(Verdict.FAIL), "reason": error.reason, "detail": error.detail}
+        return {"key": None, "smiles": None, **refused, "rungs": []}
     with ledger.begin() as connection:
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
         if not spec.safety.screen:
             payload = {"key": candidate.key, "text": smiles[:500], "reason": spec.safety.reason, "who": who}
             log_event(connection, None, safety.OFF, payload)
-    ladder = built_rungs(spec)
-    prepare(ladder)
-    rules, objectives = tuple(r.rules for r in ladder), spec.domain_objectives()
-    scratch = ledger.artifacts.root.with_name(f"{ledger.artifacts.root.name.removesuffix('-artifacts')}-scratch")
+    ladder = built_ladder(spec)
+    prepare(ladder.rungs)
     answers: list[Answer] = []
-    shown: list[Mapping[str, Any]] = []
-    where = place(rules, objectives, answers)
-    with Worker(scratch) as worker:
-        for rung in ladder:
-            answer, row = _one_rung(ledger, worker, rung, candidate, candidate_id)
-            answers.append(answer)
-            shown.append(row)
-            where = place(rules, objectives, answers)
+    rows: list[Mapping[str, Any]] = []
+    where = place(ladder.rules, ladder.objectives, answers)
+    with Worker(scratch_of(ledger.artifacts)) as worker:
+        for rung in ladder.rungs:
+            v = rung.verifier
+            with ledger.read() as connection:
+                known = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
+            if candidate_id in known:
+                rows.append(_row(rung, known[candidate_id], None))
+                answers.append(answer_of(rung, known[candidate_id]))
+            else:
+                result = run_directly(ledger, worker, rung, candidate, candidate_id)
+                rows.append(_row(rung, result.finding, result.cost.get("core_seconds", 0.0)))
+                answers.append(answer_of(rung, result.finding))
+            where = place(ladder.rules, ladder.objectives, answers)
             if where.standing is not Standing.OPEN:
                 break
-    screen = ladder[where.position].verifier.name if where.position < len(ladder) else ""
-    if screen == SCREEN and where.verdict is Verdict.NOT_APPLICABLE:
-        with ledger.begin() as connection:
-            safety.log_blocked(
-                connection,
-                None,
-                key=candidate.key,
-                text=smiles,
-                reason=where.reason or "",
-                detail=where.detail,
-                operation="verify",
-            )
-    verdict = where.verdict or Verdict.PASS
+    verdict, reason, detail = where.verdict or Verdict.PASS, where.reason, where.detail
     if verdict is Verdict.NOT_APPLICABLE:
-        verdict = Verdict.FAIL if rules[where.position].drop_on_refusal else Verdict.INCONCLUSIVE
-    return {
-        "key": candidate.key,
-        "smiles": candidate.smiles,
-        "verdict": str(verdict),
-        "reason": where.reason,
-        "detail": where.detail,
-        "rungs": shown,
-    }
+        verdict = Verdict.FAIL if ladder.rules[where.position].drop_on_refusal else Verdict.INCONCLUSIVE
+        if ladder.rungs[where.position].verifier.name == SCREEN:
+            blocked = {"key": candidate.key, "text": smiles, "reason": reason or "", "detail": detail}
+            with ledger.begin() as connection:
+                safety.log_blocked(connection, None, **blocked, operation="verify")
+    answer = {"verdict": str(verdict), "reason": reason, "detail": detail}
+    return {"key": candidate.key, "smiles": candidate.smiles, **answer, "rungs": rows}
 
 
-def _one_rung(
-    ledger: Ledger, worker: Worker, rung: BuiltRung, candidate: Candidate, candidate_id: int
-) -> tuple[Answer, Mapping[str, Any]]:
-    v = rung.verifier
-    with ledger.read() as connection:
-        known = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
-    if candidate_id in known:
-        found = known[candidate_id]
-        return answer_of(rung, found), _row(rung, answer_of(rung, found), found.outcome, found.measured, True, 0.0)
-    request = Request(v.name, v.request_settings, (candidate,), rung.limits)
-    result = worker.run(request)[0]
-    files = store_files(ledger, [result])[0]
-    f = result.finding
-    with ledger.begin() as connection:
-        made = direct_result(rung, candidate_id, candidate, result, files, rung.declared(candidate))
-        complete_direct(connection, new_owner(), [made], campaign_id=None, rung_id=None)
-    judgement = judge(rung.rules, f.outcome, f.reason, f.detail, f.measured)
-    answer = Answer(rung.rules.position, judgement, f.measured if f.outcome is Outcome.OK else ())
-    return answer, _row(rung, answer, f.outcome, f.measured, False, result.cost.get("core_seconds", 0.0))
-
-
-def _row(
-    rung: BuiltRung, answer: Answer, outcome: Outcome, measured: tuple[Measured, ...], reused: bool, core_seconds: float
-) -> Mapping[str, Any]:
-    j = answer.judgement
+def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None) -> Mapping[str, Any]:
+    """core_seconds: None for an answer that was known."""
+    judgement = answer_of(rung, result).judgement
     return {
         "rung": rung.spec.rung,
         "tier": rung.rules.tier,
-        "outcome": str(outcome),
-        "verdict": str(j.verdict),
-        "reason": str(j.reason) if j.reason else None,
-        "detail": j.detail,
-        "reused": reused,
-        "core_seconds": round(core_seconds, 3),
+        "outcome": str(result.outcome),
+        "verdict": str(judgement.verdict),
+        "reason": str(judgement.reason) if judgement.reason else None,
+        "detail": judgement.detail,
+        "reused": core_seconds is None,
+        "core_seconds": round(core_seconds or 0.0, 3),
         "values": {
             m.property: {
                 "value": m.quantity.value,
@@ -127,6 +91,6 @@ def _row(
                 "uncertainty": m.quantity.uncertainty,
                 "level": m.level.label,
             }
-            for m in measured
+            for m in result.measured
         },
     }

@@ -8,25 +8,20 @@ hits with it less the hits without it, with the same budget.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
-from sciagent.campaign.core.build import BuiltRung, built_rungs
+from sciagent.campaign.core.build import BuiltLadder, built_ladder
 from sciagent.campaign.planning.buying import BudgetProblem, Purchases, buy, warm_up
-from sciagent.campaign.planning.inputs import Sample, Step, asked, from_ledger, paid_of, sample_of, step_of
-from sciagent.campaign.planning.wording import Gain, assumptions, limit_name, planned_limit, planned_rung, sentences
+from sciagent.campaign.planning.inputs import Sample, Step, from_ledger, sample_of, step_of
+from sciagent.campaign.planning.wording import assumptions, planned_limit, planned_rung, sentences
 from sciagent.campaign.pricing.numeraire import Allowance, allowances
 from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.domain.answers.plan import ExpectedHits, Plan, PlanCase, PlanGoal, PlanSample
-from sciagent.domain.objectives import Objective
+from sciagent.domain.answers.plan import ExpectedHits, Plan, PlanCase, PlanGoal, RungGain
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
-
-if TYPE_CHECKING:
-    from sciagent.campaign.core.build import Built
 
 RATES = (0.01, 0.05, 0.20)  # shares of candidates that are hits: unknown before a start
 MOST_RUNGS = 5  # below the terminal one that are weighed at once
@@ -37,54 +32,37 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
 
     Raises UsageError where no paid rung measures what is wanted, or where no molecule can be read.
     """
-    rungs = built_rungs(spec)
-    schema = _schema_of(spec, rungs)
-    sample = sample_of(spec, rungs)
-    ratios, learnt, rate, source = from_ledger(ledger, spec, rungs, schema)
-    steps = tuple(step_of(rungs, schema, i, sample, ratios[p], learnt) for i, p in enumerate(schema.paid))
+    ladder = built_ladder(spec)
+    schema = _schema_of(ladder)
+    sample = sample_of(ladder)
+    ratios, learnt, rate, source = from_ledger(ledger, ladder, schema)
+    steps = tuple(step_of(ladder, schema, i, sample, ratios[p], learnt) for i, p in enumerate(schema.paid))
     problem = _problem(spec, schema, sample, steps)
-    cases = [_case(problem, share, "assumed") for share in RATES]
+    bought = [_case(problem, share, "assumed") for share in RATES]
     if rate is not None:
-        cases.append(_case(problem, rate, "learnt"))
-    gains = {step.label: [_gain(problem, step, case) for case in cases] for step in problem.steps[:-1]}
-    wanted = [schema.columns[schema.aims.aims[i].columns[-1]].property for i in asked(schema)]
+        bought.append(_case(problem, rate, "learnt"))
+    limits = tuple(planned_limit(allowance, spec) for allowance in problem.limits)
+    cases = tuple(_answer(case, problem, [limit.name for limit in limits]) for case in bought)
+    gains = {step.label: [_gain(problem, step, case) for case in bought] for step in problem.steps[:-1]}
     answer = Plan(
         campaign=spec.campaign,
         scheduler=spec.scheduler.kind,
         goal=PlanGoal(kind=spec.goal.kind, count=spec.goal.count),
         candidates=None if math.isinf(problem.candidates) else problem.candidates,
-        sample=PlanSample(
-            molecules=len(sample.molecules),
-            source=sample.source,
-            read=sample.read,
-            through_fast_rungs=sample.through_fast,
-            passed=sample.passed,
-        ),
-        limits=tuple(planned_limit(allowance, spec) for allowance in problem.limits),
+        sample=sample.about,
+        limits=limits,
         first=warm_up(problem),
-        rungs=tuple(planned_rung(step, wanted, gains.get(step.label), step in problem.steps) for step in steps),
-        cases=tuple(_answer(case, problem, spec) for case in cases),
+        rungs=tuple(planned_rung(step, gains.get(step.label, ()), cases) for step in steps),
+        cases=cases,
         learnt_from=source,
     )
     assumed = assumptions(answer, spec, schema, ledger is not None)
     return answer.model_copy(update={"assumptions": tuple(assumed), "sentences": tuple(sentences(answer, spec))})
 
 
-@dataclass(frozen=True)
-class _Ladder:
-    """What `observation_schema` needs of a campaign that is in no ledger yet."""
-
-    rungs: tuple[BuiltRung, ...]
-    terminal: int
-    paid: tuple[BuiltRung, ...]
-    objectives: tuple[Objective, ...]
-    spec: CampaignSpec
-
-
-def _schema_of(spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> ObservationSchema:
+def _schema_of(ladder: BuiltLadder) -> ObservationSchema:
     """What the law would observe. Raises UsageError where it would observe nothing that is bought."""
-    ladder = _Ladder(rungs, spec.terminal_position, paid_of(rungs), spec.domain_objectives(), spec)
-    schema = observation_schema(cast("Built", ladder))
+    spec, schema = ladder.spec, observation_schema(ladder)
     if schema is None:
         raise UsageError(
             f'campaign "{spec.campaign}": no paid rung up to "{spec.terminal}" measures an objective; there is nothing '
@@ -107,7 +85,7 @@ def _problem(spec: CampaignSpec, schema: ObservationSchema, sample: Sample, step
         steps=kept,
         limits=limits,
         amounts=np.array(amounts).reshape(-1, len(kept)),
-        candidates=math.inf if sample.total is None else sample.total * sample.passed,
+        candidates=math.inf if sample.total is None else sample.total * sample.about.passed,
         trusted=frozenset(places.index(place) for place in known if place in places),
         has_hints=bool(schema.aims.hints),
     )
@@ -140,8 +118,8 @@ def _case(problem: BudgetProblem, rate: float, rate_is: str) -> _Case:
     return _Case(rate, rate_is, low, middle, high, alone)
 
 
-def _answer(case: _Case, problem: BudgetProblem, spec: CampaignSpec) -> PlanCase:
-    names = [limit_name(allowance, spec) for allowance in problem.limits]
+def _answer(case: _Case, problem: BudgetProblem, names: list[str]) -> PlanCase:
+    """names: of the limits."""
     bought = case.middle
     used = np.zeros(len(names)) if bought is None else problem.amounts @ bought.runs
     prices = [0.0 if bought is None else bought.prices[allowance.name] for allowance in problem.limits]
@@ -161,13 +139,13 @@ def _hits(bought: Purchases | None) -> float | None:
     return None if bought is None else bought.hits
 
 
-def _gain(problem: BudgetProblem, step: Step, case: _Case) -> Gain:
+def _gain(problem: BudgetProblem, step: Step, case: _Case) -> RungGain:
     """Hits with a rung less hits without it, over the range of its own correlation; None where it cannot be left out,
     or where nothing would limit what is bought."""
     place = problem.steps.index(step)
     without = None if step.is_needed else buy(problem.without([step]), case.rate)
     if without is None:
-        return Gain(case.rate, None, None, None, 0.0)
+        return RungGain(hit_rate=case.rate, low=None, middle=None, high=None)
     with_it = (buy(problem, case.rate, {place: "low"}), case.middle, buy(problem, case.rate, {place: "high"}))
     low, middle, high = (None if bought is None else bought.hits - without.hits for bought in with_it)
-    return Gain(case.rate, low, middle, high, without.hits)
+    return RungGain(hit_rate=case.rate, low=low, middle=middle, high=high)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,83 +10,57 @@ from sciagent.campaign.planning.inputs import OTHER, SURE, UNKNOWN, Step, asked
 from sciagent.campaign.pricing.numeraire import Allowance
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.domain.answers.plan import Plan, PlanCase, PlanLimit, PlannedRung, RunCost, RungGain, RungTells
+from sciagent.domain.answers.plan import Plan, PlanCase, PlanLimit, PlannedRung, RunCost, RungGain
 from sciagent.domain.cost import RESOURCE_UNITS
 
 LITTLE = 0.02  # of the hits: a rung that brings less looks worthless
 
 
-class Gain(NamedTuple):
-    """Hits with a rung less hits without it, over the range of its correlation."""
-
-    hit_rate: float
-    low: float | None
-    middle: float | None
-    high: float | None
-    without: float
-    """Hits without the rung."""
-
-
-def limit_name(allowance: Allowance, spec: CampaignSpec) -> str:
-    """As in the YAML."""
-    if allowance.rung is not None:
-        return f"rungs.{spec.ladder[int(allowance.name.split()[1])].label}"
-    return "wall_minutes" if allowance.name == "wall_seconds" else allowance.name
-
-
 def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
-    unit = "runs" if allowance.rung is not None else RESOURCE_UNITS.get(allowance.resource or "", "1")
-    return PlanLimit(name=limit_name(allowance, spec), limit=allowance.limit, unit=unit)
+    """A limit of the budget, named as in the YAML."""
+    if allowance.rung is not None:
+        label = spec.ladder[int(allowance.name.split()[1])].label
+        return PlanLimit(name=f"rungs.{label}", limit=allowance.limit, unit="runs")
+    name = "wall_minutes" if allowance.name == "wall_seconds" else allowance.name
+    return PlanLimit(name=name, limit=allowance.limit, unit=RESOURCE_UNITS.get(allowance.resource or "", "1"))
 
 
-def planned_rung(step: Step, wanted: Sequence[str], gains: Sequence[Gain] | None, is_weighed: bool) -> PlannedRung:
-    """wanted: property of each objective. gains: None for the terminal rung."""
-    is_terminal = step.rung.rules.is_terminal
+def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> PlannedRung:
+    """gains: one for each case; none for the terminal rung, and where the rung is not weighed."""
+    rung, is_terminal = step.rung, step.rung.rules.is_terminal
     costs = {
         name: RunCost(median=float(np.median(amounts)), p90=float(np.quantile(amounts, 0.9)), unit=RESOURCE_UNITS[name])
         for name, amounts in step.costs.items()
         if len(amounts)
     }
-    tells = () if is_terminal else zip(wanted, step.tells, strict=True)
     return PlannedRung(
         rung=step.label,
-        verifier=step.rung.verifier.name,
-        tier=str(step.rung.verifier.tier),
+        verifier=rung.verifier.name,
+        tier=str(rung.verifier.tier),
         is_terminal=is_terminal,
         costs=costs,
         cost_is="declared" if step.factor is None else "learnt",
         cost_ratio=step.factor,
         refuses=step.refuses,
-        tells=tuple(
-            RungTells(property=name, low=x.low, middle=x.middle, high=x.high, kind=x.kind, why=x.why)
-            for name, x in tells
-        ),
-        delta=tuple(
-            RungGain(hit_rate=gain.hit_rate, low=gain.low, middle=gain.middle, high=gain.high) for gain in gains or ()
-        ),
-        verdict=None if is_terminal else _verdict(step, gains or (), is_weighed),
+        tells=() if is_terminal else step.tells,
+        delta=tuple(gains),
+        verdict=None if is_terminal else "is needed" if step.is_needed else _verdict(gains, cases),
     )
 
 
-def _verdict(step: Step, gains: Sequence[Gain], is_weighed: bool) -> str:
-    if step.is_needed:
-        return "is needed"
-    known = [
-        (gain.without, gain.low, gain.high)
-        for gain in gains
-        if gain.middle is not None and gain.low is not None and gain.high is not None
-    ]
-    known = [(without, low, high) for without, low, high in known if without + high > 0]
-    if not is_weighed or not known:
-        return "cannot be said"
-    if max(_share(high, without) for without, _, high in known) <= LITTLE:
+def _verdict(gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> str:
+    """By the share that a rung's hits are of all hits with it."""
+    low, high = [], []
+    for gain, case in zip(gains, cases, strict=bool(gains)):
+        if gain.low is None or gain.middle is None or gain.high is None or case.hits.middle is None:
+            continue
+        without = case.hits.middle - gain.middle
+        if without + gain.high > 0:
+            low.append(gain.low / (without + gain.low) if without + gain.low > 0 else 0.0)
+            high.append(gain.high / (without + gain.high))
+    if high and max(high) <= LITTLE:
         return "looks worthless"
-    return "pays for itself" if min(_share(low, without) for without, low, _ in known) > LITTLE else "cannot be said"
-
-
-def _share(gain: float, without: float) -> float:
-    """The share that a rung's hits are of all hits with it."""
-    return gain / (without + gain) if without + gain > 0 else 0.0
+    return "pays for itself" if low and min(low) > LITTLE else "cannot be said"
 
 
 def assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> list[str]:

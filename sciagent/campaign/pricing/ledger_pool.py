@@ -21,14 +21,13 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.quantities import Censoring
+from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit.draw import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.growing import GrowingStructures
 from sciagent.store.campaign_state import standings
 from sciagent.store.results import candidates, pooled
 from sciagent.verification.cost import cost_or_none
-
-Array = NDArray[np.float64]
 
 CHUNK = 2000
 BOUNDS = {Censoring.NONE: 0, Censoring.BELOW: -1, Censoring.ABOVE: 1}
@@ -64,7 +63,7 @@ class LedgerPool(CandidatePool):
         """(n,) ledger ids of the rows."""
 
         self.known: dict[int, PaidIndex] = {}
-        """By row, a rung whose answer is in the ledger already."""
+        """By row, a rung whose answer is in the ledger already. No objective rests on an unanswered rung below it."""
 
         self.declared: dict[str, Array] = {"core_seconds": np.empty((0, k))}
         """By resource, (n, k) what jobs are declared to take."""
@@ -78,7 +77,7 @@ class LedgerPool(CandidatePool):
         self.changed: list[int] = []
         """Rows that were written since somebody emptied the list."""
 
-        self._counted: NDArray[np.bool_] = np.empty((0, k), dtype=bool)
+        self._counted: Mask = np.empty((0, k), dtype=bool)
         self._touched: set[int] = set()
         self._first = 0
         if learn_from is not None and schema is not None:
@@ -170,6 +169,8 @@ class LedgerPool(CandidatePool):
         for row in at.values() if self.known else ():
             self.known.pop(row, None)
         asked = [r for r in rows if r.standing != Standing.DROPPED or r.position >= self._paid[0]]
+        deciding = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
+        lacking: set[int] = set()  # rows that a deciding rung has yet to answer
         for place, position in zip(self.paid, self._paid, strict=True):
             found = self._answers(connection, [r.candidate_id for r in asked], position)
             for r in asked:
@@ -179,7 +180,9 @@ class LedgerPool(CandidatePool):
                     if is_known or position == r.position:  # else the rung was skipped
                         self._count(row, place, values is None)
                     self._write(schema, row, position, values)
-                elif is_known and r.standing == Standing.OPEN and row not in self.known:
+                elif not is_known and place in deciding:
+                    lacking.add(row)
+                elif is_known and r.standing == Standing.OPEN and row not in self.known and row not in lacking:
                     self.known[row] = place
         for position in {c.rung for c in schema.columns if c.at == KNOWN}:
             found = self._answers(connection, [r.candidate_id for r in asked], position)

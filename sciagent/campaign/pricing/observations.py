@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.objectives import Objective, Window
+from sciagent.scheduling.arrays import Array
 
 if TYPE_CHECKING:
-    from sciagent.campaign.core.build import Built, BuiltRung
+    from sciagent.campaign.core.build import BuiltLadder, BuiltRung
     from sciagent.scheduling.aims import Aims
     from sciagent.scheduling.law.hints import Hint
 
-Array = NDArray[np.float64]
 
 KNOWN = PaidIndex(-1)  # stands for the rungs that run at once: what they said is known of every candidate
 MOST = 3  # properties of one rung that tell of an objective which it does not measure itself
@@ -58,7 +57,7 @@ class ObservationSchema:
     """Rungs below the terminal one that measure an objective's own property."""
 
 
-def observation_schema(built: Built) -> ObservationSchema | None:
+def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
     """None where no paid rung leads to the terminal one, or where no objective is measured: nothing can be priced."""
     from sciagent.scheduling.aims import Aim, Aims
 

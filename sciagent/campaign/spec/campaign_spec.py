@@ -9,24 +9,17 @@ from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from sciagent.campaign.spec.checks import Draft, check_together, default_terminal
-from sciagent.campaign.spec.diff import AMENDABLE, differences, without_amendable
-from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GateSpec, GoalSpec, ObjectiveSpec, Part
-from sciagent.campaign.spec.rungs import LimitsSpec, RungSpec
+from sciagent.campaign.spec.checks import check_together, default_terminal, draft
+from sciagent.campaign.spec.diff import differences, without_amendable
+from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
+from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.safety import SCREEN, SafetySpec, screened
 from sciagent.campaign.spec.sources import (
-    BestRungSpec,
-    EvolveSpec,
-    ExhaustiveSpec,
-    LlmSpec,
     OneProposerSpec,
     PricedSpec,
     ProposerSpec,
     SchedulerSpec,
-    ScreenSpec,
     SeveralSpec,
-    ThresholdsSpec,
-    check_best_rung,
     file_hash,
 )
 from sciagent.domain.campaigns.ladder import Position
@@ -35,11 +28,6 @@ from sciagent.domain.jobs.needs import text_of
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
 from sciagent.yaml.faults import Faults, fault
-
-__all__ = [
-    "AMENDABLE", "BudgetSpec", "CampaignSpec", "EvolveSpec", "ExhaustiveSpec", "GateSpec", "GoalSpec", "LimitsSpec",
-    "LlmSpec", "ObjectiveSpec", "RungSpec", "ScreenSpec", "SeveralSpec", "ThresholdsSpec",
-]  # fmt: skip
 
 SCHEMA = 1
 
@@ -50,7 +38,7 @@ def cores() -> int:
 
 
 class CampaignSpec(Part):
-    """One goal, one ladder, one budget."""
+    """What a campaign file states."""
 
     campaign: str = Field(pattern=NAME, description="Name, unique in a ledger.")
     description: str = Field("", description="Free text for people.")
@@ -86,9 +74,8 @@ class CampaignSpec(Part):
     @classmethod
     def _default_terminal(cls, data: Any) -> Any:
         if isinstance(data, dict) and "terminal" not in data and isinstance(data.get("ladder"), list | tuple):
-            ladder = [rung.model_dump() if isinstance(rung, RungSpec) else rung for rung in data["ladder"]]
-            if label := default_terminal(ladder):
-                return {**data, "terminal": label}
+            label = default_terminal(data["ladder"])
+            return {**data, "terminal": label} if label else data
         return data
 
     @field_validator("proposer")
@@ -98,37 +85,19 @@ class CampaignSpec(Part):
             raise fault(f'proposer "{value.kind}" is for molecules; none is for crystals yet')
         return value
 
-    @field_validator("scheduler")
-    @classmethod
-    def _ranks_by_a_rung_there_is(cls, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, BestRungSpec) and {"ladder", "terminal", "objectives"} <= info.data.keys():
-            check_best_rung(value, info.data["ladder"], info.data["terminal"], info.data["objectives"])
-        return value
-
     @model_validator(mode="after")
     def _fits_together(self, info: ValidationInfo) -> CampaignSpec:
         faults = Faults()
-        parts = Draft(
-            self.subject,
-            dict(enumerate(self.objectives)),
-            dict(enumerate(self.ladder)),
-            tuple(rung.label for rung in self.ladder),
-            self.terminal,
-            self.goal,
-            self.budget,
-            True,
-            True,
-        )
-        check_together(parts, faults)
+        check_together(draft(self.__dict__), faults)
         faults.raise_any()
-        given = "safety" in self.model_fields_set
-        ladder = screened(self.ladder, self.safety, given, self.subject)  # last: it shifts the positions in messages
+        is_stated = "safety" in self.model_fields_set
+        ladder = screened(self.ladder, self.safety, is_stated, self.subject)  # last: it shifts positions in messages
         self.__dict__["ladder"] = tuple(rung.owned_by(self.campaign) for rung in ladder)
         base = (info.context or {}).get("base")
         if base is not None:
             self._base = Path(base)
-            wanted = self.proposer.files() if (info.context or {}).get("candidates", True) else {}
-            for where, name in wanted.items():
+            files = self.proposer.files() if (info.context or {}).get("candidates", True) else {}
+            for where, name in files.items():
                 try:
                     self._files[where] = file_hash(self._base / name)
                 except OSError as error:
@@ -215,28 +184,23 @@ class CampaignSpec(Part):
 
 def _objective(objective: Objective) -> Mapping[str, Any]:
     ramp = objective.direction in (Direction.MAXIMISE, Direction.MINIMISE)
-    wish: dict[str, Any] = {"accept": _window(objective.accept)}
-    wish |= {"ramp": list(objective.ramp or ())} if ramp else {"scale": objective.scale}
     return {
         "property": objective.property,
         "direction": objective.direction.value,
         "unit": properties()[objective.property].unit,
-        **wish,
+        "accept": _window(objective.accept),
+        **({"ramp": list(objective.ramp or ())} if ramp else {"scale": objective.scale}),
         "weight": objective.weight,
     }
 
 
 def _rung(rung: RungSpec) -> Mapping[str, Any]:
-    verifier = rung.configured
-    more = {"resources": rung.holds} if text_of(rung.holds) else {}
-    return (
-        rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal"})
-        | more
-        | {
-            "settings": verifier.settings.model_dump(mode="json"),
-            "gate": {name: _window(window) for name, window in rung.window_gates().items()},
-        }
-    )
+    return {
+        **rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal"}),
+        **({"resources": rung.holds} if text_of(rung.holds) else {}),
+        "settings": rung.configured.settings.model_dump(mode="json"),
+        "gate": {name: _window(window) for name, window in rung.window_gates().items()},
+    }
 
 
 def _window(window: Window | None) -> list[float | None] | None:

@@ -6,19 +6,22 @@ They work on the parts that are valid by themselves, so that one reading reports
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec
+from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part
 from sciagent.campaign.spec.rungs import RungSpec, default_label, find_verifier
+from sciagent.campaign.spec.sources import BestRungSpec
 from sciagent.domain.tiers import Tier
 from sciagent.errors import did_you_mean
 from sciagent.verification.registry import verifier_class
 from sciagent.yaml.faults import Faults
+
+PartType = TypeVar("PartType", bound=Part)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Draft:
     terminal: str | None
     goal: GoalSpec | None
     budget: BudgetSpec | None
+    ranking: BestRungSpec | None
+    """The scheduler, if it ranks by one rung."""
     all_objectives: bool
     """Whether every objective is valid."""
     all_rungs: bool
@@ -42,32 +47,29 @@ class Draft:
 
 
 def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
-    """The valid parts of data that did not validate as a whole. base: the folder of the campaign file."""
+    """The valid parts of a spec, or of data that did not validate as a whole. base: the folder of the campaign file."""
     objectives, ladder = _items(data, "objectives"), _items(data, "ladder")
     good_objectives = {i: part for i, item in enumerate(objectives) if (part := _valid_or_none(ObjectiveSpec, item))}
-    good_rungs = {i: part for i, item in enumerate(ladder) if (part := _valid_or_none(RungSpec, item, base))}
+    good_rungs = {i: rung for i, item in enumerate(ladder) if (rung := _valid_or_none(RungSpec, item, base))}
     subject, terminal = data.get("subject"), data.get("terminal")
     return Draft(
         subject=subject if subject in ("molecule", "crystal") else None,
         objectives=good_objectives,
         ladder=good_rungs,
-        labels=labels_of(ladder),
+        labels=tuple(_label(item) for item in ladder),
         terminal=terminal if isinstance(terminal, str) else default_terminal(ladder),
         goal=_valid_or_none(GoalSpec, data.get("goal")),
         budget=_valid_or_none(BudgetSpec, data.get("budget")),
+        ranking=_valid_or_none(BestRungSpec, data.get("scheduler")),
         all_objectives=len(good_objectives) == len(objectives),
         all_rungs=len(good_rungs) == len(ladder),
     )
 
 
-def labels_of(ladder: list[Any]) -> tuple[str | None, ...]:
-    return tuple(_label(item) for item in ladder)
-
-
-def default_terminal(ladder: list[Any]) -> str | None:
+def default_terminal(ladder: Sequence[Any]) -> str | None:
     """The label of the last rung that is not of the world tier; otherwise of the last rung."""
     for item in reversed(ladder):
-        verifier = find_verifier(item.get("verifier")) if isinstance(item, dict) else None
+        verifier = find_verifier(_stated(item, "verifier"))
         if verifier is None or verifier.tier is not Tier.WORLD:
             return _label(item)
     return _label(ladder[-1]) if ladder else None
@@ -85,6 +87,8 @@ def check_together(parts: Draft, faults: Faults) -> None:
         if name not in labels and None not in parts.labels:
             message = f'no rung is labelled "{name}"{did_you_mean(name, labels)}'
             faults.add(("budget", "rungs", name), message, _labels_hint(labels), on_key=True)
+    if parts.ranking is not None and parts.all_rungs and parts.terminal in labels:
+        _check_ranking(parts, parts.ranking, faults)
 
 
 def _check_rungs(parts: Draft, faults: Faults) -> None:
@@ -153,26 +157,51 @@ def _check_goal(parts: Draft, faults: Faults) -> None:
         faults.add(("goal", "kind"), message, "give an objective a window, min or max; or use kind: best")
 
 
+def _check_ranking(parts: Draft, scheduler: BestRungSpec, faults: Faults) -> None:
+    """The rung that ranks is a paid one below the terminal rung, and the rungs that are run measure every objective."""
+    ladder, labels = list(parts.ladder.values()), [label for label in parts.labels if label]
+    paid = [rung.label for rung in ladder[: parts.labels.index(parts.terminal)] if rung.tier is not Tier.FAST]
+    if scheduler.rung is not None and scheduler.rung not in paid:
+        why = "is not a paid rung below the terminal one" if scheduler.rung in labels else "labels no rung"
+        near = did_you_mean(scheduler.rung, paid)
+        hint = f"paid rungs there: {', '.join(paid) or 'none'}"
+        faults.add(("scheduler", "rung"), f'"{scheduler.rung}" {why}{near}', hint)
+        return
+    run = {scheduler.rung or (paid[-1] if paid else None), parts.terminal}
+    run |= {rung.label for rung in ladder if rung.tier is Tier.FAST}
+    for objective in parts.objectives.values():
+        measuring = {rung.label for rung in ladder if objective.property in rung.measured()}
+        if measuring and not measuring & run:
+            message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
+            where = ("scheduler", "rung" if scheduler.rung else "kind")
+            faults.add(where, message, "name that rung, or use another scheduler")
+
+
 def _labels_hint(labels: list[str]) -> str:
     return f"rungs: {', '.join(labels) or 'none'}"
 
 
 def _label(item: Any) -> str | None:
-    if not isinstance(item, dict):
-        return None
-    label, verifier = item.get("rung"), item.get("verifier")
+    label, verifier = _stated(item, "rung"), _stated(item, "verifier")
     if label is None and isinstance(verifier, str):
         label = default_label(verifier)
     return label if isinstance(label, str) else None
 
 
-def _items(data: Mapping[str, Any], key: str) -> list[Any]:
+def _stated(item: Any, key: str) -> Any:
+    """What a rung, valid or not, states under a key."""
+    return item.get(key) if isinstance(item, dict) else getattr(item, key, None)
+
+
+def _items(data: Mapping[str, Any], key: str) -> Sequence[Any]:
     value = data.get(key)
-    return value if isinstance(value, list) else []
+    return value if isinstance(value, list | tuple) else ()
 
 
-def _valid_or_none(part: Any, value: Any, base: Path | None = None) -> Any:
+def _valid_or_none(part: type[PartType], value: Any, base: Path | None = None) -> PartType | None:
+    if isinstance(value, part):
+        return value
     try:
-        return TypeAdapter(part).validate_python(value, context=None if base is None else {"base": base})
+        return part.model_validate(value, context=None if base is None else {"base": base})
     except ValidationError:
         return None

@@ -36,7 +36,7 @@ def _two_numbers(value: Any) -> Any:
 
 
 LARGEST = 1e100
-"""Of a number in a campaign file: its square, and its value in another unit, are still finite."""
+"""The largest number in a campaign file. Its square, and its value in another unit, are still finite."""
 
 
 def _not_too_large(value: float) -> float:
@@ -66,16 +66,9 @@ def registered_property(name: str) -> Property:
         raise fault(*_split(str(error))) from None
 
 
-def limit_in_canonical_unit(value: float, unit: str | None, prop: Property) -> float:
-    """A limit in `prop.unit`, rounded to 12 digits if it was converted."""
-    converted = in_canonical_unit(value, unit or prop.unit, prop)
+def _rounded(value: float, converted: float) -> float:
+    """The converted value, rounded to 12 digits if the conversion has changed it."""
     return value if converted == value else float(f"{converted:.12g}")
-
-
-def scale_in_canonical_unit(scale: float, unit: str | None, prop: Property, limit: float) -> float:
-    """Convert `scale`, a distance from `limit`, from `unit` to `prop.unit`; rounded to 12 digits if converted."""
-    converted = spread_in_canonical_unit(limit, scale, unit or prop.unit, prop)
-    return scale if converted == scale else float(f"{converted:.12g}")
 
 
 def check_unit(unit: str | None, prop: Property) -> None:
@@ -187,18 +180,14 @@ class ObjectiveSpec(Part):
     def domain(self) -> Objective:
         """The same objective in the property's canonical unit, with the default scale filled in."""
         prop = properties()[self.property]
-        pair = self.maximise or self.minimise
         ramp = None
-        if pair is not None:
-            ramp = (
-                limit_in_canonical_unit(pair[0], self.unit, prop),
-                limit_in_canonical_unit(pair[1], self.unit, prop),
-            )
+        if (pair := self.maximise or self.minimise) is not None:
+            ramp = (_canonical(pair[0], self.unit, prop), _canonical(pair[1], self.unit, prop))
         accept = self.accept()
         scale = _default_scale(accept)
         if self.scale is not None:
             edge = next(limit for limit in (*(self.window or ()), self.min, self.max, 0.0) if limit is not None)
-            scale = scale_in_canonical_unit(self.scale, self.unit, prop, edge)
+            scale = _rounded(self.scale, spread_in_canonical_unit(edge, self.scale, self.unit or prop.unit, prop))
         return Objective(self.property, self.direction(), accept, scale, ramp, self.weight)
 
 
@@ -231,10 +220,11 @@ class GateSpec(Part):
 def canonical_window(low: float | None, high: float | None, unit: str | None, name: str) -> Window:
     """The window in the canonical unit of the named property."""
     prop = properties()[name]
-    return Window(
-        None if low is None else limit_in_canonical_unit(low, unit, prop),
-        None if high is None else limit_in_canonical_unit(high, unit, prop),
-    )
+    return Window(*(None if limit is None else _canonical(limit, unit, prop) for limit in (low, high)))
+
+
+def _canonical(limit: float, unit: str | None, prop: Property) -> float:
+    return _rounded(limit, in_canonical_unit(limit, unit or prop.unit, prop))
 
 
 class GoalSpec(Part):
@@ -297,18 +287,14 @@ class BudgetSpec(Part):
         return self
 
     def resources(self) -> Mapping[str, float]:
-        """Limits by resource of `domain.cost.RESOURCE_UNITS`: of a rate, for seven days. A missing resource has no
-        limit."""
+        """Limits by resource of `domain.cost.RESOURCE_UNITS`; a rate counts with its amount for seven days. A missing
+        resource has no limit."""
         return {**self.stocks(), **self.rates()}
 
     def stocks(self) -> Mapping[str, float]:
         """The limits that hold for the whole campaign."""
         amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
-        return {
-            key: float(amount)
-            for key, amount in amounts.items()
-            if amount is not None and not isinstance(amount, AmountSpec)
-        }
+        return {key: float(amount) for key, amount in amounts.items() if isinstance(amount, int | float)}
 
     def rates(self) -> Mapping[str, float]:
         """The limits that hold for any seven days."""
@@ -323,9 +309,3 @@ def _split(message: str) -> tuple[str, str]:
             head, tail = message.split(word, 1)
             return head, f"{word.strip('; ')} {tail}"
     return message, ""
-
-
-__all__ = [
-    "NAME", "AmountSpec", "BudgetSpec", "Count", "Finite", "GateSpec", "GoalSpec", "NotNegative", "ObjectiveSpec",
-    "Pair", "Part", "Positive", "canonical_window", "check_unit", "check_window", "registered_property",
-]  # fmt: skip

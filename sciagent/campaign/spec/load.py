@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,11 @@ from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.checks import check_together, draft
-from sciagent.campaign.spec.mistakes import explain
-from sciagent.errors import SpecError
+from sciagent.campaign.spec.rungs import find_verifier
+from sciagent.errors import did_you_mean
+from sciagent.yaml.document import Loc, read, show, text_of
 from sciagent.yaml.faults import Faults
-from sciagent.yaml.files import text_of
-from sciagent.yaml.mistakes import is_echo, report
-from sciagent.yaml.positions import MAX_FAULTS, Document, Fault, read
-
-__all__ = ["campaign_schema", "load_spec", "parse_spec"]
+from sciagent.yaml.validation import keys_at, validated
 
 
 def load_spec(path: Path) -> CampaignSpec:
@@ -34,18 +32,19 @@ def parse_spec(
     candidates: False if no proposer will run and its files need not exist; the hash of such a spec differs.
     """
     document = read(text)
-    if not isinstance(document.data, dict):
-        raise SpecError(report(name, document.faults))
     folder = Path.cwd() if base is None else base
+
+    def together() -> Sequence[Any]:
+        faults = Faults()
+        check_together(draft(document.data, folder), faults)  # did not run if a part is wrong by itself
+        try:
+            faults.raise_any()
+        except ValidationError as error:
+            return error.errors(include_url=False)
+        return ()
+
     context = {"base": folder, "candidates": candidates}
-    spec, faults = None, list(document.faults)
-    try:
-        spec = CampaignSpec.model_validate(document.data, context=context)
-    except ValidationError as error:
-        faults += _explain_all(error, document, folder)
-    if spec is None or faults:
-        raise SpecError(report(name, faults))
-    return spec
+    return validated(document, name, CampaignSpec, context=context, unknown_key=_unknown_key, further=together)
 
 
 def campaign_schema() -> JsonSchemaValue:
@@ -54,13 +53,15 @@ def campaign_schema() -> JsonSchemaValue:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "sciagent campaign"}
 
 
-def _explain_all(error: ValidationError, document: Document, base: Path) -> list[Fault]:
-    errors: list[Any] = list(error.errors(include_url=False))
-    together = Faults()
-    check_together(draft(document.data, base), together)  # did not run if a part is wrong by itself
-    try:
-        together.raise_any()
-    except ValidationError as more:
-        errors += more.errors(include_url=False)
-    faults = [explain(mistake, document) for mistake in errors[:MAX_FAULTS] if not is_echo(mistake)]
-    return [fault for fault in faults if not document.broken(fault.loc)]
+def _unknown_key(loc: Loc, data: Any) -> tuple[str, str]:
+    """Message and hint for a key that does not exist. Those below `settings` are known only to the verifier."""
+    name = str(loc[-1])
+    if loc[0] != "ladder" or loc[2:3] != ("settings",) or len(loc) == 3:
+        known = keys_at(loc[:-1], data, CampaignSpec)
+        return f"unknown key{did_you_mean(name, known)}", f"allowed: {', '.join(known)}" if known else ""
+    rung = data["ladder"][loc[1]]
+    verifier = find_verifier(rung.get("verifier"))
+    known = keys_at(loc[3:-1], rung["settings"], verifier.Settings) if verifier else []
+    takes = f'verifier "{rung.get("verifier")}" takes' if len(loc) == 4 else f"{show(loc[2:-1])} takes"
+    hint = f"{takes}: {', '.join(known) or 'no settings'}" if known or len(loc) == 4 else ""
+    return f"unknown setting{did_you_mean(name, known)}", hint

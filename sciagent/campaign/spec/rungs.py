@@ -216,26 +216,18 @@ class RungSpec(Part):
 
     def owned_by(self, campaign: str) -> RungSpec:
         """This rung as part of a campaign: evidence of it that is not reusable is found by this campaign only."""
-        if self._campaign == campaign:
-            return self
-        owned = self if not self._campaign else self.with_settings(self.settings)
-        owned._campaign = campaign
-        if owned._verifier is not None:
-            owned._verifier.scope = campaign
+        owned = self
+        if self._campaign not in ("", campaign):
+            owned = self.model_copy()
+            owned._verifier = None
+        owned._campaign = owned.configured.scope = campaign
         return owned
-
-    def with_settings(self, settings: Mapping[str, Any]) -> RungSpec:
-        """A copy with other settings, which belongs to no campaign yet."""
-        copy = self.model_copy(update={"settings": dict(settings)})
-        copy._verifier, copy._campaign = None, ""
-        return copy
 
     @property
     def configured(self) -> Verifier[Any]:
         """The verifier with these settings, constructed once, when the rung is read."""
         if self._verifier is None:
             self._verifier = verifier_class(self.verifier)(self.settings, self._base)
-            self._verifier.scope = self._campaign
         return self._verifier
 
     def window_gates(self) -> Mapping[str, Window]:

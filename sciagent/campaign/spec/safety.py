@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from sciagent.campaign.spec.goals import NAME, Part
-from sciagent.campaign.spec.rungs import RungSpec, default_label, find_verifier
+from sciagent.campaign.spec.rungs import RungSpec, find_verifier
 from sciagent.errors import did_you_mean
 from sciagent.yaml.faults import Faults
 
@@ -93,8 +93,7 @@ def is_reason(text: str) -> bool:
 def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subject: str) -> tuple[RungSpec, ...]:
     """The ladder with the safety screen as its first rung. given: whether the file has the key `safety`.
 
-    Raises ValidationError if the file's own screening rung stands elsewhere, is softened without a reason, or
-    contradicts `safety`.
+    Raises ValidationError if the file's own ladder has another screening rung.
     """
     faults = Faults()
     if subject != "molecule":
@@ -102,47 +101,18 @@ def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subj
             faults.add(("safety",), "the safety screen is for molecules; leave this out", on_key=True)
         faults.raise_any()
         return ladder
-    if all(rung.verifier != SCREEN for rung in ladder):
-        return _with_default_screen(ladder, safety) if safety.screen else ladder
-    _check_own_screen(ladder, safety, faults)
-    faults.raise_any()
-    own = ladder[0]
-    if safety.settings() and not own.settings:
-        own = own.with_settings(safety.settings())
-    return (own, *ladder[1:])
-
-
-def _with_default_screen(ladder: tuple[RungSpec, ...], safety: SafetySpec) -> tuple[RungSpec, ...]:
-    """The ladder with a screening rung put first. Raises ValidationError if that is not possible."""
-    faults, label = Faults(), default_label(SCREEN)
-    if (labels := [rung.label for rung in ladder]) and label in labels:
-        faults.add(("ladder", labels.index(label), "rung"), f'"{label}" is the label of the safety screen')
-    if find_verifier(SCREEN) is None:
+    screen: tuple[RungSpec, ...] = ()
+    if safety.screen and find_verifier(SCREEN) is None:
         faults.add(("ladder",), f'the safety screen "{SCREEN}" is not installed; install sciagent whole')
+    elif safety.screen:
+        screen = (RungSpec.model_validate({"verifier": SCREEN, "settings": safety.settings()}),)
+    stated = [rung.model_dump() for rung in ladder[:1]] == [rung.model_dump() for rung in screen]
+    for i, rung in enumerate(ladder):
+        if rung.verifier == SCREEN and not (stated and i == 0):
+            message = "sciagent puts the safety screen first; leave this rung out"
+            hint = "turn it off, or exempt single rules, under the key safety, with a reason"
+            faults.add(("ladder", i, "verifier"), message, hint)
+        elif screen and rung.verifier != SCREEN and rung.label == screen[0].label:
+            faults.add(("ladder", i, "rung"), f'"{rung.label}" is the label of the safety screen')
     faults.raise_any()
-    return (RungSpec.model_validate({"verifier": SCREEN, "settings": safety.settings()}), *ladder)
-
-
-def _check_own_screen(ladder: tuple[RungSpec, ...], safety: SafetySpec, faults: Faults) -> None:
-    """Faults of a screening rung that stands in the file's own ladder."""
-    places = [i for i, rung in enumerate(ladder) if rung.verifier == SCREEN]
-    own = ladder[places[0]]
-    if not safety.screen:
-        faults.add(("ladder", places[0], "verifier"), "safety.screen is false; leave this rung out, or the switch")
-    elif places != [0]:
-        late = next(i for i in places if i != 0)
-        faults.add(
-            ("ladder", late, "verifier"), "the safety screen comes first, and once", "or leave it out: it is put there"
-        )
-    if own.on_refusal != "drop":
-        message = "the safety screen drops what it refuses"
-        faults.add(
-            ("ladder", places[0], "on_refusal"), message, "exempt single rules by safety: {allow: [...], reason: ...}"
-        )
-    if safety.settings() and own.settings and safety.settings() != own.settings:
-        faults.add(("safety",), f"ladder[{places[0]}].settings says it too; say it in one place", on_key=True)
-    if own.settings.get("allow") and not is_reason(safety.reason):
-        faults.add(("ladder", places[0], "settings", "allow"), "exempting safety rules needs safety.reason", _REASON)
-
-
-__all__ = ["SCREEN", "ExtraSmartsSpec", "SafetySpec", "is_reason", "screened"]
+    return screen + (ladder[1:] if stated else ladder)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from sciagent.campaign.spec.goals import NAME, Count, ObjectiveSpec, Part
+from sciagent.campaign.spec.goals import NAME, Count, Part
 from sciagent.campaign.spec.mcp import McpServerSpec, check_servers
-from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.domain.addresses import address_fault
-from sciagent.domain.tiers import Tier
-from sciagent.errors import did_you_mean
 from sciagent.yaml.faults import Faults, fault
 
 FORMATS = (".csv", ".smi", ".sdf")
@@ -102,8 +99,6 @@ class LlmSpec(Part):
     process.
     """
 
-    # keys with exclude_if were added later: campaigns from before keep their hash
-
     kind: Literal["llm"] = Field(description="A language model that calls tools.")
     model: str = Field(
         min_length=1,
@@ -125,7 +120,6 @@ class LlmSpec(Part):
         {},
         description="MCP servers whose tools it may call as well, each under a name of your choice; a tool of NAME is "
         "called NAME_TOOL.",
-        exclude_if=lambda servers: not servers,
     )
     structured: bool | None = Field(
         None,
@@ -133,47 +127,35 @@ class LlmSpec(Part):
         description="Whether a JSON schema restricts every answer to one tool call. Default: only without an endpoint.",
     )
     tool_choice: Literal["auto", "required"] = Field(
-        "auto",
-        description="required: the server of an endpoint must restrict every answer to a tool call.",
-        exclude_if=lambda choice: choice == "auto",
+        "auto", description="required: the server of an endpoint must restrict every answer to a tool call."
     )
     ranks: bool | None = Field(
         None,
         strict=True,
         description="Whether tools take molecules only by their rank among the best, for a model that cannot write "
         "SMILES. Default: if answers are structured.",
-        exclude_if=lambda ranks: ranks is None,
     )
     logprobs: Literal["raw", "processed"] | None = Field(
         None,
         description="The distribution of the endpoint's log-probabilities: raw with `sciagent serve-model`. "
         "It matters only if temperature is not 1.",
-        exclude_if=lambda mode: mode is None,
     )
     episodes: Count = Field(1, le=256, description="Conversations at the same time.")
     turns: Count = Field(8, le=1000, description="Most answers in one episode.")
     tokens: Count = Field(8192, description="Most tokens sampled in one episode.")
     minutes: float = Field(
-        60.0,
-        gt=0,
-        le=100_000,
-        description="Elapsed minutes that the model may take for one episode.",
-        exclude_if=lambda minutes: minutes == 60,
+        60.0, gt=0, le=100_000, description="Elapsed minutes that the model may take for one episode."
     )
     max_tokens: Count = Field(256, description="Most tokens in one answer.")
     context: Count = Field(8192, description="Tokens of a prompt and its answer together; older turns are left out.")
     thinking: Literal["preserve", "strip", "summarise"] = Field(
         "preserve",
         description="What the model sees of its thoughts in earlier turns: all, nothing, or its own summary.",
-        exclude_if=lambda thinking: thinking == "preserve",
     )
     temperature: Annotated[float, Field(strict=True, ge=0, le=2, description="1: the model's own distribution.")] = 1.0
     timeout: Annotated[float, Field(gt=0, le=86400, description="Seconds that one answer may take.")] = 600.0
     answer_mb: Count = Field(
-        32,
-        le=1024,
-        description="Most megabytes in one answer of an endpoint; a longer answer is cut off.",
-        exclude_if=lambda megabytes: megabytes == 32,
+        32, le=1024, description="Most megabytes in one answer of an endpoint; a longer answer is cut off."
     )
     batch: Count = Field(8, description="Most candidates that one answer may propose.")
     ahead: Count = Field(24, description="Ask again while fewer candidates than this wait for a paid rung.")
@@ -320,30 +302,6 @@ class BestRungSpec(Part):
         description="Label of the paid rung that ranks; default: the last one before the terminal. Paid rungs other "
         "than this one and the terminal one are not run.",
     )
-
-
-def check_best_rung(
-    scheduler: BestRungSpec, ladder: Sequence[RungSpec], terminal: str, objectives: Sequence[ObjectiveSpec]
-) -> None:
-    """Raises faults unless the ranking rung is paid and below the terminal one, and every objective is still
-    measured."""
-    labels = [rung.label for rung in ladder]
-    last = labels.index(terminal) if terminal in labels else len(ladder)
-    paid = [rung.label for rung in ladder[:last] if rung.tier is not Tier.FAST]
-    faults = Faults()
-    if scheduler.rung is not None and scheduler.rung not in paid:
-        why = "is not a paid rung below the terminal one" if scheduler.rung in labels else "labels no rung"
-        near = did_you_mean(scheduler.rung, paid)
-        faults.add(("rung",), f'"{scheduler.rung}" {why}{near}', f"paid rungs there: {', '.join(paid) or 'none'}")
-        faults.raise_any()
-    run = {scheduler.rung or (paid[-1] if paid else None), terminal}
-    run |= {rung.label for rung in ladder if rung.tier is Tier.FAST}
-    for objective in objectives:
-        measuring = {rung.label for rung in ladder if objective.property in rung.measured()}
-        if measuring and not measuring & run:
-            message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
-            faults.add(("rung",) if scheduler.rung else ("kind",), message, "name that rung, or use another scheduler")
-    faults.raise_any()
 
 
 SchedulerSpec = Annotated[

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from sciagent.errors import UnknownNameError, UsageError
 
 _EDITOR = "# yaml-language-server:"
+_DATA = {".csv", ".smi", ".sdf", ".gz", ".yml"}
 
 
 @dataclass(frozen=True)
@@ -38,27 +39,19 @@ def templates() -> dict[str, Template]:
     """The example campaigns by name, sorted."""
     by_name = {}
     for path in sorted(folder().glob("*.yaml")):
-        try:
-            data = YAML(typ="safe", pure=True).load(path)
-        except YAMLError:
-            continue
-        named = [data.get("proposer", {}).get(key) for key in ("seeds", "file")]
-        beside = [path.parent / name for name in (*named, *_files(data.get("ladder"))) if isinstance(name, str)]
-        text = " ".join(str(data.get("description", "")).split())
-        by_name[path.stem] = Template(path.stem, path, text, tuple(p for p in dict.fromkeys(beside) if p.is_file()))
+        data = YAML(typ="safe", pure=True).load(path)
+        beside = (path.parent / text for text in _texts(data) if "/" not in text and Path(text).suffix in _DATA)
+        description = " ".join(str(data.get("description", "")).split())
+        named = tuple(file for file in dict.fromkeys(beside) if file.is_file())
+        by_name[path.stem] = Template(path.stem, path, description, named)
     return by_name
 
 
-def _files(value: object) -> list[str]:
-    """All texts in a part of the spec that look like names of files beside the campaign."""
-    if isinstance(value, dict):
-        return [name for item in value.values() for name in _files(item)]
-    if isinstance(value, list):
-        return [name for item in value for name in _files(item)]
-    is_name = (
-        isinstance(value, str) and "/" not in value and Path(value).suffix in (".csv", ".smi", ".sdf", ".gz", ".yml")
-    )
-    return [str(value)] if is_name else []
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(item)
 
 
 def write(target: Path, template: str, name: str | None = None) -> list[Path]:
@@ -71,40 +64,35 @@ def write(target: Path, template: str, name: str | None = None) -> list[Path]:
     if template not in known:
         raise UnknownNameError("template", template, known)
     chosen = known[template]
-    called = name or chosen.name
-    text = chosen.path.read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if not line.startswith(_EDITOR)]
-    if called != chosen.name:
-        lines = [f"campaign: {called}" if line.startswith("campaign:") else line for line in lines]
-    out = {target / f"{called}.yaml": "\n".join(lines) + "\n", target / "README.md": _readme(chosen, called)}
-    copies = {target / file.name: file for file in chosen.data}
-    for path in (*out, *copies):
-        if path.exists():
-            raise UsageError(f"{path} exists already; choose another folder, or move it away (nothing was written)")
+    name = name or chosen.name
+    lines = [line for line in chosen.path.read_text(encoding="utf-8").splitlines() if not line.startswith(_EDITOR)]
+    lines = [f"campaign: {name}" if line.startswith("campaign:") else line for line in lines]
+    contents = {f"{name}.yaml": "\n".join(lines).encode() + b"\n", "README.md": _readme(chosen, name).encode()}
+    contents |= {file.name: file.read_bytes() for file in chosen.data}
+    for file in contents:
+        if (target / file).exists():
+            raise UsageError(
+                f"{target / file} exists already; choose another folder, or move it away (nothing was written)"
+            )
     if target.exists() and not target.is_dir():
         raise UsageError(f"{target} is a file, not a folder")
     target.mkdir(parents=True, exist_ok=True)
-    for path, content in out.items():
-        path.write_text(content, encoding="utf-8")
-    for path, source in copies.items():
-        path.write_bytes(source.read_bytes())
-    return [*out, *copies]
+    for file, content in contents.items():
+        (target / file).write_bytes(content)
+    return [target / file for file in contents]
 
 
-def _what(file: Path) -> str:
-    return "the rubric that it is judged by" if file.suffix == ".yml" else "structures it starts from, or reads"
-
-
-def _readme(chosen: Template, called: str) -> str:
-    data = "".join(f"- `{file.name}`: {_what(file)}\n" for file in chosen.data)
-    return f"""# {called}
+def _readme(chosen: Template, name: str) -> str:
+    rubric, structures = "the rubric that it is judged by", "structures it starts from, or reads"
+    data = "".join(f"- `{file.name}`: {rubric if file.suffix == '.yml' else structures}\n" for file in chosen.data)
+    return f"""# {name}
 
 {chosen.description}
 
-- `{called}.yaml`: the campaign: objectives, ladder, budget. Every key has a comment or stands in the reference.
+- `{name}.yaml`: the campaign: objectives, ladder, budget. Every key has a comment or stands in the reference.
 {data}
 ```sh
-sciagent run {called}.yaml              # runs it; the same line again goes on where it stopped
+sciagent run {name}.yaml              # runs it; the same line again goes on where it stopped
 sciagent status                         # how it stands, from another terminal
 sciagent best                           # the best so far
 sciagent explain SMILES                 # everything about one candidate

@@ -86,14 +86,14 @@ def _text(ledger: Any, connection: Any, row: Any, output: Path | None, chosen: F
     import sys
 
     from sciagent.report.export.sdf import write_sdf
-    from sciagent.report.parts import proposals, table
+    from sciagent.report.parts import table
 
     def write(file: Any) -> str:
         if chosen is Format.SDF:
             n, solid = write_sdf(connection, row, ledger.artifacts, file)
             return f"{n} molecules, {solid} of them in three dimensions,"
-        module: Any = table if what is What.CANDIDATES else proposals
-        n = (module.write_jsonl if chosen is Format.JSONL else module.write_csv)(connection, row, file)
+        write_rows = table.write_jsonl if chosen is Format.JSONL else table.write_csv
+        n = write_rows(connection, row, file, proposed=what is What.PROPOSALS)
         return f"{n} {what}"
 
     if output is None:

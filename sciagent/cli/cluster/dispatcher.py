@@ -92,7 +92,7 @@ def dispatcher(
     from sciagent.campaign.driving.dispatcher import Host
     from sciagent.cli.cluster.worker import TIERS
     from sciagent.errors import UsageError
-    from sciagent.execution.executors import executor_of
+    from sciagent.execution.executor_choice import executor_of
     from sciagent.store.job_queue.workers import NewWorker
 
     set_up(log_format)

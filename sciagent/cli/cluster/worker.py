@@ -97,7 +97,7 @@ def worker(
         if metrics_port is not None:
             raise UsageError("--metrics-port is for --executor ledger")
         from sciagent.execution.celery.worker import serve
-        from sciagent.execution.executors import broker_url
+        from sciagent.execution.executor_choice import broker_url
 
         url = opened.url.render_as_string(hide_password=False)
         serve(

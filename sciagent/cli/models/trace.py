@@ -23,14 +23,12 @@ def trace(
     json: JsonOption = False,
 ) -> None:
     """The episodes of a campaign's model: what it was told, thought, called and saw, and what became of it."""
-    from sciagent.report.page import episode_list
+    from sciagent.report.answers import episodes
     from sciagent.store.campaign_state import campaigns
 
     with open_ledger(ledger).read() as connection:
         row = campaigns.get(connection, campaign)
-        found: Any = (
-            episode_list.listed(connection, row) if episode is None else episode_list.episode(connection, row, episode)
-        )
+        found: Any = episodes.listed(connection, row) if episode is None else episodes.episode(connection, row, episode)
     if json:
         put_json(found)
     elif episode is None:

@@ -58,7 +58,7 @@ def amend(
     from sciagent.campaign.people import amending
     from sciagent.errors import UsageError
     from sciagent.store.campaign_state import campaigns, directives
-    from sciagent.yaml.files import text_of
+    from sciagent.yaml.document import text_of
 
     some = bool(budget or goal_count or workers)
     if file is not None and some:

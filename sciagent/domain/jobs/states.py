@@ -16,7 +16,6 @@ class JobState(StrEnum):
 
 
 class AttemptState(StrEnum):
-    CLAIMED = "claimed"  # under lease, and waits in the pool for a worker to be free
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
@@ -59,10 +58,9 @@ JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 }
 
 ATTEMPT_TRANSITIONS: dict[AttemptState, frozenset[AttemptState]] = {
-    AttemptState.CLAIMED: frozenset(set(AttemptState) - {AttemptState.CLAIMED}),
-    AttemptState.RUNNING: frozenset(set(AttemptState) - {AttemptState.CLAIMED, AttemptState.RUNNING}),
+    AttemptState.RUNNING: frozenset(set(AttemptState) - {AttemptState.RUNNING}),
     AttemptState.LOST: frozenset({AttemptState.STALE}),
-    **dict.fromkeys(set(AttemptState) - {AttemptState.CLAIMED, AttemptState.RUNNING, AttemptState.LOST}, frozenset()),
+    **dict.fromkeys(set(AttemptState) - {AttemptState.RUNNING, AttemptState.LOST}, frozenset()),
 }
 
 CAMPAIGN_TRANSITIONS: dict[CampaignState, frozenset[CampaignState]] = {

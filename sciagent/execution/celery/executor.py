@@ -5,23 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from sciagent.execution.executor import Executor
 from sciagent.execution.messaging.notifications import Listener
 from sciagent.execution.messaging.wakeups import Wakeups
 
 
-class CeleryExecutor:
+class CeleryExecutor(Executor):
     """broker_url: see `Broker.parse`, which raises UsageError. What a broker loses is made up for by the workers, who
     look every few seconds whether jobs wait and tokens do not."""
-
-    name = "celery"
-    fault = None  # a broker that is away comes back
 
     def __init__(self, broker_url: str) -> None:
         self._wakeups = Wakeups(broker_url)
         self._listeners: list[Listener] = []
 
-    def wake(self, jobs_by_queue: Mapping[str, int]) -> None:
-        for queue, n in jobs_by_queue.items():
+    def wake(self, slots_by_queue: Mapping[str, int]) -> None:
+        for queue, n in slots_by_queue.items():
             self._wakeups.wake(queue, n)
 
     def listen(self, campaign_id: int, bell: threading.Event) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from sciagent.domain.jobs.states import JobState
 from sciagent.errors import UsageError
 from sciagent.execution.celery.app import make_app
+from sciagent.execution.celery.slots import Slots
 from sciagent.execution.messaging.brokers import Broker
 from sciagent.execution.messaging.wakeups import Wakeups
 from sciagent.execution.worker.completing import Reaped
 from sciagent.execution.worker.registration import Presence
-from sciagent.execution.worker.slots import MakeRunner, Slots, WorkerSite, runner_of
+from sciagent.execution.worker.runner import Runner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.worker_resources import has_of
@@ -47,12 +48,12 @@ def serve(
     cores: int | None = None,
     resources: Mapping[str, int] | None = None,
     soft_seconds: float = SOFT_SECONDS,
-    make_runner: MakeRunner | None = None,
+    make_runner: Callable[[Ledger, str], Runner] | None = None,
 ) -> None:
     """Take tokens of the queues until told to end. Must run in the main thread, since it handles the signals.
 
-    SIGTERM or SIGINT: finish what runs, take nothing new. Again, or SIGQUIT: what still runs after `soft_seconds` is
-    ended, and waits for others. A third time: now.
+    SIGTERM or SIGINT: finish running jobs, take nothing new. Again, or SIGQUIT: jobs that still run after
+    `soft_seconds` are ended, and wait for other workers. A third time: now.
 
     name: unique among the ledger's workers. slots: jobs at once, each in a process of its own.
     memory_mb, cores, resources: what jobs may hold, all slots together; cores: by default as many as slots.
@@ -63,49 +64,47 @@ def serve(
         raise UsageError("a worker needs at least one queue")
     if slots < 1:
         raise UsageError(f"{slots} slots; a worker has at least one")
-    place = WorkerSite(ledger_url, broker_url, name, tuple(queues), scratch)
     each = None if memory_mb is None else memory_mb // slots
     new = NewWorker(
         name, socket.gethostname(), os.getpid(), "celery", tuple(queues), slots, memory_mb, cores, dict(resources or {})
     )
-    held = Slots(place, make_runner or runner_of(queues, scratch, each, has_of(new)))
-    worker = _worker(make_app(broker, queues, held), name, slots, Ending(held, soft_seconds))
+
+    def make(ledger: Ledger, owner: str) -> Runner:
+        return Runner(ledger, owner, queues, scratch, memory_mb=each, has=has_of(new))
+
     with contextlib.ExitStack() as closing:
+        wakeups = Wakeups(broker_url)
+        closing.callback(wakeups.close)
+        held = Slots(ledger_url, wakeups, name, make_runner or make)
         closing.callback(held.close)
-        present = closing.enter_context(_present(place, new, worker))
+        worker = _worker(make_app(broker, queues, held), name, slots, Ending(held, soft_seconds))
+        present = closing.enter_context(_present(new, held, wakeups, worker))
         with _receivers(present):
             worker.start()
 
 
 @contextlib.contextmanager
-def _present(place: WorkerSite, new: NewWorker, worker: CeleryWorker) -> Iterator[threading.Thread]:
+def _present(new: NewWorker, held: Slots, wakeups: Wakeups, worker: CeleryWorker) -> Iterator[threading.Thread]:
     """A thread that keeps the worker's row fresh and takes back lost jobs; to be started when tokens are taken."""
-    wakeups, stop = Wakeups(place.broker_url), threading.Event()
+    stop = threading.Event()
     presence = Presence(new, partial(_drain, worker), partial(_wake, new, wakeups))
-    with contextlib.ExitStack() as closing:
-        closing.callback(wakeups.close)
 
-        def open_ledger() -> Ledger:
-            ledger = Ledger(place.ledger_url)
-            closing.callback(ledger.close)
-            return ledger
+    def serve_presence() -> None:
+        from celery.worker import state
 
-        def serve_presence() -> None:
-            from celery.worker import state
+        presence.serve(held.ledger, stop)
+        if presence.fault is not None:  # nothing more can be taken: the worker ends
+            state.should_stop = os.EX_OK
 
-            presence.serve(open_ledger, stop)
-            if presence.fault is not None:  # nothing more can be taken: the worker ends
-                state.should_stop = os.EX_OK
-
-        thread = threading.Thread(target=serve_presence, name="presence", daemon=True)
-        try:
-            yield thread
-        finally:
-            stop.set()
-            if thread.ident is not None:
-                thread.join(timeout=10)
-        if presence.fault is not None:
-            raise presence.fault
+    thread = threading.Thread(target=serve_presence, name="presence", daemon=True)
+    try:
+        yield thread
+    finally:
+        stop.set()
+        if thread.ident is not None:
+            thread.join(timeout=10)
+    if presence.fault is not None:
+        raise presence.fault
 
 
 def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Reaped]) -> None:
@@ -154,8 +153,11 @@ def _receivers(present: threading.Thread) -> Iterator[None]:
     def ready(**_: Any) -> None:
         present.start()
 
+    def leave_alone(**_: Any) -> None:
+        """Celery sets up no logging while this signal has a receiver: whoever runs this has done it."""
+
     logging.getLogger("celery").setLevel(logging.WARNING)  # else it has a line for each token
-    receivers = {signals.setup_logging: _leave_alone, signals.worker_ready: ready}
+    receivers = {signals.setup_logging: leave_alone, signals.worker_ready: ready}
     for event, receiver in receivers.items():
         event.connect(receiver, weak=False)
     try:
@@ -163,10 +165,6 @@ def _receivers(present: threading.Thread) -> Iterator[None]:
     finally:
         for event, receiver in receivers.items():
             event.disconnect(receiver)
-
-
-def _leave_alone(**_: Any) -> None:
-    """Celery asks who sets up logging: whoever runs this has done it."""
 
 
 def _drain(worker: CeleryWorker, draining: bool) -> None:

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.jobs.needs import read
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
+from sciagent.execution.executor import Executor
 from sciagent.execution.slurm.client import Array, Slurm
 from sciagent.execution.slurm.element import LINGER_SECONDS, ElementTask
 from sciagent.execution.slurm.environment import variables
@@ -298,10 +299,8 @@ def _token(name: str) -> str:
     return name.removeprefix("slurm ").partition("_")[0]
 
 
-class SlurmExecutor:
+class SlurmExecutor(Executor):
     """Executor for a cluster: jobs are offered in the ledger, and a controller submits them to Slurm."""
-
-    name = "slurm"
 
     def __init__(self, ledger: Ledger, site: SiteProfile, queues: Sequence[str]) -> None:
         self._controller = Controller(ledger, site, queues)
@@ -311,9 +310,9 @@ class SlurmExecutor:
     def fault(self) -> str | None:
         return self._controller.fault
 
-    def wake(self, jobs_by_queue: Mapping[str, int]) -> None:
+    def wake(self, slots_by_queue: Mapping[str, int]) -> None:
         self._start()
-        if jobs_by_queue:
+        if slots_by_queue:
             self._controller.look_now()
 
     def listen(self, campaign_id: int, bell: threading.Event) -> None:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from sciagent.errors import SpecError
 from sciagent.execution.slurm.site import SiteProfile
-from sciagent.yaml.files import text_of
-from sciagent.yaml.mistakes import explain, is_echo, report
-from sciagent.yaml.positions import MAX_FAULTS, read
+from sciagent.yaml.document import read, text_of
+from sciagent.yaml.validation import validated
 
 
 def load_site(path: Path) -> SiteProfile:
@@ -20,16 +16,4 @@ def load_site(path: Path) -> SiteProfile:
 
 def parse_site(text: str, name: str = "site.yaml") -> SiteProfile:
     """Read the profile in a YAML text. name: the file name used in messages. Raises SpecError."""
-    document = read(text, "a site profile", "site: name")
-    faults = list(document.faults)
-    if isinstance(document.data, dict):
-        try:
-            site = SiteProfile.model_validate(document.data)
-        except ValidationError as error:
-            errors = error.errors(include_url=False)[:MAX_FAULTS]
-            explained = [explain(mistake, document, SiteProfile) for mistake in errors if not is_echo(mistake)]
-            faults += [fault for fault in explained if not document.broken(fault.loc)]
-        else:
-            if not faults:
-                return site
-    raise SpecError(report(name, faults))
+    return validated(read(text, "a site profile", "site: name"), name, SiteProfile)

@@ -176,16 +176,8 @@ def reap_expired(connection: Connection, limit: int = 100) -> list[Reaped]:
 
 
 def reap_driver(connection: Connection, campaign_id: int, owner: str) -> list[Reaped]:
-    """Take back what dead drivers of the campaign ran themselves. Only `owner`, the holder of the driver lease, may.
-
-    What had begun is lost; what was claimed ahead of a free worker counts for nothing.
-    """
-    orphans = leases.orphans(connection, campaign_id, owner)
-    waited = [live for live in orphans if live.state is AttemptState.CLAIMED]
-    begun = [live for live in orphans if live.state is not AttemptState.CLAIMED]
-    return _recall(connection, waited, None, "its driver died before it began") + _lose(
-        connection, begun, "its driver died"
-    )
+    """Take back what dead drivers of the campaign ran themselves. Only `owner`, the holder of the driver lease, may."""
+    return _lose(connection, leases.orphans(connection, campaign_id, owner), "its driver died")
 
 
 def call_back(connection: Connection, campaign_id: int) -> int:

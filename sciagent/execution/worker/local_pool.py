@@ -109,10 +109,6 @@ class LocalPool(Generic[T]):
                     self._workers[thread].cancel()
         return found, [token for _, token in running]
 
-    def begun(self, before: float) -> list[T]:
-        """What workers have had in hand since `before`, a time of the monotonic clock."""
-        return [token for token, since in list(self._begun.values()) if since <= before]
-
     def next_completed(self) -> Completed[T] | None:
         """One finished job, or None while there is none. Called by the driver's thread only."""
         try:

@@ -1,14 +1,13 @@
-"""Scores of the proposers' predictions against the answers of paid rungs: by rung, property and proposer.
+"""Scores of the proposers' predictions against the answers of paid rungs.
 
-They are also given along a proposer's episodes, which shows whether it learns. The score is the CRPS, in the unit of
-the property; 0 is best. For scale: predicting the answers' mean and standard deviation every time scores 0.56 of that
-standard deviation.
+The score is the CRPS, in the unit of the property; 0 is best. For scale: predicting the answers' mean and standard
+deviation every time scores 0.56 of that standard deviation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -19,9 +18,10 @@ from sciagent.domain.properties import properties
 from sciagent.domain.scoring import COVERS_90, crps, read
 from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.proposers import PEOPLE
-from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.results import pooled
 from sciagent.store.views import report_proposers as ask
+from sciagent.store.views.report_proposers import PredictionMade
 
 CHUNK = 500
 BINS = 10  # of a proposer's episodes
@@ -29,7 +29,7 @@ BINS = 10  # of a proposer's episodes
 
 @dataclass
 class PredictionRecord:
-    """Sums over predictions of a kind that were answered."""
+    """Sums over predictions of a kind that were answered, in the property's unit."""
 
     n: int = 0
     score: float = 0.0
@@ -56,19 +56,13 @@ class PredictionRecord:
 
     @property
     def crps(self) -> float:
+        """Mean score."""
         return self.score / self.n
 
     @property
     def bias(self) -> float:
+        """Mean of predicted less measured."""
         return self.off / self.n
-
-    @property
-    def inside(self) -> float:
-        return self.within / self.n
-
-    @property
-    def inside_90(self) -> float:
-        return self.within_90 / self.n
 
     @property
     def spread(self) -> float | None:
@@ -99,67 +93,69 @@ class PredictionAccuracy:
     """The proposer's episodes that have an answer, in order."""
 
 
-def prediction_scores(connection: Connection, row: CampaignRow) -> list[PredictionAccuracy]:
-    """Prediction scores, the terminal rung first, then from the highest rung down, by property and proposer.
+class AnsweredPrediction(NamedTuple):
+    """A prediction with the answer of a rung, replicates pooled; in the property's canonical unit."""
 
-    Only answers of paid rungs count. The list is empty where no prediction was answered.
-    """
-    paid = sorted(
-        (r for r in rungs(connection, row.id) if r.tier != Tier.FAST),
-        key=lambda r: (r.name != row.spec.get("terminal"), -r.position),
-    )
-    stream = ask.predictions(connection, row)
-    records: dict[tuple[int, str, str], PredictionRecord] = {}
-    binned: dict[tuple[int, str, str], dict[int, PredictionRecord]] = {}
-    spans: dict[str, tuple[int, int]] = {}
+    rung: RungRow
+    property: str
+    made: PredictionMade
+    value: float
+    error: float
+    answer: float
+
+
+def answered(
+    connection: Connection, row: CampaignRow, predictions: Iterable[PredictionMade]
+) -> Iterator[AnsweredPrediction]:
+    """The predictions that a paid rung has answered, and which answer, 500 predictions at a time."""
+    paid = [rung for rung in rungs(connection, row.id) if rung.tier != Tier.FAST]
+    stream = iter(predictions)
     while chunk := list(islice(stream, CHUNK)):
-        spans = spans or ask.episode_numbers(connection, row)
-        foretold = {
-            int(proposal.candidate_id): (proposal, expected)
-            for proposal in chunk
-            if (expected := read(proposal.predicted))
-        }
-        for place, rung in enumerate(paid):
+        stated = {int(made.candidate_id): (made, expected) for made in chunk if (expected := read(made.predicted))}
+        for rung in paid:
             answers = pooled.values_of(
-                connection, list(foretold), rung.verifier, rung.verifier_version, rung.settings_hash
+                connection, list(stated), rung.verifier, rung.verifier_version, rung.settings_hash
             )
             for id_, values in answers.items():
-                proposal, expected = foretold[id_]
-                for name in expected.keys() & (values or {}).keys():
-                    value, error = expected[name]
-                    key = (place, name, proposal.proposer or PEOPLE)
-                    bin_ = _bin(proposal.episode, spans.get(key[2]))
-                    for record in (
-                        records.setdefault(key, PredictionRecord()),
-                        binned.setdefault(key, {}).setdefault(bin_, PredictionRecord()),
-                    ):
-                        record.add(value, error, (values or {})[name].value)
-    units = properties()
-    return [
-        PredictionAccuracy(
-            paid[place].name,
-            name,
-            units[name].unit if name in units else "1",
-            who,
-            record,
-            list(_bins(binned[place, name, who], spans.get(who))),
-        )
-        for (place, name, who), record in sorted(records.items())
-    ]
+                made, expected = stated[id_]
+                for name, quantity in (values or {}).items():
+                    if name in expected:
+                        yield AnsweredPrediction(rung, name, made, *expected[name], quantity.value)
 
 
-def _width(span: tuple[int, int]) -> int:
-    return math.ceil((span[1] - span[0] + 1) / BINS)
+def latest_scores(connection: Connection, row: CampaignRow, n: int) -> dict[tuple[str, str], PredictionRecord]:
+    """Scores of the latest n predictions, whoever made them: {(rung, property): record}, in ladder order."""
+    records: dict[tuple[int, str, str], PredictionRecord] = {}
+    for rung, name, _, *numbers in answered(connection, row, ask.predictions(connection, row, n)):
+        records.setdefault((rung.position, rung.name, name), PredictionRecord()).add(*numbers)
+    return {(rung, name): record for (_, rung, name), record in sorted(records.items())}
 
 
-def _bin(number: int | None, span: tuple[int, int] | None) -> int:
-    return 0 if number is None or span is None else (number - span[0]) // _width(span)
+def prediction_scores(connection: Connection, row: CampaignRow) -> list[PredictionAccuracy]:
+    """Scores of all predictions, the terminal rung first, then from the highest rung down, by property and proposer.
+
+    They are also given along a proposer's episodes, which shows whether it learns. The list is empty where no
+    prediction was answered.
+    """
+    records: dict[tuple[bool, int, str, str], PredictionAccuracy] = {}
+    binned: dict[tuple[bool, int, str, str], dict[int, PredictionRecord]] = {}
+    spans = ask.episode_numbers(connection, row)
+    for rung, name, made, *numbers in answered(connection, row, ask.predictions(connection, row)):
+        who = made.proposer or PEOPLE
+        key = (rung.name != row.spec.get("terminal"), -rung.position, name, who)
+        if key not in records:
+            records[key] = PredictionAccuracy(rung.name, name, properties()[name].unit, who)
+        records[key].record.add(*numbers)
+        first, last = spans.get(who, (0, 0))
+        begin = first if made.episode is None else made.episode - (made.episode - first) % _width(first, last)
+        binned.setdefault(key, {}).setdefault(begin, PredictionRecord()).add(*numbers)
+    for key, accuracy in records.items():
+        first, last = spans.get(accuracy.proposer, (0, 0))
+        end = _width(first, last) - 1
+        accuracy.bins += [Bin(begin, min(begin + end, last), record) for begin, record in sorted(binned[key].items())]
+    return [accuracy for _, accuracy in sorted(records.items())]
 
 
-def _bins(records: Mapping[int, PredictionRecord], span: tuple[int, int] | None) -> Iterable[Bin]:
-    for place, record in sorted(records.items()):
-        if span is None:
-            yield Bin(0, 0, record)
-            continue
-        first = span[0] + place * _width(span)
-        yield Bin(first, min(first + _width(span) - 1, span[1]), record)
+def _width(first: int, last: int) -> int:
+    """How many episodes a bin holds."""
+    return math.ceil((last - first + 1) / BINS)

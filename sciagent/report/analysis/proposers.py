@@ -110,7 +110,7 @@ def summary_sentence(figures: ProposerFigures, row: CampaignRow) -> str:
     """A sentence on a campaign's only proposer."""
     parts = [
         f"{many(figures.proposals, 'proposal')}: {figures.new} new, {many(figures.duplicates, 'duplicate')}, "
-        f"{figures.refused} turned away; {figures.verified} with a paid answer"
+        f"{figures.refused} refused; {figures.verified} answered by a paid rung"
     ]
     if has_limits(row):
         parts.append(many(figures.hits, "hit"))

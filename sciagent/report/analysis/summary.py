@@ -10,7 +10,7 @@ from sciagent.report.analysis.ladder import Compared, Spending
 from sciagent.report.analysis.rejections import Rejection
 from sciagent.report.parts.candidates import Card, Table
 from sciagent.report.parts.opinions import decided_by_opinion
-from sciagent.report.parts.wording import cost, duration, many, words
+from sciagent.report.parts.wording import cost, duration, many, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views.report_queries import Passage
 
@@ -84,8 +84,8 @@ def _best(best: Sequence[Card], n_verified: int) -> list[str]:
     top = next((c for c in best if c.candidate.hit or c.candidate.utility is not None), None)
     if top is None or not top.headline:
         return [] if n_verified else ["Nothing has been verified at the terminal rung yet."]
-    values = "; ".join(f"{v.label} {v.text}" for v in top.headline)
-    utility = [] if top.candidate.utility is None else [f"Its utility is {top.candidate.utility:.3g} of 1."]
+    values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
+    utility = [] if top.candidate.utility is None else [f"Its utility is {top.candidate.utility:.3g}; 1 is best."]
     return [f"Best: {top.candidate.text} with {values}.", *utility]
 
 
@@ -126,13 +126,10 @@ def _sure(
 def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) -> QuestionAnswered:
     end = terminal(row, passages)
     name = end.rung.name if end else ""
-    labels: dict[str, list[str]] = {}
-    for card in best:
-        for v in card.headline:
-            if v.rung == name or end is None:
-                labels.setdefault(v.level, [])
-                if v.label not in labels[v.level]:
-                    labels[v.level].append(v.label)
+    labels: dict[str, dict[str, None]] = {}
+    for answer, measured in (pair for card in best for pair in card.headline):
+        if answer.rung == name:
+            labels.setdefault(measured.level.label, {})[words(measured.property)] = None
     lines = [f"{label}: {', '.join(names)}" for label, names in labels.items()]
     if any(o["property"] == "homo_lumo_gap" for o in row.spec.get("objectives", ())):
         lines.append("The gap is an orbital gap, not optical: LUMO minus HOMO energy of the stated method.")
@@ -148,9 +145,10 @@ def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> Quest
     if status.hits:
         lines.append(f"{cost(total / status.hits)} a hit.")
     if total:
-        lines.append(f"{spending.wasted / total:.0%} was wasted: no answer, or an inconclusive one.")
-        dear = max(spending.rows, key=lambda r: r.total)
-        lines.append(f"{dear.rung} took {dear.total / total:.0%}.")
+        if spending.wasted:
+            lines.append(f"{spending.wasted / total:.0%} was wasted: no answer, or an inconclusive one.")
+        dear = max(spending.by_rung, key=spending.cost)
+        lines.append(f"{dear} took {spending.cost(dear) / total:.0%}.")
     if status.reused:
         lines.append(f"{many(status.reused, 'answer')} reused at no cost.")
     return QuestionAnswered("What did it cost?", cost(total) if total else "nothing", lines)

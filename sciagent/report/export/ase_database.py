@@ -13,8 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent import __version__
 from sciagent.errors import SciagentError
-from sciagent.report.parts.geometries import geometry
-from sciagent.report.parts.table import Entry, MeasuredColumn, columns, entries, nested
+from sciagent.report.parts.table import Entry, MeasuredColumn, columns, entries, geometry, nested
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.artifacts import ArtifactStore
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
@@ -20,19 +19,17 @@ from sciagent.report.export import parquet
 from sciagent.report.page.build import page
 from sciagent.report.parts import table
 from sciagent.report.parts.candidates import CARDS
-from sciagent.report.parts.geometries import geometry
-from sciagent.report.parts.provenance import RungProvenance, of_rungs
+from sciagent.report.parts.provenance import of_rungs
+from sciagent.report.parts.wording import setting
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.views import report_candidates, report_queries
 
 SPECIFICATION = "1.1"
 _ORCID = re.compile(r"^(?P<name>[^<>]+?)\s*<(?P<id>https://orcid\.org/\d{4}-\d{4}-\d{4}-\d{3}[\dX])>$")
-_PARQUET = "application/vnd.apache.parquet"
 
 
-@dataclass(frozen=True)
-class Author:
+class Author(NamedTuple):
     """An author of a crate."""
 
     name: str
@@ -74,181 +71,147 @@ def write_crate(
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".crate-") as folder:
         inside = Path(folder) / "files"
         inside.mkdir()
-        crate = _describe(connection, row, artifacts, inside, authors, license_url)
-        n = len(crate.data_entities) - len([e for e in crate.data_entities if e.type == "Dataset"])
+        made = _Crate(connection, row, artifacts, inside, authors, license_url)
+        part = Path(folder) / f"crate{target.suffix}"
         if target.suffix == ".zip":
-            part = Path(folder) / "crate.zip"
-            crate.write_zip(part)
+            made.crate.write_zip(part)
         else:
-            part = Path(folder) / "crate"
-            crate.write(part)
+            made.crate.write(part)
             part.chmod(0o755)
         part.replace(target)
-    return n
+    return len([e for e in made.crate.data_entities if e.type != "Dataset"])
 
 
-def _describe(
-    connection: Connection,
-    row: CampaignRow,
-    artifacts: ArtifactStore,
-    inside: Path,
-    authors: Sequence[Author],
-    license_url: str,
-) -> Any:
-    from rocrate.rocrate import ROCrate
+class _Crate:
+    """The crate while it is made. Its files are written to the folder `inside` first."""
 
-    begun, changed = report_queries.dates(connection, row)
-    crate = ROCrate(version=SPECIFICATION)
-    crate.name = f"sciagent campaign {row.name}"
-    crate.description = row.spec.get("description") or f"Candidates, evidence and report of the campaign {row.name}."
-    crate.datePublished = changed
-    crate.license = _licence_entity(crate, license_url)
-    people = [_person(crate, i, author_) for i, author_ in enumerate(authors)]
-    crate.root_dataset["author"] = _plain(people)
-    spec = _file(crate, inside, "campaign.yaml", row.source, "The campaign as it was given", "application/yaml")
-    files = _tables(connection, row, crate, inside)
-    html = page(connection, row, artifacts)
-    files["report"] = _file(crate, inside, "report.html", html, "The report, for people", "text/html")
-    geometries = _geometries(connection, row, artifacts, crate, inside)
-    crate.mainEntity = files["evidence"]
-    for rung in of_rungs(connection, row, rungs(connection, row.id)):
-        _action(crate, rung, spec, [files["evidence"], *geometries], people, begun, changed)
-    return crate
+    def __init__(
+        self,
+        connection: Connection,
+        row: CampaignRow,
+        artifacts: ArtifactStore,
+        inside: Path,
+        authors: Sequence[Author],
+        license_url: str,
+    ) -> None:
+        from rocrate.rocrate import ROCrate
 
-
-def _tables(connection: Connection, row: CampaignRow, crate: Any, inside: Path) -> dict[str, Any]:
-    """Write candidates, evidence and proposals as Parquet, and candidates as CSV; each as a stream."""
-    csv_path = inside / "candidates.csv"
-    with csv_path.open("w", encoding="utf-8", newline="") as file:
-        table.write_csv(connection, row, file)
-    entities = {"csv": _added(crate, csv_path, "Candidates, a row each; columns carry unit and level", "text/csv")}
-    for name, write, text in (
-        ("candidates", parquet.write_candidates, "Candidates, a row each; units and levels in the fields' metadata"),
-        ("evidence", parquet.write_evidence, "Evidence, a row a value: unit, uncertainty, level, verifier, versions"),
-        ("proposals", parquet.write_proposals, "Everything that was proposed, unreadable texts and duplicates too"),
-    ):
-        path = inside / f"{name}.parquet"
-        write(connection, row, path)
-        entities[name] = _added(crate, path, text, _PARQUET)
-    entities["evidence"]["variableMeasured"] = _plain([_variable(crate, c) for c in table.columns(connection, row)])
-    return entities
-
-
-def _variable(crate: Any, column: table.MeasuredColumn) -> Any:
-    from rocrate.model.contextentity import ContextEntity
-
-    return crate.add(
-        ContextEntity(
-            crate,
-            f"#variable-{column.rung}-{column.name}".replace(" ", "_"),
-            properties={
-                "@type": "PropertyValue",
-                "name": f"{column.rung}.{column.name}",
-                "propertyID": column.property,
-                "unitText": column.unit,
-                "measurementTechnique": column.level,
-                "description": column.description,
-            },
+        self.connection, self.row, self.artifacts, self.inside = connection, row, artifacts, inside
+        self.begun, changed = report_queries.dates(connection, row)
+        self.crate = ROCrate(version=SPECIFICATION)
+        self.crate.name = f"sciagent campaign {row.name}"
+        self.crate.description = (
+            row.spec.get("description") or f"Candidates, evidence and report of the campaign {row.name}."
         )
-    )
-
-
-def _geometries(
-    connection: Connection, row: CampaignRow, artifacts: ArtifactStore, crate: Any, inside: Path
-) -> list[Any]:
-    """Write the geometries of the best candidates, under our own names, since verifiers chose those of artifacts."""
-    best = report_candidates.best(connection, row, CARDS)
-    answers = report_candidates.answers(connection, row, [candidate.id for candidate in best])
-    folder, entities = inside / "geometries", []
-    folder.mkdir()
-    for candidate in best:
-        if (geometry_file := geometry(artifacts, answers.get(candidate.id, []))) is None:
-            continue
-        path = folder / f"{candidate.key[:16]}.{geometry_file[1]}"
-        path.write_text(geometry_file[0], encoding="utf-8")
-        answer = geometry_file[2]
-        text = f"Geometry of {candidate.text} from the rung {answer.rung}, evidence {answer.key}; angstrom"
-        kind = "chemical/x-xyz" if geometry_file[1] == "xyz" else "chemical/x-cif"
-        entities.append(_added(crate, path, text, kind, f"geometries/{path.name}"))
-    return entities
-
-
-def _action(
-    crate: Any, rung: RungProvenance, spec: Any, results: Sequence[Any], people: Sequence[Any], begun: Any, ended: Any
-) -> None:
-    """A CreateAction for a rung: the verifier with its version and engines as instruments, its settings as text."""
-    from rocrate.model.contextentity import ContextEntity
-
-    r = rung.rung
-    verifier = crate.add(_software(crate, r.verifier, r.verifier_version, f"Verifier of the rung {r.name}"))
-    engines = [crate.add(_software(crate, k, v[-1], "Engine")) for k, v in rung.engines.items() if v]
-    action = crate.add(
-        ContextEntity(
-            crate,
-            f"#rung-{r.name}",
-            properties={
-                "@type": "CreateAction",
-                "name": f"{r.name}: {r.verifier} {r.verifier_version}",
-                "description": "; ".join(f"{k} = {v}" for k, v in rung.settings) or "no settings",
-                "startTime": begun.isoformat(),
-                "endTime": ended.isoformat(),
-            },
+        self.crate.datePublished = self.changed = changed
+        name = license_url.rsplit("/", 1)[-1]
+        self.crate.license = self._entity(
+            license_url, "CreativeWork", name=name, identifier=license_url, description=f"Licence {name}: {license_url}"
         )
-    )
-    action["instrument"], action["object"] = _plain([verifier, *engines]), spec
-    action["result"], action["agent"] = _plain(results), _plain(people)
-    crate.root_dataset.append_to("mentions", action)
+        self.people = [
+            self._entity(author.orcid or f"#author-{i}", "Person", name=author.name) for i, author in enumerate(authors)
+        ]
+        self.crate.root_dataset["author"] = _plain(self.people)
+        self._fill()
+
+    def _fill(self) -> None:
+        spec = self._text("campaign.yaml", self.row.source, "The campaign as it was given", "application/yaml")
+        evidence = self._tables()
+        self._text("report.html", page(self.connection, self.row, self.artifacts), "The report", "text/html")
+        results = [evidence, *self._geometries()]
+        self.crate.mainEntity = evidence
+        for rung in of_rungs(self.connection, self.row, rungs(self.connection, self.row.id)):
+            r = rung.rung
+            tools = [self._software(r.verifier, r.verifier_version, f"Verifier of the rung {r.name}")]
+            tools += [self._software(name, versions[-1], "Engine") for name, versions in rung.engines.items()]
+            action = self._entity(
+                f"#rung-{r.name}",
+                "CreateAction",
+                name=f"{r.name}: {r.verifier} {r.verifier_version}",
+                description="; ".join(f"{k} = {setting(v)}" for k, v in rung.given["settings"].items())
+                or "no settings",
+                startTime=self.begun.isoformat(),
+                endTime=self.changed.isoformat(),
+            )
+            action["instrument"], action["object"] = _plain(tools), spec
+            action["result"], action["agent"] = _plain(results), _plain(self.people)
+            self.crate.root_dataset.append_to("mentions", action)
+
+    def _tables(self) -> Any:
+        """Write candidates, evidence and proposals as Parquet, and candidates as CSV; returns the evidence."""
+        path = self.inside / "candidates.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            table.write_csv(self.connection, self.row, file)
+        self._file(path, "Candidates, a row each; columns carry unit and level", "text/csv")
+        entities = {}
+        for name, write, text in (
+            (
+                "candidates",
+                parquet.write_candidates,
+                "Candidates, a row each; units and levels are metadata of columns",
+            ),
+            ("evidence", parquet.write_evidence, "A row a value: unit, uncertainty, level, verifier, versions"),
+            ("proposals", parquet.write_proposals, "All that was proposed, also unreadable texts and duplicates"),
+        ):
+            path = self.inside / f"{name}.parquet"
+            write(self.connection, self.row, path)
+            entities[name] = self._file(path, text, "application/vnd.apache.parquet")
+        entities["evidence"]["variableMeasured"] = _plain(
+            [
+                self._entity(
+                    f"#variable-{column.rung}-{column.name}".replace(" ", "_"),
+                    "PropertyValue",
+                    name=f"{column.rung}.{column.name}",
+                    propertyID=column.property,
+                    unitText=column.unit,
+                    measurementTechnique=column.level,
+                    description=column.description,
+                )
+                for column in table.columns(self.connection, self.row)
+            ]
+        )
+        return entities["evidence"]
+
+    def _geometries(self) -> list[Any]:
+        """Write the geometries of the best, under names of our own: verifiers chose those of artifacts."""
+        best = report_candidates.best(self.connection, self.row, CARDS)
+        answers = report_candidates.answers(self.connection, self.row, [candidate.id for candidate in best])
+        folder, entities = self.inside / "geometries", []
+        folder.mkdir()
+        for candidate in best:
+            if (stored := table.geometry(self.artifacts, answers.get(candidate.id, []))) is None:
+                continue
+            text, form, answer = stored
+            path = folder / f"{candidate.key[:16]}.{form}"
+            path.write_text(text, encoding="utf-8")
+            description = f"Geometry of {candidate.text} from the rung {answer.rung}, evidence {answer.key}; angstrom"
+            entities.append(self._file(path, description, f"chemical/x-{form}"))
+        return entities
+
+    def _software(self, name: str, version: str, text: str) -> Any:
+        return self._entity(
+            f"#software-{name}-{version}".replace(" ", "_"),
+            "SoftwareApplication",
+            name=name,
+            version=version,
+            softwareVersion=version,
+            description=f"{text}; run by sciagent {__version__}",
+        )
+
+    def _entity(self, id_: str, kind: str, **properties: Any) -> Any:
+        return self.crate.add_or_update_jsonld({"@id": id_, "@type": kind, **properties})
+
+    def _text(self, name: str, text: str, description: str, media_type: str) -> Any:
+        path = self.inside / name
+        path.write_text(text, encoding="utf-8")
+        return self._file(path, description, media_type)
+
+    def _file(self, path: Path, description: str, media_type: str) -> Any:
+        name = path.relative_to(self.inside).as_posix()
+        about = {"name": name, "description": description, "encodingFormat": media_type}
+        return self.crate.add_file(path, dest_path=name, properties=about | {"contentSize": str(path.stat().st_size)})
 
 
 def _plain(entities: Sequence[Any]) -> Any:
     """A list of length 1 is written as its only item (section 4 of the specification)."""
     return entities[0] if len(entities) == 1 else list(entities)
-
-
-def _software(crate: Any, name: str, version: str, text: str) -> Any:
-    from rocrate.model.contextentity import ContextEntity
-
-    return ContextEntity(
-        crate,
-        f"#software-{name}-{version}".replace(" ", "_"),
-        properties={
-            "@type": "SoftwareApplication",
-            "name": name,
-            "version": version,
-            "softwareVersion": version,
-            "description": f"{text}; run by sciagent {__version__}",
-        },
-    )
-
-
-def _person(crate: Any, i: int, author_: Author) -> Any:
-    from rocrate.model.person import Person
-
-    return crate.add(Person(crate, author_.orcid or f"#author-{i}", properties={"name": author_.name}))
-
-
-def _licence_entity(crate: Any, url: str) -> Any:
-    from rocrate.model.contextentity import ContextEntity
-
-    name = url.rsplit("/", 1)[-1]
-    properties = {"@type": "CreativeWork", "name": name, "identifier": url, "description": f"Licence {name}: {url}"}
-    return crate.add(ContextEntity(crate, url, properties=properties))
-
-
-def _file(crate: Any, inside: Path, name: str, text: str, description: str, media_type: str) -> Any:
-    path = inside / name
-    path.write_text(text, encoding="utf-8")
-    return _added(crate, path, description, media_type)
-
-
-def _added(crate: Any, path: Path, description: str, media_type: str, name: str | None = None) -> Any:
-    return crate.add_file(
-        path,
-        dest_path=name or path.name,
-        properties={
-            "name": name or path.name,
-            "description": description,
-            "encodingFormat": media_type,
-            "contentSize": str(path.stat().st_size),
-        },
-    )

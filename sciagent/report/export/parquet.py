@@ -15,9 +15,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.report.parts.proposals import FIELDS as PROPOSAL_FIELDS
-from sciagent.report.parts.proposals import proposals
-from sciagent.report.parts.table import FIXED, Entry, columns, entries
+from sciagent.report.parts.table import FIXED, PROPOSAL, Entry, columns, entries, proposals
 from sciagent.store.campaign_state.campaigns import CampaignRow
 
 GROUP = 5000  # rows of a row group, and the most that is in memory
@@ -145,7 +143,7 @@ def write_proposals(connection: Connection, row: CampaignRow, path: Path) -> int
     import pyarrow as pa
 
     schema = pa.schema(
-        [pa.field(name, pa.int64() if name in ("id", "turn") else pa.string()) for name in PROPOSAL_FIELDS],
+        [pa.field(name, pa.int64() if name in ("id", "turn") else pa.string()) for name in PROPOSAL],
         metadata=_about(row, "proposals"),
     )
     return ArrowRows(schema, proposals(connection, row)).write(path)

@@ -9,8 +9,7 @@ from sqlalchemy.engine import Connection
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.placed import placed
 from sciagent.errors import UsageError
-from sciagent.report.parts.geometries import geometry
-from sciagent.report.parts.table import FIXED, Entry, columns, entries
+from sciagent.report.parts.table import FIXED, Entry, columns, entries, geometry
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.artifacts import ArtifactStore
 

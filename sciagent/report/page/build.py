@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -20,12 +20,13 @@ from sqlalchemy.engine import Connection
 
 from sciagent import __version__
 from sciagent.report.analysis import audit, ladder, prediction_scores, proposers, rejections, rung_value, summary
-from sciagent.report.page import viewer
+from sciagent.report.page import episodes
 from sciagent.report.parts import candidates, charts, opinions, provenance
 from sciagent.report.parts.drawing import cost_unit
-from sciagent.report.parts.wording import amounts, cost, many, number, unit_sign, wish, words
+from sciagent.report.parts.wording import amounts, cost, many, number, setting, unit_sign, value, wish, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
+from sciagent.store.results.property_rows import know_properties
 from sciagent.store.views import queries, report_progress, report_queries
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ VIEWER = "3Dmol-min.js"
 
 def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.CARDS) -> str:
     """The whole report of a campaign at this snapshot. top: how many of the best candidates get a card."""
+    know_properties(connection)
     return environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
 
 
@@ -45,56 +47,87 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     status = queries.counts(connection, row)
     passages = report_queries.funnel(connection, row)
     spent = ladder.spending(connection, row, steps)
+    unit, factor = cost_unit(spent.total)
     cards = candidates.cards(connection, row, steps, artifacts, top)
     table = candidates.table(connection, row, steps)
     pairs = ladder.compared(connection, row, steps)
     judged = opinions.opinions(connection, row)
-    fallen = rejections.rejections(connection, row, steps, list(candidates.named_order(row.spec)))
+    fallen = rejections.rejections(connection, row, steps)
     unread = rejections.unread(connection, row)
-    blocked, blocks = rejections.safety_blocks(connection, row)
-    end = summary.terminal(row, passages)
-    limits = summary.has_limits(row)
-    progress = report_progress.progress(connection, row, end.rung) if end and spent.total else []
-    unit, factor = cost_unit(spent.total)
-    who = proposers.figures_by_proposer(connection, row)
-    several = [proposer for proposer in who if proposer.proposals or proposer.turns]
-    foretold = prediction_scores.prediction_scores(connection, row)
+    blocked, blocks = report_queries.events(connection, row, "safety_blocked", limit=50)
     begun, changed = report_queries.dates(connection, row)
-    geometries = {c.candidate.key[:12]: {"text": c.geometry, "format": c.geometry_format} for c in cards if c.geometry}
+    who = [p for p in proposers.figures_by_proposer(connection, row) if p.proposals or p.turns]
+    scores = prediction_scores.prediction_scores(connection, row)
+    geometries = {
+        card.candidate.key[:12]: dict(zip(("text", "format"), card.geometry, strict=True))
+        for card in cards
+        if card.geometry
+    }
     return {
-        "row": row, "spec": row.spec, "status": status, "version": __version__, "now": datetime.now(UTC),
-        "begun": begun, "changed": changed, "limits": limits,
+        "row": row,
+        "spec": row.spec,
+        "status": status,
+        "version": __version__,
+        "now": datetime.now(UTC),
+        "begun": begun,
+        "changed": changed,
+        "limits": summary.has_limits(row),
         "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),
-        "passages": passages, "funnel_chart": charts.funnel(passages) if status.candidates else "",
-        "spending": spent, "cost_unit": unit, "cost_factor": factor,
-        "cost_chart": charts.costs([(r.rung, r.by_fate) for r in spent.rows]) if spent.total else "",
-        "progress_chart": charts.progress(progress, limits) if _moved(progress) else "",
-        "finders": several[: proposers.LISTED], "finders_left_out": max(len(several) - proposers.LISTED, 0),
-        "finder_words": proposers.summary_sentence(several[0], row) if len(several) == 1 else "",
-        "finders_chart": _side_by_side(connection, row, several, limits), "foretold": foretold,
-        "foretold_charts": _learning(foretold), "shown_episodes": viewer.selection(connection, row),
-        "cards": cards, "table": table, "columns": table.columns,
+        "passages": passages,
+        "spending": spent,
+        "cost_unit": unit,
+        "cost_factor": factor,
+        "finders": who[: proposers.LISTED],
+        "finders_left_out": max(len(who) - proposers.LISTED, 0),
+        "finder_words": proposers.summary_sentence(who[0], row) if len(who) == 1 else "",
+        "predicted": scores,
+        "shown_episodes": episodes.selection(connection, row),
+        "cards": cards,
+        "table": table,
         "audit": audit.audit(connection, row),
         "value": rung_value.value_of_rungs(connection, row),
-        "pairs": [*pairs, *ladder.imported(connection, row, steps)], "rejections": fallen, "unread": unread,
-        "blocked": blocked, "blocks": blocks, "rungs": provenance.of_rungs(connection, row, steps),
+        "points_drawn": charts.DRAWN,
+        "pairs": [*pairs, *ladder.imported(connection, row, steps)],
+        "rejections": fallen,
+        "unread": unread,
+        "blocked": blocked,
+        "blocks": blocks,
+        "rungs": provenance.of_rungs(connection, row, steps),
         "reused": provenance.of_reuse(connection, row, steps),
-        "amendments": provenance.of_amendments(connection, row),
-        "directives": provenance.of_directives(connection, row), "sessions": rejections.sessions(connection, row),
-        "source": row.source[:MAX_SOURCE], "source_cut": len(row.source) > MAX_SOURCE,
-        "data": {"rows": table.rows, "geometries": geometries}, "has_3d": bool(geometries),
-        "style": asset("report.css"), "script": asset("report.js"), "viewer": asset(VIEWER),
-        "viewer_licence": asset("3Dmol.LICENSE.txt"), "policy": policy(),
-    }  # fmt: skip
+        "amendments": report_queries.amendments(connection, row),
+        "directives": report_queries.directives(connection, row),
+        "sessions": rejections.sessions(connection, row),
+        "source": row.source[:MAX_SOURCE],
+        "source_cut": len(row.source) > MAX_SOURCE,
+        "data": {"rows": table.rows, "geometries": geometries},
+        "style": asset("report.css"),
+        "script": asset("report.js"),
+        "viewer": asset(VIEWER),
+        "viewer_licence": asset("3Dmol.LICENSE.txt"),
+        "policy": policy(),
+    } | _charts(connection, row, passages, spent, who, scores)
 
 
-def _moved(steps: list[report_progress.ProgressStep]) -> bool:
-    return bool(steps) and (steps[-1].hits > 0 or steps[-1].utility is not None)
-
-
-def _side_by_side(connection: Connection, row: CampaignRow, who: list[proposers.ProposerFigures], limits: bool) -> str:
+def _charts(
+    connection: Connection,
+    row: CampaignRow,
+    passages: Sequence[report_queries.Passage],
+    spent: ladder.Spending,
+    who: list[proposers.ProposerFigures],
+    scores: list[prediction_scores.PredictionAccuracy],
+) -> dict[str, Any]:
+    """The charts by name; an empty text where there is nothing to draw."""
+    limits, terminal = summary.has_limits(row), summary.terminal(row, passages)
+    steps = report_progress.progress(connection, row, terminal.rung) if terminal and spent.total else []
+    moved = bool(steps) and (steps[-1].hits > 0 or steps[-1].utility is not None)
     lines = proposers.progress(connection, row, who) if len(who) > 1 else {}
-    return charts.by_proposer(lines, limits) if lines else ""
+    return {
+        "funnel_chart": charts.funnel(passages) if any(passage.came for passage in passages) else "",
+        "cost_chart": charts.costs(list(spent.by_rung.items())) if spent.total else "",
+        "progress_chart": charts.progress(steps, limits) if moved else "",
+        "finders_chart": charts.by_proposer(lines, limits) if lines else "",
+        "prediction_charts": _learning(scores),
+    }
 
 
 MAX_LEARNING = 4  # charts of predictions along the episodes
@@ -104,31 +137,25 @@ FEWEST = 10  # a chart needs at least so many answers
 def _learning(scores: list[prediction_scores.PredictionAccuracy]) -> list[tuple[str, str, str]]:
     """(rung, property, chart) wherever a proposer has enough answers, in more than one bin of its episodes."""
     groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
-    for score in (candidate_score for candidate_score in scores if candidate_score.record.n >= FEWEST):
-        points = [((b.first + b.last) / 2, b.record.crps) for b in score.bins]
-        groups.setdefault((score.rung, score.property, score.unit), {})[score.proposer] = points
+    for score in scores:
+        if score.record.n >= FEWEST:
+            points = [((b.first + b.last) / 2, b.record.crps) for b in score.bins]
+            groups.setdefault((score.rung, score.property, score.unit), {})[score.proposer] = points
     shown = [(key, lines) for key, lines in groups.items() if any(len(points) > 1 for points in lines.values())]
     return [
-        (
-            rung,
-            name,
-            charts.learning(lines, "mean CRPS" if unit == "1" else f"mean CRPS / {unit_sign(unit)}", str(place)),
-        )
+        (rung, name, charts.learning(lines, with_unit("mean CRPS", unit), str(place)))
         for place, ((rung, name, unit), lines) in enumerate(shown[:MAX_LEARNING])
     ]
 
 
 def policy(scripts: tuple[str, ...] = ("report.js", VIEWER)) -> str:
     """A content security policy: no requests, no scripts but these of ours; inline styles, as SVG has them."""
-    hashes = " ".join(f"'sha256-{_sha256(asset(name))}'" for name in scripts) or "'none'"
+    digests = [base64.b64encode(hashlib.sha256(asset(name).encode()).digest()).decode() for name in scripts]
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def _sha256(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @lru_cache(maxsize=8)
@@ -154,19 +181,14 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(
-        amounts=amounts,
-        words=words,
-        unit=unit_sign,
-        cost=cost,
-        wish=wish,
-        many=many,
-        number=number,
-        when=candidates.when,
-        drawn=_drawn,
-        source=Markup,
-        json=lambda value: Markup(as_json(value)),
-    )
+    made.filters |= {
+        "unit": unit_sign,
+        "when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "drawn": _drawn,
+        "source": Markup,
+        "json": lambda value: Markup(as_json(value)),
+    }
+    made.filters |= {f.__name__: f for f in (amounts, cost, many, number, setting, value, wish, words)}
     return made
 
 

@@ -3,70 +3,46 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.audit import rungs
 
-Array = NDArray[np.float64]
-
-KEPT = 5000  # pairs that statistics are taken over; beyond it an unbiased sample
+KEPT = 5000  # candidates that the agreement of rungs in an audit, or of a judge, is taken over
 FEWEST = 5  # below this many pairs no figure is given
 # The zero and the scale of these energies belong to the method: two levels of them are compared by rank alone.
 SCALE_OF_ITS_METHOD = frozenset({"homo", "lumo", "homo_lumo_gap", "total_energy", "singlet_triplet_gap"})
 
 
-@dataclass
-class Pairs:
-    """Values of one property at two levels. x, y, ux, uy: canonical unit; ux, uy are NaN where unknown.
+class Pair(NamedTuple):
+    """A candidate's values of one property at two levels, in the canonical unit."""
 
-    n: pairs seen; `rows` holds all of them up to KEPT, then a uniform sample (Vitter's algorithm R, fixed seed).
-    """
-
-    n: int = 0
-    censored: int = 0
-    rows: list[tuple[float, float, float, float, bool]] = field(default_factory=list)
-    _random: random.Random = field(default_factory=lambda: random.Random(0))
-
-    def add(self, x: float, ux: float | None, y: float, uy: float | None, hit: bool) -> None:
-        row = (x, math.nan if ux is None else ux, y, math.nan if uy is None else uy, hit)
-        self.n += 1
-        if len(self.rows) < KEPT:
-            self.rows.append(row)
-        elif (place := self._random.randrange(self.n)) < KEPT:
-            self.rows[place] = row
-
-    @property
-    def x(self) -> Array:
-        return np.array([r[0] for r in self.rows])
-
-    @property
-    def y(self) -> Array:
-        return np.array([r[2] for r in self.rows])
-
-    def drawn(self, n: int) -> list[tuple[float, float, float, float, bool]]:
-        """At most n of them, the same ones every time."""
-        return self.rows if len(self.rows) <= n else random.Random(1).sample(self.rows, n)
-
-    def __iter__(self) -> Iterator[tuple[float, float, float, float, bool]]:
-        return iter(self.rows)
+    x: float
+    x_uncertainty: float | None
+    y: float
+    y_uncertainty: float | None
+    hit: bool
 
 
 @dataclass(frozen=True)
 class RankAgreement:
-    """spearman with its 95 % interval; None where it is not defined. mae, bias (y - x): None where the two levels have
-    scales of their own. n: pairs used."""
+    """How two levels agree on the same candidates."""
 
     n: int
+    """Pairs."""
     spearman: float | None
+    """Rank correlation; None where it is not defined."""
     low: float | None
+    """Lower end of its 95 % interval."""
     high: float | None
+    """Upper end of its 95 % interval."""
     mae: float | None
+    """Mean absolute difference; None where the two levels have scales of their own."""
     bias: float | None
+    """Mean of y - x; None where the two levels have scales of their own."""
 
 
 def agreement(x: Array, y: Array, shared_scale: bool) -> RankAgreement:

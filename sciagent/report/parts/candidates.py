@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -12,7 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
 from sciagent.errors import SciagentError
-from sciagent.report.parts.geometries import geometry
+from sciagent.report.parts.table import geometry
 from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.artifacts import ArtifactStore
@@ -24,16 +23,8 @@ ROWS = 1000
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 
-@dataclass(frozen=True)
-class Value:
-    """A measured value with its label, level, rung and evidence."""
-
-    property: str
-    label: str
-    text: str
-    level: str
-    rung: str
-    answer: EvidenceAnswer
+MeasuredAt = tuple[EvidenceAnswer, Measured]
+"""A value and the answer that holds it."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +34,17 @@ class Card:
     rank: int
     candidate: Ranked
     status: str
-    kind: str  # hit | verified | open | fallen
+    kind: str
+    """`hit`, `verified`, `open` or `fallen`."""
     drawing: str
-    geometry: str | None
-    geometry_format: str
-    headline: list[Value]
-    """For each objective, its value at the highest rung that measured it."""
-    others: list[Value]
-    """All further values."""
-    imported: list[Value]
+    geometry: tuple[str, str] | None
+    """A file as text, and its format."""
+    headline: list[MeasuredAt]
+    """For each objective, its value at the highest rung that measured it; replicates are pooled."""
+    imported: list[MeasuredAt]
     origin: Origin
     answers: list[EvidenceAnswer]
+    """All of its evidence, replicates apart and imported values last."""
 
 
 def cards(
@@ -62,57 +53,30 @@ def cards(
     ranked = [candidate for candidate in ask.best(connection, row, n) if candidate.hit or candidate.score is not None]
     ids = [candidate.id for candidate in ranked]
     answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
-    return [
-        _card(
-            connection,
-            row,
-            ladder,
-            artifacts,
-            rank,
-            candidate,
-            answers.get(candidate.id, []),
-            imported.get(candidate.id, []),
-        )
-        for rank, candidate in enumerate(ranked, start=1)
-    ]
-
-
-def _card(
-    connection: Connection,
-    row: CampaignRow,
-    ladder: Sequence[RungRow],
-    artifacts: ArtifactStore,
-    rank: int,
-    candidate: Ranked,
-    answers: list[EvidenceAnswer],
-    imported: list[EvidenceAnswer],
-) -> Card:
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
-    values = all_values(answers)
-    highest = {v.property: v for v in values}
-    headline = [highest[name] for name in wanted if name in highest]
-    geometry_file = geometry(artifacts, answers, MAX_GEOMETRY)
-    text, form = geometry_file[:2] if geometry_file else (None, "")
-    return Card(
-        rank,
-        candidate,
-        status(candidate, ladder),
-        kind(candidate),
-        depicted(candidate),
-        text,
-        form,
-        headline,
-        [v for v in values if v not in headline],
-        all_values(imported),
-        ask.origin(connection, candidate),
-        [*answers, *imported],
-    )
+    made = []
+    for rank, candidate in enumerate(ranked, start=1):
+        own, from_files = answers.get(candidate.id, []), imported.get(candidate.id, [])
+        highest = at_highest_rung(pooled_by_rung(own))
+        made.append(
+            Card(
+                rank,
+                candidate,
+                status(candidate, ladder),
+                kind(candidate),
+                depicted(candidate),
+                stored[:2] if (stored := geometry(artifacts, own, MAX_GEOMETRY)) else None,
+                [highest[name] for name in wanted if name in highest],
+                all_values(from_files),
+                ask.origin(connection, candidate),
+                [*own, *from_files],
+            )
+        )
+    return made
 
 
-def all_values(answers: Sequence[EvidenceAnswer]) -> list[Value]:
-    return [
-        Value(m.property, words(m.property), value(m), m.level.label, a.rung, a) for a in answers for m in a.measured
-    ]
+def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
+    return [(answer, measured) for answer in answers for measured in answer.measured]
 
 
 def kind(candidate: Ranked) -> str:
@@ -158,7 +122,7 @@ def depicted(candidate: Ranked) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """The table of the best candidates."""
+    """The table of the best candidates; replicates are pooled."""
 
     columns: list[tuple[str, str, str, str]]
     """(rung, property, unit, level)."""
@@ -166,7 +130,7 @@ class Table:
     """JSON values, see `table`."""
     near_edge: int
     """Number of hits that lie within one standard uncertainty of a limit."""
-    imported: list[tuple[Ranked, list[Value]]]
+    imported: list[tuple[Ranked, list[MeasuredAt]]]
 
 
 def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = ROWS) -> Table:
@@ -177,8 +141,9 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     """
     ranked = ask.best(connection, row, n)
     ids = [candidate.id for candidate in ranked]
-    answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
-    sorted_columns = _columns(row, ladder, [answer for mine in answers.values() for answer in mine])
+    imported = ask.imported(connection, ids)
+    answers = {id_: pooled_by_rung(own) for id_, own in ask.answers(connection, row, ids).items()}
+    sorted_columns = _columns(row, ladder, [answer for own in answers.values() for answer in own])
     rows = []
     for rank, candidate in enumerate(ranked, start=1):
         at = {(a.rung, m.property, m.level.label): m for a in answers.get(candidate.id, ()) for m in a.measured}
@@ -226,8 +191,8 @@ def _cell(m: Measured | None) -> list[Any] | None:
 
 
 def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bool:
-    """Whether any value that an objective or gate decides on lies within one standard uncertainty of a limit."""
-    highest = at_highest_rung(pooled_by_rung(answers))
+    """Whether a value that an objective decides on lies within one standard uncertainty of a limit."""
+    highest = at_highest_rung(answers)
     for objective in spec.get("objectives", ()):
         if objective["property"] not in highest:
             continue
@@ -238,7 +203,3 @@ def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bo
         if any(abs(quantity.value - edge) <= quantity.uncertainty for edge in edges):
             return True
     return False
-
-
-def when(moment: datetime | None) -> str:
-    return "" if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S UTC")

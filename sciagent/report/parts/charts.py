@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sciagent.report.parts.agreement import Pairs
+from sciagent.report.parts.agreement import Pair
 from sciagent.report.parts.drawing import COLOURS, contexted, cost_unit, figure, shorten, svg
 from sciagent.store.views.report_progress import ProgressStep
 from sciagent.store.views.report_queries import Passage
@@ -262,27 +263,28 @@ Window = tuple[float | None, float | None] | None
 
 
 @contexted
-def scatter(pairs: Pairs, x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str) -> str:
+def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str) -> str:
     """One property at two levels, a point per molecule. Triangles are hits, dashed lines are the limits."""
     made, axes = figure(4.3, 3.9)
-    rows = pairs.drawn(DRAWN)
+    drawn = pairs if len(pairs) <= DRAWN else random.Random(1).sample(pairs, DRAWN)
     for hit, marker, size, colour, label in ((False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit")):
-        some = [r for r in rows if r[4] is hit]
+        some = [pair for pair in drawn if pair.hit is hit]
         if not some:
             continue
-        x, ux, y, uy, _ = zip(*some, strict=True)
-        if len(rows) <= WITH_BARS:
-            bars = [[0.0 if u != u else u for u in us] for us in (ux, uy)]
+        x, y = [pair.x for pair in some], [pair.y for pair in some]
+        if len(drawn) <= WITH_BARS:
+            bars = [
+                [u or 0.0 for u in us] for us in zip(*((p.x_uncertainty, p.y_uncertainty) for p in some), strict=True)
+            ]
             axes.errorbar(x, y, xerr=bars[0], yerr=bars[1], fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
-        edge = COLOURS["surface"] if len(rows) < 400 else "none"
-        axes.plot(
-            x, y, marker, color=COLOURS[colour], markersize=size, markeredgecolor=edge, markeredgewidth=0.7, label=label
-        )
+        edge = COLOURS["surface"] if len(drawn) < 400 else "none"
+        edges = {"markeredgecolor": edge, "markeredgewidth": 0.7}
+        axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **edges)
     _limits(axes, x_window, y_window)
     axes.set_xlabel(shorten(x_label, 52), fontsize=9.5)
     axes.set_ylabel(shorten(y_label, 52), fontsize=9.5)
     axes.grid(True)
-    if any(r[4] for r in rows):
+    if any(pair.hit for pair in drawn):
         axes.legend(fontsize=9, loc="best", handletextpad=0.2)
     return svg(made, f"{y_label} against {x_label}", salt)
 

@@ -15,12 +15,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import JudgeAgreement
 from sciagent.domain.objectives import Direction, Objective, Window, utility
-from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
 from sciagent.domain.quantities import Censoring
 from sciagent.report.parts.agreement import FEWEST, KEPT, agreement
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import audits, evidence
+from sciagent.store.results import audits, pooled
 from sciagent.store.views import report_queries
 
 OPINIONS = frozenset({JUDGED_SCORE.name, JUDGED_MARGIN.name})
@@ -33,26 +32,25 @@ def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, 
     """
     ladder = rungs(connection, row.id)
     terminal = next(r for r in ladder if r.name == row.spec["terminal"])
-    objectives = [
-        _objective(objective) for objective in row.spec.get("objectives", ()) if objective["property"] not in OPINIONS
-    ]
     below = ladder[: terminal.position]
     judges = [r for r in below if report_queries.measures(connection, r, JUDGED_SCORE.name)]
     if not judges:
         return ()
+    objectives = [
+        _objective(objective) for objective in row.spec.get("objectives", ()) if objective["property"] not in OPINIONS
+    ]
     ids = audits.climbed(connection, row.id, terminal.position, KEPT)
     settled = {i: utility(objectives, values) for i, values in _values(connection, terminal, ids).items()}
-    return tuple(
-        _compared(judge.name, terminal.name, _pairs(_values(connection, judge, ids), settled)) for judge in judges
-    )
-
-
-def _pairs(
-    opinions: Mapping[int, Mapping[str, float]], settled: Mapping[int, float | None]
-) -> list[tuple[float, float]]:
-    """(score, utility) of the candidates that have both."""
-    scores = {id_: values[JUDGED_SCORE.name] for id_, values in opinions.items() if JUDGED_SCORE.name in values}
-    return [(scores[id_], worth) for id_, worth in settled.items() if worth is not None and id_ in scores]
+    answers = []
+    for judge in judges:
+        opinions = _values(connection, judge, ids)
+        pairs = [
+            (opinions[id_][JUDGED_SCORE.name], worth)
+            for id_, worth in settled.items()
+            if worth is not None and JUDGED_SCORE.name in opinions.get(id_, ())
+        ]
+        answers.append(_compared(judge.name, terminal.name, pairs))
+    return tuple(answers)
 
 
 def decided_by_opinion(row: CampaignRow) -> bool:
@@ -62,8 +60,8 @@ def decided_by_opinion(row: CampaignRow) -> bool:
 
 
 def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> JudgeAgreement:
-    x, y = (np.array(values, dtype=float) for values in (zip(*pairs, strict=True) if pairs else ((), ())))
-    figures = agreement(x, y, shared_scale=True)
+    scores, utilities = np.array(pairs, dtype=float).reshape(-1, 2).T
+    figures = agreement(scores, utilities, shared_scale=True)
     bias = None if figures.bias is None else -figures.bias  # of the score, against what came of it
     return JudgeAgreement(
         rung=judge,
@@ -92,12 +90,12 @@ def _words(
 
 
 def _values(connection: Connection, rung: RungRow, ids: list[int]) -> dict[int, dict[str, float]]:
-    """{candidate id: {property: value in its canonical unit}}; censored values are left out."""
-    answers = evidence.find_reusable(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
+    """{candidate id: {property: value in its canonical unit}}; censored values are left out, replicates pooled."""
+    answers = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
     return {
-        i: {m.property: m.quantity.value for m in answer.measured if m.quantity.censoring is Censoring.NONE}
-        for i, answer in answers.items()
-        if answer.outcome is Outcome.OK
+        i: {name: q.value for name, q in values.items() if q.censoring is Censoring.NONE}
+        for i, values in answers.items()
+        if values is not None
     }
 
 

@@ -1,4 +1,4 @@
-"""The table of a campaign: one row per candidate, read page by page and never held whole in memory."""
+"""The rows of exports, candidates with their values and proposals: read page by page, never held whole in memory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring
+from sciagent.errors import SciagentError
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
+from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.views import report_candidates as ask
+from sciagent.store.views import report_queries
 from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
 
 PAGE = 500
+FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
+MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
 FIXED = ("key", "smiles", "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility", "in_seeds")
 
 
@@ -45,8 +50,9 @@ class Entry:
 
     candidate: Ranked
     answers: list[EvidenceAnswer]
+    """All of its evidence under the campaign's rungs, replicates apart."""
     values: dict[tuple[str, str], Measured]
-    """{(rung, column name): value}."""
+    """{(rung, column name): value}; replicates are pooled."""
     fixed: Mapping[str, Any]
     """The columns that every campaign has."""
 
@@ -92,74 +98,110 @@ def entries(
             mine = answers.get(candidate.id, [])
             values = {
                 (a.rung, names[place]): m
-                for a in mine
+                for a in ask.pooled_by_rung(mine)
                 for m in a.measured
                 if (place := (a.rung, m.property, m.level.label)) in names
             }
-            yield Entry(candidate, mine, values, _fixed(candidate, labels.get(candidate.position)))
+            fixed = {name: getattr(candidate, name, None) for name in FIXED}
+            fixed |= {"smiles": candidate.text, "rung": labels.get(candidate.position)}
+            yield Entry(candidate, mine, values, fixed)
         last = page[-1].seq
 
 
-def _fixed(candidate: Ranked, rung: str | None) -> Mapping[str, Any]:
-    return {
-        "key": candidate.key,
-        "smiles": candidate.text,
-        "inchikey": candidate.inchikey,
-        "standing": candidate.standing,
-        "rung": rung,
-        "verdict": candidate.verdict,
-        "reason": candidate.reason,
-        "detail": candidate.detail,
-        "hit": candidate.hit,
-        "utility": candidate.utility,
-        "in_seeds": candidate.in_seeds,
-    }
-
-
-def as_value(m: Measured) -> Mapping[str, Any]:
-    """A value with its uncertainty, unit and level, for JSON."""
-    q = m.quantity
-    value: dict[str, Any] = {"value": q.value, "uncertainty": q.uncertainty, "unit": q.unit, "level": m.level.label}
-    if q.censoring is not Censoring.NONE:
-        value["censoring"] = str(q.censoring)
-    return value
-
-
 def nested(entry: Entry) -> dict[str, dict[str, Any]]:
-    """Values as rung -> property -> value."""
+    """rung -> property -> value with uncertainty, unit and level, for JSON."""
     by_rung: dict[str, dict[str, Any]] = {a.rung: {} for a in entry.answers}
     for (rung, name), m in entry.values.items():
-        by_rung[rung][name] = as_value(m)
+        q = m.quantity
+        cell = {"value": q.value, "uncertainty": q.uncertainty, "unit": q.unit, "level": m.level.label}
+        by_rung[rung][name] = cell if q.censoring is Censoring.NONE else cell | {"censoring": str(q.censoring)}
     return by_rung
 
 
-def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str]) -> int:
-    """Write one line per candidate; returns the number of lines."""
+def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False) -> int:
+    """Write a line per candidate, or per proposal; returns the number of lines."""
+    candidates = (
+        {**entry.fixed, "values": nested(entry)} for entry in entries(connection, row, columns(connection, row))
+    )
     n = 0
-    for n, entry in enumerate(entries(connection, row, columns(connection, row)), start=1):  # noqa: B007
-        file.write(json.dumps({**entry.fixed, "values": nested(entry)}, ensure_ascii=False) + "\n")
+    for n, line in enumerate(proposals(connection, row) if proposed else candidates, start=1):  # noqa: B007
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
     return n
 
 
-def write_csv(connection: Connection, row: CampaignRow, file: IO[str]) -> int:
-    """Write columns `rung.property [unit]`, each with uncertainty, censoring and level; returns the number of rows."""
-    n, wanted, writer = 0, columns(connection, row), csv.writer(file)
-    parts = ("", " uncertainty", " censoring", " level")
-    writer.writerow([*FIXED, *(f"{column.heading()}{part}" for column in wanted for part in parts)])
-    for n, entry in enumerate(entries(connection, row, wanted), start=1):  # noqa: B007
-        cells = [entry.fixed[name] for name in FIXED]
-        for column in wanted:
-            m = entry.values.get((column.rung, column.name))
-            cells += ["", "", "", ""] if m is None else _cells(m)
-        writer.writerow([harmless(c) for c in cells])
+def write_csv(connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False) -> int:
+    """Write a row per candidate, or per proposal; returns the number of rows.
+
+    A candidate has columns `rung.property [unit]`, each followed by its uncertainty, censoring and level.
+    """
+    n, writer = 0, csv.writer(file)
+    for n, cells in enumerate(_proposal_cells(connection, row) if proposed else _candidate_cells(connection, row)):  # noqa: B007
+        writer.writerow([harmless(cell) for cell in cells])
     return n
 
 
-def _cells(m: Measured) -> list[Any]:
+def _candidate_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
+    """The headings, then the cells of each candidate."""
+    wanted, parts = columns(connection, row), ("", " uncertainty", " censoring", " level")
+    yield [*FIXED, *(f"{column.heading()}{part}" for column in wanted for part in parts)]
+    for entry in entries(connection, row, wanted):
+        measured = (entry.values.get((column.rung, column.name)) for column in wanted)
+        yield [*entry.fixed.values(), *(cell for m in measured for cell in _cells(m))]
+
+
+def _cells(m: Measured | None) -> Sequence[Any]:
+    if m is None:
+        return "", "", "", ""
     q = m.quantity
-    return [q.value, q.uncertainty, "" if q.censoring is Censoring.NONE else str(q.censoring), m.level.label]
+    return q.value, q.uncertainty, "" if q.censoring is Censoring.NONE else str(q.censoring), m.level.label
+
+
+def _proposal_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
+    yield PROPOSAL
+    for proposal in proposals(connection, row):
+        yield list(proposal.values())
 
 
 def harmless(cell: Any) -> Any:
     """The cell, quoted if it is a text that a spreadsheet would run as a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "@", "\t", "\r") else cell
+
+
+def geometry(
+    artifacts: ArtifactStore, answers: Sequence[EvidenceAnswer], max_bytes: int = MAX_GEOMETRY
+) -> tuple[str, str, EvidenceAnswer] | None:
+    """(text, `xyz` or `cif`, the answer it belongs to); None if no rung stored one, or the files are gone."""
+    for answer in reversed(answers):
+        for _, sha256, size, media_type in answer.files:
+            if media_type not in FORMATS or size > max_bytes:
+                continue
+            try:
+                return artifacts.get(sha256).decode("utf-8", errors="replace"), FORMATS[media_type], answer
+            except SciagentError:
+                continue
+    return None
+
+
+PROPOSAL = (
+    "id",
+    "at",
+    "turn",
+    "proposer",
+    "status",
+    "reason",
+    "detail",
+    "text",
+    "candidate",
+    "operation",
+    "rationale",
+    "predicted",
+)
+
+
+def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
+    """Proposals by status, then by arrival. text: as proposed. candidate: the candidate's key. predicted: JSON."""
+    for values in report_queries.proposals(connection, row):
+        proposal = dict(zip(PROPOSAL, values, strict=True))
+        proposal["at"] = proposal["at"].isoformat()
+        proposal["predicted"] = json.dumps(proposal["predicted"], ensure_ascii=False) if proposal["predicted"] else None
+        yield proposal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from sciagent.domain.quantities import Censoring, show
 
 _SIGNS = {Censoring.NONE: "", Censoring.BELOW: "< ", Censoring.ABOVE: "> "}
 _THIN = "\N{NARROW NO-BREAK SPACE}"
+MAX_SETTING = 400  # characters of one setting that are shown
 MISSED = {"below_window", "above_window", "not_measured"}
 
 
@@ -73,19 +75,24 @@ def wish(objective: Mapping[str, Any]) -> str:
     return "; ".join(parts) or f"{objective['direction']} {words(name)}"
 
 
+def duration(seconds: float, prefix: str = "") -> str:
+    """`1.5 minutes`: the time in the largest unit in which it is at least 1."""
+    factor, unit = (3600, "hours") if seconds >= 3600 else (60, "minutes") if seconds >= 60 else (1, "seconds")
+    return f"{seconds / factor:.3g} {prefix}{unit}"
+
+
 def cost(core_seconds: float) -> str:
-    """The cost in the largest unit in which it is at least 1."""
-    for factor, unit in ((3600.0, "core-hours"), (60.0, "core-minutes")):
-        if core_seconds >= factor:
-            return f"{core_seconds / factor:.3g} {unit}"
-    return f"{core_seconds:.3g} core-seconds"
+    """`1.5 core-minutes`."""
+    return duration(core_seconds, "core-")
 
 
-def duration(seconds: float) -> str:
-    for factor, unit in ((3600.0, "hours"), (60.0, "minutes")):
-        if seconds >= factor:
-            return f"{seconds / factor:.3g} {unit}"
-    return f"{seconds:.3g} seconds"
+def setting(value: Any) -> str:
+    """A value of a spec or an event: a text as it is, an object as `name: value, …`, anything else as JSON; cut."""
+    if isinstance(value, dict):
+        text = ", ".join(f"{words(str(name))}: {setting(part)}" for name, part in value.items())
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_SETTING else text[:MAX_SETTING] + "…"
 
 
 def number(value: float) -> str:

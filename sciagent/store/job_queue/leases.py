@@ -50,45 +50,31 @@ def claim_many(
         .values(**_lease(owner, now, lease_seconds), fence=j.fence + 1, attempts=j.attempts + 1, updated_at=now)
         .returning(j.id, j.fence, j.campaign_id, j.rung_id)
     ).all()
-    return {one.job_id: one for one in _attempts_of(connection, claimed, owner, AttemptState.RUNNING, now)}
+    return {claim.job_id: claim for claim in _attempts_of(connection, claimed, owner, now)}
 
 
-def start_many(
-    connection: Connection, new: Sequence[NewJob], owner: str, state: AttemptState = AttemptState.RUNNING
-) -> list[Claim]:
-    """Make jobs that are claimed at once; returns their claims in order. Raises what `jobs.write_many` raises.
-
-    state: of their attempts; `claimed` for jobs that wait in a pool.
-    """
+def start_many(connection: Connection, new: Sequence[NewJob], owner: str) -> list[Claim]:
+    """Make jobs that are claimed at once; returns their claims in order. Raises what `jobs.write_many` raises."""
     now = db_now(connection)
     made = jobs.write_many(connection, new, _lease(owner, now, LEASE_SECONDS), 1)
     claimed = [(*ids, job.campaign_id, job.rung_id) for ids, job in zip(made, new, strict=True)]
-    return _attempts_of(connection, claimed, owner, state, now)
+    return _attempts_of(connection, claimed, owner, now)
 
 
 def _lease(owner: str, now: datetime, seconds: float) -> Mapping[str, Any]:
     return {"state": JobState.RUNNING, "lease_owner": owner, "lease_until": now + timedelta(seconds=seconds)}
 
 
-def _attempts_of(
-    connection: Connection, claimed: Sequence[Sequence[int]], owner: str, state: AttemptState, now: datetime
-) -> list[Claim]:
+def _attempts_of(connection: Connection, claimed: Sequence[Sequence[int]], owner: str, now: datetime) -> list[Claim]:
     """Write a live attempt of each job. claimed: (job id, fence, campaign id, rung id)."""
-    alike = {"owner": owner, "state": state, "n_candidates": 1, "cost": {}, "started_at": now, "heartbeat_at": now}
+    alike: dict[str, object] = {"owner": owner, "state": AttemptState.RUNNING, "n_candidates": 1, "cost": {}}
+    alike |= {"started_at": now, "heartbeat_at": now}
     rows = [
         {"campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence}
         for job_id, fence, campaign_id, rung_id in claimed
     ]
     ids = insert_many(connection, t.attempt, rows, alike)
     return [Claim(job_id, id_, fence) for id_, (job_id, fence, *_) in zip(ids, claimed, strict=True)]
-
-
-def begun(connection: Connection, claims: Sequence[Claim]) -> None:
-    """Record that jobs that were claimed ahead of a free worker have begun."""
-    now, a = db_now(connection), t.attempt.c
-    waited = (among(connection, a.id, [claim.attempt_id for claim in claims]), a.state == AttemptState.CLAIMED)
-    values = {"state": AttemptState.RUNNING, "started_at": now, "heartbeat_at": now}
-    connection.execute(sa.update(t.attempt).where(*waited).values(values))
 
 
 def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: float = LEASE_SECONDS) -> None:
@@ -162,7 +148,6 @@ class LiveAttempt(NamedTuple):
     """An attempt that has not ended, and the job that it holds."""
 
     claim: Claim
-    state: AttemptState
     campaign_id: int
     rung_id: int
     candidate_id: int
@@ -203,18 +188,18 @@ def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: in
     a, j = t.attempt.c, t.job.c
     of_job = (j.campaign_id, j.rung_id, j.candidate_id, j.queue, j.kills, j.losses, j.cancel_requested)
     query = (
-        sa.select(j.id, a.id, j.fence, a.state, *of_job, a.started_at, a.heartbeat_at, j.lease_until, t.rung.c.request)
+        sa.select(j.id, a.id, j.fence, *of_job, a.started_at, a.heartbeat_at, j.lease_until, t.rung.c.request)
         .select_from(t.job)
         .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
         .join(t.rung, t.rung.c.id == j.rung_id)
-        .where(j.state == JobState.RUNNING, a.state.in_([AttemptState.CLAIMED, AttemptState.RUNNING]), *conditions)
+        .where(j.state == JobState.RUNNING, a.state == AttemptState.RUNNING, *conditions)
         .order_by(j.lease_until if limit else j.id)
         .limit(limit)
         .with_for_update(of=t.job, skip_locked=limit is not None)
     )
     return [
-        LiveAttempt._make([Claim(job_id, id_, fence), AttemptState(state), *columns, _threads(request)])
-        for job_id, id_, fence, state, *columns, request in connection.execute(query).all()
+        LiveAttempt._make([Claim(job_id, id_, fence), *columns, _threads(request)])
+        for job_id, id_, fence, *columns, request in connection.execute(query).all()
     ]
 
 

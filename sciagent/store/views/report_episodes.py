@@ -116,7 +116,8 @@ def turns(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
     return list(connection.execute(query.order_by(_U.number).limit(n)).mappings())
 
 
-def proposals(connection: Connection, turn_ids: Sequence[int], n: int) -> list[Proposed]:
-    """At most n proposals of these turns, in the order they came."""
-    query = sa.select(*(_P[name] for name in Proposed._fields)).where(_P.turn_id.in_(turn_ids))
+def proposals(connection: Connection, trajectory_id: int, n: int | None = None) -> list[Proposed]:
+    """The first n proposals of an episode, or all, in the order they came."""
+    query = sa.select(*(_P[name] for name in Proposed._fields)).join(t.turn, _U.id == _P.turn_id)
+    query = query.where(_U.trajectory_id == trajectory_id)
     return [Proposed(*proposal) for proposal in connection.execute(query.order_by(_P.id).limit(n))]

@@ -110,8 +110,9 @@ def turns(connection: Connection, row: CampaignRow) -> list[Turns]:
     ]
 
 
-def predictions(connection: Connection, row: CampaignRow) -> Iterator[PredictionMade]:
-    """Predictions with proposals that were new, in the order they came, streamed."""
+def predictions(connection: Connection, row: CampaignRow, latest: int | None = None) -> Iterator[PredictionMade]:
+    """Predictions with proposals that were new, in the order they came, streamed. latest: only so many, the latest
+    first."""
     query = (
         sa.select(_P.candidate_id, _P.predicted, _J.proposer, _J.number)
         .select_from(with_proposer(t.proposal))
@@ -121,7 +122,8 @@ def predictions(connection: Connection, row: CampaignRow) -> Iterator[Prediction
             _P.candidate_id.is_not(None),
             sa.cast(_P.predicted, sa.Text).not_in(["{}", "null"]),
         )
-        .order_by(_P.id)
+        .order_by(_P.id if latest is None else _P.id.desc())
+        .limit(latest)
     )
     return (PredictionMade(*prediction) for prediction in stream(connection, query))
 

@@ -218,7 +218,7 @@ def test_a_rate_that_is_used_up_holds_back_only_what_takes_it(
 
     monkeypatch.setattr(BuiltRung, "declared", declared)
     with Driver(built) as driver:
-        driver._purse.spend(Cost(lab_slots=1))
+        driver.session.budget.spend(Cost(lab_slots=1))
         assert driver.run() is CampaignState.BUDGET_SPENT
     with ledger.read() as connection:
         done = queries.counts(connection, campaigns.get(connection, "weekly")).rungs[-1].done
@@ -231,7 +231,7 @@ def test_a_rate_that_is_used_up_holds_back_only_what_takes_it(
 def test_no_proposer_is_asked_while_nothing_is_left_for_its_turn(ledger: Ledger, tmp_path: Path) -> None:
     built = enter(ledger, tmp_path, "{core_seconds: {amount: 1, per: week}}")
     with Driver(built) as driver:
-        driver._purse.spend(Cost(core_seconds=1))
+        driver.session.budget.spend(Cost(core_seconds=1))
         assert driver.run() is CampaignState.BUDGET_SPENT
         assert driver.intake.n_proposals == 0
     assert stop_reason(built).startswith("core_seconds: 1 of 1 in seven days; more on 20")

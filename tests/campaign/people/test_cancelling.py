@@ -40,7 +40,7 @@ def test_cancelling_a_running_job_of_the_local_pool_leaves_the_others_alone(ledg
         assert (changed.done, changed.held, changed.smiles) == ("told", True, smiles[0])
         until(lambda: one.step() or (counts(ledger, t.job.c.state).get("cancelled") and not processes(SLEEPS)), 10)
         assert time.monotonic() - began < 3.0
-        if one._running:
+        if one.running:
             finished(one)
     assert counts(ledger, t.job.c.state) == {"cancelled": 1, "done": 3}
     assert counts(ledger, t.campaign_candidate.c.standing) == {"held": 1, "settled": 3}
@@ -65,13 +65,11 @@ def test_what_waits_in_the_pool_is_cancelled_without_having_run(
     monkeypatch.setattr("sciagent.campaign.driving.pace.LONG_SECONDS", 30.0)  # the machine may be busy
     with Driver(built, workers=1) as one:
         until(lambda: one.step() or running(ledger))
-        until(lambda: not one._pool.completed.empty())
+        until(lambda: not one.session.crews[0].pool.completed.empty())
         late = running(ledger)[0]
         assert [c.done for c in cancel(again(ledger), [late], "ann")] == ["told"]
-        until(lambda: one.step() or counts(ledger, t.attempt.c.state).get("claimed"))
-        with ledger.read() as connection:
-            claimed = sa.select(t.attempt.c.job_id).where(t.attempt.c.state == "claimed")
-            job_id = connection.execute(claimed).scalars().first()
+        until(lambda: one.step() or len(running(ledger)) == 2)
+        job_id = max(running(ledger))
         assert [c.done for c in cancel(again(ledger), [job_id], "ann")] == ["told"]
         until(lambda: one.step() or counts(ledger, t.job.c.state).get("cancelled"), 10)
         finished(one)
@@ -139,10 +137,10 @@ def test_a_cancelled_job_whose_driver_died_is_not_run_again(ledger: Ledger, tmp_
 
 def _die(one: Driver, built: Built) -> None:
     """Nobody says goodbye."""
-    one._heart._stop.set()
-    one._heart.lost.set()
+    one.heart._stop.set()
+    one.heart.lost.set()
     one.intake.source.close()
     one._worker.close()
-    one._pool.close()
+    one.session.crews[0].pool.close()
     with built.ledger.begin() as connection:
         connection.execute(sa.update(t.campaign).values(driver=None, driver_until=None))

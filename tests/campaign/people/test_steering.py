@@ -245,15 +245,15 @@ def test_a_cancelled_job_is_run_after_a_release_and_a_new_promotion(built: Built
 def test_words_reach_a_driver_that_runs(built: Built) -> None:
     """Beside a driver: what runs is finished and kept, what is vetoed is placed so, budgets are read again."""
     with Driver(built, workers=1) as driver:
-        while not driver._tickets:
+        while not driver.session.crews[0].by_id:
             driver.step(0.0)
-        [ticket] = driver._tickets.values()
+        [ticket] = driver.session.crews[0].by_id.values()
         running = ticket.job.candidate.text
         done = steering.veto(people(built), named(built, running), "ann", "no more of this")
         assert (done.running, done.standing) == (("xtb",), "pending")
         steering.promote(people(built), named(built, "CF"), "ann", "mine", to="dft")
         driver.run()
-        assert driver._purse._reserved.get("core_seconds", 0.0) == pytest.approx(0.0, abs=1e-9)
+        assert driver.session.budget._reserved.get("core_seconds", 0.0) == pytest.approx(0.0, abs=1e-9)
     assert stands(built, running)["standing"] == Standing.VETOED
     assert stands(built, running)["depth"] == at(built, "xtb").rules.position
     assert jobs_of(built, running) == {"xtb": JobState.DONE}
@@ -284,15 +284,15 @@ def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built,
             directives.write(connection, built.row.id, verb, "ann", "because", payload=payload)
 
     with Driver(built, workers=1) as driver:
-        while not driver._tickets:
+        while not driver.session.crews[0].by_id:
             driver.step(0.0)
         tell(Verb.PAUSE)
-        step_until(driver, lambda: not driver._tickets and status(built).state == "paused")
+        step_until(driver, lambda: not driver.session.crews[0].by_id and status(built).state == "paused")
         assert status(built).stop_reason == "paused by ann: because"
         before, wall = status(built).rungs, status(built).spent["wall_minutes"]
         for _ in range(20):
             assert driver.step(0.05) is None
-        driver._heart._once()
+        driver.heart._once()
         assert status(built).rungs == before, "a paused campaign starts nothing"
         assert status(built).spent["wall_minutes"] == wall, "a pause is no wall time"
         with built.ledger.read() as connection:
@@ -313,7 +313,7 @@ def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built,
 
 def test_a_stop_ends_the_driver_and_names_who_said_so(built: Built) -> None:
     with Driver(built, workers=1) as driver:
-        while not driver._tickets:
+        while not driver.session.crews[0].by_id:
             driver.step(0.0)
         with built.ledger.begin() as connection:
             directives.write(connection, built.row.id, Verb.STOP, "ann", "enough")

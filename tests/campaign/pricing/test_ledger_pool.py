@@ -6,21 +6,36 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.core.budget_tracker import BudgetTracker
+from sciagent.campaign.core.build import Built, BuiltRung, create_or_open
+from sciagent.campaign.core.record import Settling, direct_result, settle
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import observation_schema
+from sciagent.campaign.pricing.priced_campaign import priced_campaign
 from sciagent.campaign.pricing.pricing import Pricing
 from sciagent.campaign.pricing.purchasing import purchasing_of
-from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.spec.load import load_spec, parse_spec
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.jobs.states import CampaignState, Standing
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.properties import Level
+from sciagent.domain.quantities import Quantity
+from sciagent.execution.worker.completing import complete_direct
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import laws
+from sciagent.store.results import candidates, laws
 from sciagent.store.views import queries
+from sciagent.verification import registry
+from sciagent.verification.sandbox.host import HostResult
+from tests.campaign.fake_verifiers import Point
+from tests.campaign.planning.fake_ladder import Dipole, Good, Top
 from tests.support.campaigns import SMALL, write_campaign
+from tests.support.rows import alkanes, gap
 
 WINDOW = (5.0, 8.0)
 
@@ -43,8 +58,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Built, LedgerPool]:
     built = opened(tmp_path_factory.mktemp("priced"), dft=7)
     with Driver(built) as driver:
         assert driver.run() is CampaignState.BUDGET_SPENT
-        assert isinstance(driver._purchasing, Pricing)
-        kept = driver._purchasing.pool
+        assert isinstance(driver.session.purchasing, Pricing)
+        kept = driver.session.purchasing.pool
     with built.ledger.read() as connection:
         kept.refresh(connection)
     return built, kept
@@ -167,3 +182,68 @@ def test_what_a_person_holds_is_out_and_comes_back(tmp_path: Path) -> None:
         made.touch([id_])
         made.refresh(connection)
     assert not made.out[row]
+
+
+def test_a_slow_look_is_not_repeated_for_a_batch_that_the_budget_refuses(ran: tuple[Built, LedgerPool]) -> None:
+    built, kept = ran
+    looks = []
+    with built.ledger.begin() as connection:
+        purse, pricing = BudgetTracker(built, connection), purchasing_of(built, connection)
+        assert isinstance(pricing, Pricing)
+        for took in (0.0, 2.0, 2.0):
+            pricing.choose(connection, purse, 4, False, range(9), put_off=kept.ids[:3].tolist())
+            looks.append(pricing._asked_at)
+            pricing._took = took
+            pricing._queue.clear()
+    assert looks[0] < looks[1] == looks[2]
+
+
+DIPOLES = """
+campaign: needs_a_dipole
+subject: molecule
+objectives:
+  - {property: homo_lumo_gap, min: 4, unit: eV}
+  - {property: dipole, max: 2, unit: D}
+ladder:
+  - {rung: dipole, verifier: fake.dipole, settings: {seconds: 30}}
+  - {rung: good, verifier: fake.good, settings: {seconds: 0.001}}
+  - {rung: top, verifier: fake.top, settings: {seconds: 60}}
+goal: {kind: hits}
+budget: {core_seconds: 100000}
+proposer: {kind: screen, file: all.csv}
+safety: {screen: false, reason: the fake verifiers stand alone in these tests}
+"""
+
+
+def test_no_rung_is_taken_before_a_lower_one_on_which_an_objective_rests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rung that was passed over is not run later, so its objective would end as `not_measured`."""
+    monkeypatch.setattr(registry, "_points", lambda: {kind.name: Point(kind) for kind in (Dipole, Good, Top)})
+    (tmp_path / "all.csv").write_text("smiles\nC\n")
+    spec = parse_spec(DIPOLES, base=tmp_path)
+    built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, DIPOLES, "test")[0]
+    dipole, good, top = built.rungs
+    with built.ledger.begin() as connection:
+        id_ = candidates.enter(connection, alkanes(1))[alkanes(1)[0].key]
+        standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
+        answer(connection, built, good, id_, gap(5.0))
+        answer(connection, built, top, id_, gap(5.0))
+    assert pool(built).known == {}, "the answer of `good` is known, but the dipole is not"
+    with built.ledger.begin() as connection:
+        priced = priced_campaign(built, connection)
+        assert priced is not None and priced.scheduler.free(priced.pool) == [], "good is cheap, and above the dipole"
+        answer(connection, built, dipole, id_, Measured("dipole", Level("fake"), Quantity(1.0, "D")))
+    assert pool(built).known == {0: 0}
+    with built.ledger.begin() as connection:
+        for rung in built.rungs:
+            settle(connection, built, [Settling(id_, rung.rules.position)])
+        assert standings.get(connection, built.row.id, id_)["is_hit"]
+
+
+def answer(connection: Connection, built: Built, rung: BuiltRung, id_: int, *measured: Measured) -> None:
+    """An answer of the rung's verifier that another campaign has paid for."""
+    candidate = candidates.load(connection, [id_])[id_]
+    finding = Finding(candidate.key, Outcome.OK, measured)
+    made = direct_result(rung, id_, candidate, HostResult(finding, Cost(core_seconds=1), 1.0, {}, ()), ())
+    complete_direct(connection, "me", [made], campaign_id=None, rung_id=None)

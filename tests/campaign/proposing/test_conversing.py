@@ -13,7 +13,7 @@ from sciagent.campaign.core.build import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.jobs.states import CampaignState
-from sciagent.report.page import episode_list
+from sciagent.report.answers.episodes import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -82,7 +82,7 @@ def test_what_a_model_proposes_becomes_candidates_and_every_token_is_kept(
         row = campaigns.get(connection, "talking")
         assert queries.count(connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id) == 6
         spent = queries.spent(connection, row.id)
-        told = episode_list.episode(connection, row, 1)
+        told = episode(connection, row, 1)
     turns, began = rows(ledger, t.turn), rows(ledger, t.trajectory)
     assert [one["number"] for one in began] == [1, 2] and all(one["state"] == "ended" for one in began)
     assert [one["number"] for one in turns] == [0, 1, 2] * 2
@@ -183,7 +183,7 @@ def test_without_tokens_a_turn_is_kept_and_said_not_to_be_trainable(
         driver.run()
     assert all(one["output_ids"] is None for one in rows(ledger, t.turn))
     with ledger.read() as connection:
-        told = episode_list.episode(connection, campaigns.get(connection, "talking"), 1)
+        told = episode(connection, campaigns.get(connection, "talking"), 1)
     assert not any(turn["trainable"] for turn in told["turns"])
 
 

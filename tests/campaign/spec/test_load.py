@@ -245,7 +245,7 @@ PATHS = [(key,) for key in CampaignSpec.model_fields] + [
 def test_any_value_anywhere_is_read_or_refused_with_a_place(
     folder: Path, path: tuple[str | int, ...], value: object
 ) -> None:
-    from sciagent.yaml.positions import read
+    from sciagent.yaml.document import read
 
     whole = read(CAMPAIGN).data
     here = whole

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.spec.campaign_spec import LlmSpec
 from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.errors import SpecError
 from tests.campaign.fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
 
@@ -77,13 +77,6 @@ def test_a_mistake_is_reported_at_its_place(name: str, folder: Path) -> None:
         places
     )
     assert fragment in str(caught.value)
-
-
-def test_a_campaign_without_servers_has_the_form_it_had(folder: Path) -> None:
-    without, none = (parse_spec(TEXT.replace("MCP", text), base=folder) for text in ("", "  mcp: {}\n"))
-    assert "mcp" not in without.canonical()["proposer"] and none.canonical() == without.canonical()
-    assert "mcp" not in without.proposer.model_dump(mode="json")
-    assert none.identity_hash == without.identity_hash
 
 
 def test_servers_are_part_of_what_a_campaign_is(folder: Path) -> None:

@@ -12,7 +12,6 @@ from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.errors import SpecError
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.contract import Verifier
@@ -64,10 +63,3 @@ def test_a_rung_given_to_two_campaigns_has_a_verifier_of_its_own_in_each(tmp_pat
 def test_a_setting_that_is_needed_is_asked_for_where_the_file_gives_no_settings(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"ladder\[0\]\.settings\.references: required, and missing"):
         parse_spec(TEXT.replace("{verifier: molecule.checks}", "{verifier: molecule.novelty}"), base=tmp_path)
-
-
-def test_other_settings_make_another_verifier() -> None:
-    rung = RungSpec.model_validate({"verifier": "molecule.checks"})
-    other = rung.with_settings({"max_rings": 1})
-    assert (rung.configured.settings.max_rings, other.configured.settings.max_rings) != (1, 1)
-    assert other.configured.settings.max_rings == 1

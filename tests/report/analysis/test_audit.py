@@ -59,7 +59,7 @@ def test_where_all_are_verified_nothing_was_missed() -> None:
 def test_it_says_why_there_is_no_estimate() -> None:
     none = them(*(np.zeros(0) for _ in range(2)), *(np.zeros(0, dtype=bool) for _ in range(2)))
     assert missed(none, 0, 0, 7).words == (
-        "recall cannot be estimated: nobody was passed over yet; 7 other candidates are open and not counted"
+        "recall cannot be estimated: no candidate was passed over yet; 7 other candidates are open and not counted"
     )
     few = them(np.array([0.1, 0.9]), np.array([0.5, 0.5]), np.array([True, False]), np.zeros(2, dtype=bool))
     assert missed(few, 1, 0, 0).words == "recall cannot be estimated: n = 1 audited hit, 5 are needed"

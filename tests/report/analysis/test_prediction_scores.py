@@ -21,7 +21,7 @@ def test_a_record_is_what_its_numbers_say() -> None:
         made.add(*row)
     assert made.crps == pytest.approx(statistics.fmean(crps(*row) for row in rows))
     assert made.bias == pytest.approx(statistics.fmean(value - answer for value, _, answer in rows))
-    assert (made.inside, made.inside_90) == (0.5, 0.75) and 0.15 < COVERS_90 * 0.1 < 0.2
+    assert (made.within, made.within_90) == (2, 3) and 0.15 < COVERS_90 * 0.1 < 0.2
     assert made.spread == pytest.approx(statistics.stdev(answer for *_, answer in rows))
 
 
@@ -44,7 +44,7 @@ def test_each_proposer_is_scored_at_each_rung(several: Talker) -> None:
     ]
     beta = found[1]
     assert beta.unit == "eV" and beta.record.crps == pytest.approx(crps(4.3, 0.2, 4.2))
-    assert beta.record.bias == pytest.approx(0.1) and beta.record.inside == 1.0
+    assert beta.record.bias == pytest.approx(0.1) and beta.record.within == 10
 
 
 def test_who_learns_is_seen_to_learn(several: Talker) -> None:
@@ -69,7 +69,7 @@ def test_many_episodes_stand_in_few_bins(own_ledger: Ledger, tmp_path: Path) -> 
 def test_the_report_has_the_scores_with_their_unit(several: Talker) -> None:
     text = Parsed(rendered(several)).text
     for needed in (
-        "What was foretold",
+        "Predictions that were answered",
         "r2 (decides) beta 10 0.0663 eV",
         "+0.1 eV 100 % 100 %",
         "mean CRPS / eV",
@@ -79,7 +79,7 @@ def test_the_report_has_the_scores_with_their_unit(several: Talker) -> None:
 
 
 def test_without_predictions_nothing_is_said(told: Maker) -> None:
-    assert "What was foretold" not in Parsed(rendered(told)).text
+    assert "Predictions that were answered" not in Parsed(rendered(told)).text
 
 
 def test_what_is_no_prediction_is_left_out(own_ledger: Ledger, tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def test_the_report_has_the_table_and_the_lines(several: Talker) -> None:
 
 def test_one_proposer_is_told_in_a_sentence(told: Maker) -> None:
     text = Parsed(rendered(told)).text
-    assert "All by evolve : 14 proposals: 12 new, 1 duplicate, 1 turned away; 9 with a paid answer, 2 hits," in text
+    assert "All candidates come from evolve : 14 proposals: 12 new, 1 duplicate, 1 refused;" in text
+    assert "9 answered by a paid rung, 2 hits," in text
     assert "Proposers side by side" not in text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sciagent.report.export import parquet
-from sciagent.report.parts import proposals, table
+from sciagent.report.parts import table
 from tests.support.reported import HIGH, Maker
 
 
@@ -64,7 +65,7 @@ def test_proposals_hold_what_could_not_be_read_too(told: Maker, tmp_path: Path) 
     frame = pandas.read_parquet(path)
     bad = frame[frame["status"] == "refused"].iloc[0]
     assert (bad["text"], bad["reason"], bad["proposer"], bad["turn"]) == ("C1CC", "unparsable", "evolve", 3)
-    rows = list(csv.DictReader(written(told, tmp_path / "p.csv", proposals.write_csv).open()))
+    rows = list(csv.DictReader(written(told, tmp_path / "p.csv", partial(table.write_csv, proposed=True)).open()))
     assert [r["text"] for r in rows] == frame["text"].tolist()
-    lines = written(told, tmp_path / "p.jsonl", proposals.write_jsonl).read_text().splitlines()
+    lines = written(told, tmp_path / "p.jsonl", partial(table.write_jsonl, proposed=True)).read_text().splitlines()
     assert [json.loads(line)["status"] for line in lines] == frame["status"].tolist()

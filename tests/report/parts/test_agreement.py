@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from sciagent.report.parts.agreement import KEPT, Pairs, agreement, interval, spearman
+from sciagent.report.parts.agreement import agreement, interval, spearman
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -48,13 +48,3 @@ def test_errors_are_given_only_where_the_scale_is_shared() -> None:
 
 def test_too_few_pairs_say_nothing() -> None:
     assert agreement(np.arange(4.0), np.arange(4.0), True).spearman is None
-
-
-def test_more_pairs_than_are_kept_leave_an_unbiased_sample() -> None:
-    pairs, n = Pairs(), 4 * KEPT
-    for i in range(n):
-        pairs.add(float(i), None, 0.0, 0.1, False)
-    assert (pairs.n, len(pairs.rows)) == (n, KEPT)
-    # mean of a uniform sample: standard error n / sqrt(12 KEPT)
-    for sample in (pairs.x, np.array([r[0] for r in pairs.drawn(1000)])):
-        assert abs(sample.mean() - n / 2) < 4 * n / np.sqrt(12 * len(sample))

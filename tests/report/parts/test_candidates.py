@@ -5,9 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from sciagent.domain.jobs.states import Standing
+from sciagent.report.answers.best import best
+from sciagent.report.parts import table
+from sciagent.report.parts.candidates import cards
+from sciagent.report.parts.candidates import table as page_table
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import evidence
 from tests.support.pages import Parsed, rendered
-from tests.support.reported import dyes
+from tests.support.reported import GFN2, PBE0, Maker, dyes, gap
+from tests.support.rows import new_evidence
 
 
 def test_values_have_unit_level_and_uncertainty_or_say_that_nobody_knows_it(parsed: Parsed) -> None:
@@ -29,3 +40,39 @@ def test_an_artifact_that_is_gone_leaves_the_rest_of_the_report(own_ledger: Ledg
     found = Parsed(rendered(made))
     assert "2 hits" in found.text
     assert not any("view3d" in (a.get("class") or "") for _, a in found.elements)
+
+
+def test_card_table_export_and_best_show_replicates_pooled(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = dyes(own_ledger, tmp_path)
+    again = new_evidence(made.ids[0], gap(4.5, PBE0, 0.03), verifier="toy2", subject="0", replicate=1)
+    with made.ledger.begin() as connection:
+        evidence.record(connection, [again])
+    with made.ledger.read() as connection:
+        ladder = campaigns.rungs(connection, made.row.id)
+        [card] = cards(connection, made.row, ladder, made.ledger.artifacts, 1)
+        shown = page_table(connection, made.row, ladder)
+        first = next(table.entries(connection, made.row, table.columns(connection, made.row)))
+        answer = best(connection, made.row, 1)[0].values["homo_lumo_gap"]
+    pooled = pytest.approx(4.4)  # of 4.3 and 4.5 with equal uncertainties; their scatter is the larger one
+    cell = shown.rows[0][9 + [column[0] for column in shown.columns].index("r2")]
+    assert card.headline[0][1].quantity.value == pooled and cell[0] == pooled
+    assert first.values["r2", "homo_lumo_gap"].quantity.value == pooled and answer.value == pooled
+    assert answer.uncertainty == pytest.approx(0.1) == card.headline[0][1].quantity.uncertainty
+    text = Parsed(rendered(made)).text
+    assert "4.30 ± 0.03 eV PBE0" in text and "4.50 ± 0.03 eV PBE0" in text  # each in its own piece of evidence
+
+
+def test_a_property_that_only_the_ledger_knows_is_reported(own_ledger: Ledger, tmp_path: Path) -> None:
+    """A function of a notebook measured it; the process that writes the report does not define it."""
+    objective = {"property": "notebook_index", "direction": "limit", "unit": "eV", "accept": [0.5, None], "weight": 1}
+    made = Maker(own_ledger, tmp_path, objectives=[objective])
+    made.enter(("C", "CC"))
+    for i in range(2):
+        made.answer(i, 1, gap(2.0 + i, GFN2))
+        made.answer(i, 2, gap(1.0 + i, PBE0))
+        made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, score=0.5)
+    with made.ledger.begin() as connection:
+        connection.execute(
+            t.property_.update().where(t.property_.c.name == "homo_lumo_gap").values(name="notebook_index")
+        )
+    assert "notebook index 1.00 ± 0.05 eV" in Parsed(rendered(made)).text

@@ -178,22 +178,17 @@ def test_attempts_of_dead_drivers_are_orphans(ledger: Ledger, row: CampaignRow) 
             attempts.end_many(connection, [AttemptEnd(mine, AttemptState.LOST, {}, None)])
 
 
-def test_what_was_claimed_ahead_and_never_begun_costs_nothing(ledger: Ledger, row: CampaignRow) -> None:
+def test_who_gave_a_job_back_has_no_claim_on_it(ledger: Ledger, row: CampaignRow) -> None:
+    first, second = make(ledger, row, 2)
     with ledger.begin() as connection:
-        ids, rung_id = rows.entered(connection, row, 3), campaigns.rungs(connection, row.id)[1].id
-        new = [jobs.NewJob(row.id, rung_id, i, 0, f"{i:064d}", 1.0) for i in ids]
-        claims = {one.job_id: one for one in leases.start_many(connection, new, "dead", AttemptState.CLAIMED)}
-        first, second, third = claims
+        claims = leases.claim_many(connection, [first, second], "one")
         assert leases.claim_many(connection, [first], "other") == {}
-        leases.begun(connection, [claims[first]])
-        states = {live.claim.job_id: live.state for live in leases.orphans(connection, row.id, "me")}
-        assert states == {first: "running", second: "claimed", third: "claimed"}
-        give_back(connection, [claims[second]])
-        assert [job_id for job_id, *_ in jobs.queued(connection, row.id)] == [second]
-        ended = rows.finish_many(connection, [leases.JobEnd(claims[k], JobState.DONE, "ok") for k in (second, third)])
-        assert ended == {third}, "who gave a job back has no claim on it"
-    again = claim(ledger, second)
-    assert again is not None and again.fence == claims[second].fence + 1
+        give_back(connection, [claims[first]])
+        assert [job_id for job_id, *_ in jobs.queued(connection, row.id)] == [first]
+        ended = rows.finish_many(connection, [leases.JobEnd(claims[k], JobState.DONE, "ok") for k in (first, second)])
+        assert ended == {second}
+    again = claim(ledger, first)
+    assert again is not None and again.fence == claims[first].fence + 1
 
 
 def test_jobs_are_claimed_as_they_are_made(ledger: Ledger, row: CampaignRow) -> None:
@@ -205,16 +200,14 @@ def test_jobs_are_claimed_as_they_are_made(ledger: Ledger, row: CampaignRow) -> 
         [old] = jobs.create_many(connection, new[:1])
         give_back(connection, [leases.claim_many(connection, [old], "a")[old]])
         assert jobs.cancel_queued(connection, [old]) == [old]
-        [second, first] = leases.start_many(connection, [new[1], new[0]], "me", AttemptState.CLAIMED)
-        [third] = leases.start_many(connection, [new[2]], "me")
+        second, first, third = leases.start_many(connection, [new[1], new[0], new[2]], "me")
         assert (first.job_id, first.fence, second.fence, third.fence) == (old, 2, 1, 1)
-        states = {live.claim.job_id: live.state for live in leases.orphans(connection, row.id, "others")}
-        assert states == {first.job_id: "claimed", second.job_id: "claimed", third.job_id: "running"}
+        live = {attempt.claim for attempt in leases.orphans(connection, row.id, "others")}
+        assert live == {first, second, third}
         assert leases.claim_many(connection, [first.job_id, second.job_id, third.job_id], "other") == {}
         with pytest.raises(LedgerError, match="already"):
             leases.start_many(connection, [new[3], new[1]], "me")
     with ledger.begin() as connection:
-        leases.begun(connection, [first, second])
         ended = rows.finish_many(
             connection, [leases.JobEnd(one, JobState.DONE, "ok") for one in (first, second, third)]
         )

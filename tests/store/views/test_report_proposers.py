@@ -92,7 +92,7 @@ HOT: dict[str, Callable[[Any, Any], object]] = {
     "behind_the_best": lambda c, r: report_episodes.behind_the_best(c, r, 10),
     "outcomes": lambda c, r: report_episodes.outcomes(c, r, [1, 2]),
     "turns of one": lambda c, r: report_episodes.turns(c, 1, 10),
-    "proposals of turns": lambda c, r: report_episodes.proposals(c, [1, 2], 10),
+    "proposals of turns": lambda c, r: report_episodes.proposals(c, 1, 10),
     "members": lambda c, r: report_candidates.members(c, r, [1, 2]),
 }
 IN_ORDER = {"page", "latest", "behind_the_best", "turns of one"}  # and nothing is left to sort

@@ -101,7 +101,7 @@ def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
     from ruamel.yaml.error import YAMLError
     from ruamel.yaml.events import AliasEvent
 
-    from sciagent.yaml.positions import too_deep
+    from sciagent.yaml.document import too_deep
 
     with Path(path).open("rb") as stream:
         raw = stream.read(MAX_BYTES + 1)

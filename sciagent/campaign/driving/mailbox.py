@@ -1,0 +1,101 @@
+"""Directives of people to a running driver: it pauses, goes on, stops, and takes up amendments."""
+
+from __future__ import annotations
+
+import time
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import open_stored
+from sciagent.campaign.driving.heartbeat import Heartbeat
+from sciagent.campaign.driving.session import DriverSession
+from sciagent.domain.campaigns.directives import Verb
+from sciagent.domain.jobs.states import CampaignState
+from sciagent.errors import SciagentError
+from sciagent.execution.worker import completing
+from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.campaign_state.directives import Directive
+
+LISTEN_SECONDS = 0.2  # between looks into the ledger; besides, each dispatch looks
+
+
+class Mailbox:
+    """Reads directives from the ledger and obeys them. last: id of the last one to an earlier driver."""
+
+    def __init__(self, session: DriverSession, heart: Heartbeat, last: int) -> None:
+        self.paused = False
+        self._session, self._heart, self._last = session, heart, last
+        self._unread: list[Directive] = []
+        self._looked_at = self._paused_at = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last look is long enough ago."""
+        return time.monotonic() - self._looked_at > LISTEN_SECONDS
+
+    @property
+    def halts(self) -> bool:
+        """Whether somebody has asked to pause or to stop, which the next step obeys."""
+        return any(directive.verb in (Verb.PAUSE, Verb.STOP) for directive in self._unread)
+
+    def look(self, connection: Connection) -> bool:
+        """Read what came since the last look; True if anything did. Whoever writes a directive changes more of the
+        ledger, so budget and hits are read again."""
+        session, self._looked_at = self._session, time.monotonic()
+        new = directives.since(connection, session.built.row.id, self._last)
+        if not new:
+            return False
+        self._last = new[-1].id
+        self._unread += new
+        session.purchasing.touch(one.candidate_id for one in new if one.candidate_id is not None)
+        session.recount(connection)
+        session.count_hits(connection)
+        return True
+
+    def obey(self) -> None:
+        """Pause, go on, stop, or take up an amendment; people have written the effects of all other directives
+        themselves."""
+        unread, self._unread = self._unread, []
+        for directive in unread:
+            reason = f"by {directive.who}" + (f": {directive.why}" if directive.why else "")
+            if directive.verb is Verb.STOP:
+                self._stop(f"stopped {reason}", bool(directive.payload.get("now")))
+            elif directive.verb is Verb.AMEND:
+                self._amend()
+            elif directive.verb in (Verb.PAUSE, Verb.RESUME) and (directive.verb is Verb.PAUSE) != self.paused:
+                self._pause(directive, f"paused {reason}")
+
+    def _stop(self, reason: str, now: bool) -> None:
+        session = self._session
+        session.request_stop(reason)
+        if now:  # remote workers end their jobs when they look next; these wait for the next driver
+            with session.begin() as connection:
+                completing.call_back(connection, session.built.row.id)
+            session.abort()
+
+    def _pause(self, directive: Directive, reason: str) -> None:
+        """Pause, or go on. A pause is not wall time of the campaign."""
+        session, self.paused = self._session, not self.paused
+        self._heart.count(not self.paused)
+        if not self.paused:
+            session.budget.rest(time.monotonic() - self._paused_at)
+        self._paused_at = time.monotonic()
+        with session.begin() as connection:
+            state = CampaignState.PAUSED if self.paused else CampaignState.RUNNING
+            campaigns.set_state(connection, session.built.row.id, state, reason if self.paused else None)
+            session.log(connection, str(state), who=directive.who, why=directive.why)
+
+    def _amend(self) -> None:
+        """Go on with the campaign as it was amended in the ledger: budget, goal, limits, workers. If it cannot be read
+        any more (a file of seeds is gone), this run goes on as it began, and an event says so."""
+        session = self._session
+        try:
+            built = open_stored(session.built.ledger, session.built.row.name, session.owner)
+        except SciagentError as error:
+            with session.built.ledger.begin() as connection:
+                session.log(connection, "amendment_not_taken_up", why=str(error)[:2000])
+            return
+        with session.begin() as connection:
+            session.amend(built, connection)
+            for crew in session.crews:
+                crew.amend(connection)

@@ -1,0 +1,44 @@
+"""Chooses the executor that `--executor` names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sciagent import settings
+from sciagent.errors import UsageError
+from sciagent.execution.executor import Executor
+from sciagent.store.database.ledger import Ledger
+
+EXECUTORS = ("local", "ledger", "celery", "slurm")
+QUEUES = ("simulation", "high_fidelity")  # the tiers whose jobs are computed elsewhere
+
+
+def broker_url(given: str | None = None) -> str:
+    """Where the broker is: as given, else SCIAGENT_BROKER. Raises UsageError."""
+    if (found := settings.load(broker=given).broker) is None:
+        raise UsageError(
+            "no broker is named: set SCIAGENT_BROKER to its URL, or SCIAGENT_BROKER_FILE to a file that holds it; "
+            "sciagent worker takes --broker URL, too"
+        )
+    return found
+
+
+def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor | None:
+    """None for the local pool. site: of Slurm, a profile in YAML; default: SCIAGENT_SLURM_SITE. Raises UsageError for a
+    name that is none, or where something is missing."""
+    if name == "local":
+        return None
+    if name == "ledger":
+        return Executor()
+    if name == "celery":
+        from sciagent.execution.celery.executor import CeleryExecutor
+
+        return CeleryExecutor(broker_url())
+    if name == "slurm":
+        from sciagent.execution.slurm.controller import SlurmExecutor
+        from sciagent.execution.slurm.load import load_site
+
+        if (path := site or settings.slurm_site()) is None:
+            raise UsageError("--executor slurm needs a site profile: --site SITE.yaml, or SCIAGENT_SLURM_SITE")
+        return SlurmExecutor(ledger, load_site(path), QUEUES)
+    raise UsageError(f'--executor "{name}": one of {", ".join(EXECUTORS)}')

@@ -1,0 +1,255 @@
+"""Episodes for display: the model's messages, calls and observations, turn by turn, and the fate of its proposals.
+
+Texts are cut and drawings counted, so that the size of a page is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.properties import properties
+from sciagent.domain.scoring import crps, read
+from sciagent.domain.tiers import Tier
+from sciagent.report.parts.candidates import depicted, kind, status
+from sciagent.report.parts.wording import unit_sign, words
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
+from sciagent.store.results import pooled
+from sciagent.store.views import report_candidates
+from sciagent.store.views import report_episodes as ask
+from sciagent.store.views.report_candidates import Ranked
+from sciagent.store.views.report_episodes import Begun, EpisodeOutcome, Proposed
+
+LATEST = 12  # episodes that a report shows, the last of all
+BEST = 8  # and those behind the best candidates
+TURNS = 40  # shown of an episode
+PROPOSALS = 200  # shown of an episode
+MAX_TEXT = 3000  # characters of a message
+ROOM = 900_000  # characters of all episodes of a report
+
+Answers = dict[tuple[int, str], tuple[float, str]]
+"""{(candidate id, predicted property): (value at the highest paid rung, the rung's name)}."""
+
+
+@dataclass
+class PageRoom:
+    """The room that is left on a page."""
+
+    text: int = ROOM
+    """Characters."""
+    drawings: int = 80
+    """Structures."""
+    turns: int = TURNS
+    """Turns of each episode."""
+    longest: int = MAX_TEXT
+    """Characters of each message."""
+
+    def cut(self, text: Any, limit: int | None = None) -> str:
+        """The text, empty for None, with its length behind it if it is cut."""
+        whole, limit = str(text or ""), limit or self.longest
+        shown = whole if len(whole) <= limit else f"{whole[:limit]} … ({len(whole)} characters)"
+        self.text -= len(shown)
+        return shown
+
+
+class ShownProposal(NamedTuple):
+    """A proposal of a turn."""
+
+    proposed: Proposed
+    """Its texts are cut."""
+    became: str
+    """The candidate's status, as on the cards of the best."""
+    kind: str
+    """As on the cards of the best; `fallen` if the proposal was refused."""
+    drawing: str
+    predictions: list[str]
+    """Each predicted value with its standard deviation, and the answer of a paid rung once there is one."""
+
+
+class Call(NamedTuple):
+    """A call of a tool with its observation."""
+
+    name: str
+    arguments: str
+    ok: bool
+    seen: str
+
+
+class ShownTurn(NamedTuple):
+    """A turn of an episode."""
+
+    turn: Mapping[str, Any]
+    """The turn as the ledger has it."""
+    thinking: str
+    content: str
+    written: str
+    """The text of the answer, where it is itself the call."""
+    calls: list[Call]
+    observations: list[str]
+    """Observations that cannot be matched to a call."""
+    made: list[ShownProposal]
+
+    @property
+    def used(self) -> Mapping[str, Any]:
+        """`prompt_tokens`, `output_tokens` and `seconds` of the model, if it was sampled."""
+        return self.turn["sampling"] or {}
+
+    @property
+    def forced(self) -> float | None:
+        """Share of the sampled tokens for which a grammar left no choice; None without tokens."""
+        flags = self.turn["forced"]
+        return sum(map(bool, flags)) / len(flags) if flags else None
+
+
+class ShownEpisode(NamedTuple):
+    """An episode for display."""
+
+    begun: Begun
+    outcome: EpisodeOutcome
+    why: str
+    limits: str
+    """Its limits, as a text."""
+    opening: list[tuple[str, str]]
+    turns: list[ShownTurn]
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens of the shown prompts and answers."""
+        return sum(t.used.get(name) or 0 for t in self.turns for name in ("prompt_tokens", "output_tokens"))
+
+    @property
+    def seconds(self) -> float:
+        return sum(t.used.get("seconds") or 0.0 for t in self.turns)
+
+    @property
+    def trainable(self) -> str:
+        n = sum(bool(t.turn["output_ids"]) for t in self.turns)
+        if n == len(self.turns):
+            return "trainable" if n else ""
+        return f"{n} of {len(self.turns)} turns trainable" if n else "not trainable: no tokens were returned"
+
+
+def selection(connection: Connection, row: CampaignRow) -> tuple[int, list[ShownEpisode]]:
+    """The number of episodes, and those that a report shows: behind the best candidates and the latest, latest first.
+
+    Where the page has too little room, the oldest are left out.
+    """
+    chosen = [*ask.behind_the_best(connection, row, BEST), *ask.latest(connection, row, LATEST + BEST)]
+    room, shown = PageRoom(), list[ShownEpisode]()
+    for begun in list({begun.id: begun for begun in chosen}.values())[: LATEST + BEST]:
+        if room.text >= 0:
+            shown.append(_episode(connection, row, begun, room))
+    return ask.count(connection, row), sorted(shown, key=lambda episode: -episode.begun.number)
+
+
+def every(connection: Connection, row: CampaignRow, n: int = 20) -> Iterator[ShownEpisode]:
+    """All episodes in order, one at a time; each is cut to a page of its own."""
+    after = -1
+    while page := ask.page(connection, row, after, n):
+        for begun in page:
+            room = PageRoom(drawings=PROPOSALS, turns=5 * TURNS, longest=7 * MAX_TEXT)
+            yield _episode(connection, row, begun, room)
+        after = page[-1].number
+
+
+def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageRoom) -> ShownEpisode:
+    ladder = rungs(connection, row.id)
+    proposed = ask.proposals(connection, begun.id, PROPOSALS)
+    members = report_candidates.members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
+    answers = _answers(connection, ladder, proposed)
+    made: dict[int, list[ShownProposal]] = {}
+    for p in proposed:
+        shown = _shown_proposal(p, members.get(p.candidate_id or 0), ladder, answers, room)
+        made.setdefault(p.turn_id, []).append(shown)
+    limits = (("turns", "turns"), ("tokens", "sampled tokens"), ("context", "tokens of context"))
+    settings = begun.settings
+    return ShownEpisode(
+        begun,
+        ask.outcomes(connection, row, [begun.id]).get(begun.id, EpisodeOutcome(0, 0, 0)),
+        room.cut(settings.get("ended"), 300),
+        ", ".join(f"{settings[key]} {label}" for key, label in limits if isinstance(settings.get(key), int)),
+        [(str(m.get("role", "")), room.cut(m.get("content"), 2 * room.longest)) for m in settings.get("opening") or ()],
+        [_turn(turn, made.get(turn["id"], []), room) for turn in ask.turns(connection, begun.id, room.turns)],
+    )
+
+
+def _turn(turn: Mapping[str, Any], made: list[ShownProposal], room: PageRoom) -> ShownTurn:
+    message = turn["message"] or {}
+    content = str(message.get("content") or "")
+    seen = [
+        room.cut(o["content"] if "content" in o else json.dumps(o, ensure_ascii=False)) for o in turn["observations"]
+    ]
+    paired = len(seen) == len(turn["calls"])
+    calls = [
+        Call(
+            room.cut(call.get("tool"), 200),
+            room.cut(_readable(call.get("arguments"))),
+            bool(call.get("ok", True)),
+            seen[i] if paired else "",
+        )
+        for i, call in enumerate(turn["calls"])
+    ]
+    is_call = bool(calls) and content.lstrip().startswith("{")
+    return ShownTurn(
+        turn,
+        room.cut(message.get("thinking")),
+        "" if is_call else room.cut(content),
+        room.cut(content) if is_call else "",
+        calls,
+        [] if paired else seen,
+        made,
+    )
+
+
+def _readable(arguments: Any) -> str:
+    """The arguments of a call; for an object, a line per field."""
+    try:
+        given = json.loads(arguments) if isinstance(arguments, str) else arguments
+        lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in given.items()]
+    except (ValueError, AttributeError, RecursionError):
+        return str(arguments or "")
+    return "\n".join(lines)
+
+
+def _shown_proposal(
+    p: Proposed, member: Ranked | None, ladder: Sequence[RungRow], answers: Answers, room: PageRoom
+) -> ShownProposal:
+    drawing, became, what = "", f"refused: {words(p.reason or 'refused')}", "fallen"
+    if p.status == "duplicate":
+        became, what = "already in the campaign", "open"
+    elif p.status == "new" and member is not None:
+        became, what = status(member, ladder), kind(member)
+        if room.drawings > 0:
+            drawing = depicted(member)
+            room.drawings -= 1
+    cut = p._replace(text=room.cut(p.text, 300), rationale=room.cut(p.rationale, 600))
+    return ShownProposal(cut, room.cut(became, 300), what, drawing, _predictions(p, answers))
+
+
+def _predictions(p: Proposed, answers: Answers) -> list[str]:
+    texts = []
+    for name, (value, error) in read(p.predicted).items():
+        if name not in properties():
+            continue
+        unit = properties()[name].unit
+        tail = "" if unit == "1" else f" {unit_sign(unit)}"
+        answered = "; not answered yet" if p.status == "new" else ""
+        if (highest := answers.get((p.candidate_id or 0, name))) is not None:
+            answer, rung = highest
+            answered = f"; {rung} answered {answer:.4g}{tail} (CRPS {crps(value, error, answer):.2g}{tail})"
+        texts.append(f"{words(name)} {value:.4g} ± {error:.2g}{tail}{answered}")
+    return texts
+
+
+def _answers(connection: Connection, ladder: Sequence[RungRow], proposed: Sequence[Proposed]) -> Answers:
+    ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and read(p.predicted)})
+    answers: Answers = {}
+    for rung in (rung for rung in ladder if ids and rung.tier != Tier.FAST):
+        values = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
+        for id_, mine in values.items():
+            answers |= {(id_, name): (quantity.value, rung.name) for name, quantity in (mine or {}).items()}
+    return answers

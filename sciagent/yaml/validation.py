@@ -1,0 +1,174 @@
+"""Validates a YAML document, and states pydantic's errors in plain words with what would have been right."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from sciagent.errors import SpecError, did_you_mean
+from sciagent.yaml.document import MAX_FAULTS, Document, Fault, Loc, kind_of, report
+from sciagent.yaml.faults import FAULT
+
+Model = TypeVar("Model", bound=BaseModel)
+UnknownKey = Callable[[Loc, Any], tuple[str, str]]
+"""Message and hint for a key that does not exist, from its path and the data of the file."""
+
+_NAME_RULE = 'takes 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit'
+_BOUNDS = {
+    "greater_than": ("gt", "must be greater than"),
+    "greater_than_equal": ("ge", "must be at least"),
+    "less_than": ("lt", "must be less than"),
+    "less_than_equal": ("le", "must be at most"),
+}
+_WANTED = {
+    "string_type": "must be text",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "bool_type": "must be true or false",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+}
+_EMPTY = "has no value; give one, or delete the line"
+
+
+def validated(
+    document: Document,
+    name: str,
+    root: type[Model],
+    *,
+    context: Mapping[str, Any] | None = None,
+    unknown_key: UnknownKey | None = None,
+    further: Callable[[], Sequence[Any]] = lambda: (),
+) -> Model:
+    """The model that a document states. Raises SpecError with all its mistakes.
+
+    name: of the file, for messages. root: the model of the whole file. further: finds errors that pydantic does not
+    look for once a part is wrong.
+    """
+    faults = list(document.faults)
+    if isinstance(document.data, dict):
+        try:
+            model = root.model_validate(document.data, context=context)
+            if not faults:
+                return model
+        except ValidationError as error:
+            errors = [*error.errors(include_url=False), *further()][:MAX_FAULTS]
+            explained = [_explain(item, document, root, unknown_key) for item in errors if not _is_echo(item)]
+            faults += [fault for fault in explained if not document.broken(fault.loc)]
+    raise SpecError(report(name, faults))
+
+
+def _explain(
+    error: Mapping[str, Any], document: Document, root: type[BaseModel], unknown: UnknownKey | None = None
+) -> Fault:
+    """One error of pydantic at its place in the file."""
+    loc, kind = _without_kinds(tuple(error["loc"]), document.data), str(error["type"])
+    context: Mapping[str, Any] = error.get("ctx") or {}
+    value = error.get("input")
+    on_key, hint = kind in ("extra_forbidden", "missing"), ""
+    if kind == "extra_forbidden":
+        message, hint = unknown(loc, document.data) if unknown else _unknown_key(loc, document.data, root)
+    elif kind == "missing":
+        message = "required, and missing"
+    elif kind in ("union_tag_not_found", "union_tag_invalid", "literal_error", "enum"):
+        loc = (*loc, "kind") if kind.startswith("union") else loc
+        message, hint = _not_among(kind, value, context)
+    elif kind == FAULT:
+        message, hint, on_key = str(context["message"]), str(context["hint"]), bool(context.get("on_key"))
+    else:
+        message = _EMPTY if value is None else _unfit_value(kind, value, context, str(error["msg"]))
+    line, column = document.locate(loc, on_key)
+    return Fault(line, column, " ".join(message.split()), loc, hint)
+
+
+def _unfit_value(kind: str, value: Any, context: Mapping[str, Any], message: str) -> str:
+    """Why a value does not fit. message: pydantic's own."""
+    if kind in _BOUNDS:
+        key, words = _BOUNDS[kind]
+        bound = context[key]
+        return f"{words} {f'{bound:g}' if isinstance(bound, int | float) else bound}, not {value}"
+    if kind in _WANTED:
+        quote = "; put it in quotes" if kind == "string_type" and isinstance(value, int | float) else ""
+        return f"{_WANTED[kind]}, not {kind_of(value)}{quote}"
+    if kind == "string_pattern_mismatch":
+        return f'"{value}" is no name; a name {_NAME_RULE}'
+    return "needs at least one entry" if kind == "too_short" else message.removeprefix("Value error, ")
+
+
+def _is_echo(error: Mapping[str, Any]) -> bool:
+    """Whether a list counts as too short only because its entries are wrong, which is reported for each of them."""
+    value = error.get("input")
+    return error["type"] == "too_short" and isinstance(value, list) and len(value) >= error["ctx"]["min_length"]
+
+
+def _unknown_key(loc: Loc, data: Any, root: type[BaseModel]) -> tuple[str, str]:
+    known = keys_at(loc[:-1], data, root)
+    return f"unknown key{did_you_mean(str(loc[-1]), known)}", f"allowed: {', '.join(known)}" if known else ""
+
+
+def _not_among(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, str]:
+    expected = str(context.get("expected_tags" if kind.startswith("union") else "expected", ""))
+    known = re.findall(r"'([^']*)'", expected)
+    hint = f"allowed: {', '.join(known) or expected}"
+    if kind == "union_tag_not_found":
+        return "required, and missing", hint
+    value = context.get("tag", value) if kind == "union_tag_invalid" else value
+    if value is None:
+        return _EMPTY, hint
+    near = did_you_mean(value, known) if isinstance(value, str) else ""
+    text = f'"{value}"' if isinstance(value, str) else kind_of(value)
+    return f"{text} is not known here{near}", hint
+
+
+def _without_kinds(loc: Loc, data: Any) -> Loc:
+    """The path as the file has it: pydantic also names the chosen member of a union by its `kind`."""
+    kept: list[int | str] = []
+    here = data
+    for part in loc:
+        if isinstance(here, dict) and part not in here and here.get("kind") == part:
+            continue
+        if here is not None and not isinstance(here, dict | list):
+            break  # below a plain value pydantic names branches of its own
+        here = _step(here, part)
+        kept.append(part)
+    return tuple(kept)
+
+
+def _step(here: Any, part: int | str) -> Any:
+    if isinstance(here, dict):
+        return here.get(part)
+    return here[part] if isinstance(here, list) and isinstance(part, int) and part < len(here) else None
+
+
+def keys_at(loc: Loc, data: Any, root: type[BaseModel]) -> list[str]:
+    """The keys that the mapping at `loc` takes; empty where any are, or the models do not say."""
+    models = [root]
+    for part in loc:
+        data = _step(data, part)
+        fields = [model.model_fields[str(part)] for model in models if part in model.model_fields]
+        if fields:  # else part is an index, or a key of a mapping of models
+            models = [model for field in fields for model in _models(field.annotation)]
+        kind = data.get("kind") if isinstance(data, dict) else None
+        models = [model for model in models if kind in _kinds(model)] or models
+    return list(models[0].model_fields) if len(models) == 1 else []
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in an annotation such as `dict[str, A | B]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _models(argument)
+
+
+def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:
+    return typing.get_args(model.model_fields["kind"].annotation) if "kind" in model.model_fields else ()
