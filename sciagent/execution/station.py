@@ -13,7 +13,6 @@ from sciagent.execution.worker.lease_renewal import Keeper
 from sciagent.execution.worker.registration import Presence
 from sciagent.execution.worker.runner import Runner, patiently
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue.worker_resources import has_of
 from sciagent.store.job_queue.workers import NewWorker
 
 log = logging.getLogger(__name__)
@@ -46,17 +45,8 @@ class Station:
         new = self._new
         patiently(lambda: self._presence.step(self._ledger), self._stop)
         keeper = Keeper(self._ledger)
-        each = None if new.memory_mb is None else new.memory_mb // new.slots
         self._runners = [
-            Runner(
-                self._ledger,
-                f"{new.name}/{i}",
-                new.queues,
-                self._scratch,
-                memory_mb=each,
-                has=has_of(new),
-                keeper=keeper,
-            )
+            Runner(self._ledger, f"{new.name}/{i}", new.queues, self._scratch, registered=new, keeper=keeper)
             for i in range(new.slots)
         ]
         threads = [

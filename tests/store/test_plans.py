@@ -11,12 +11,13 @@ from sciagent.domain.jobs.states import JobState
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, jobs, leases, offers, reservations, spend, worker_resources, workers
-from sciagent.store.job_queue.worker_resources import Has
+from sciagent.store.job_queue.workers import NewWorker
 from sciagent.store.results import candidates, evidence, scaffolds
 from sciagent.store.views import history, overview, queries, report_candidates
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 
+WORKER = NewWorker("w", "host", 1, "ledger", ("simulation",), slots=2, cores=1)
 HOT: dict[str, Callable[[Any, int], object]] = {
     "waiting, first come first": lambda c, i: standings.waiting(c, i, 1, by_score=False, limit=10),
     "waiting, best first": lambda c, i: standings.waiting(c, i, 1, by_score=True, limit=10),
@@ -70,9 +71,9 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "campaigns that run": lambda c, i: overview.going(c),
     "what a campaign has come to": lambda c, i: overview.totals(c, i),
     "what workers run": lambda c, i: workers.running(c),
-    "free resources of a worker": lambda c, i: worker_resources.free_at(c, "w", Has(2, 2)),
+    "free resources of a worker": lambda c, i: worker_resources.free_at(c, WORKER),
     "needs of unfinished jobs": lambda c, i: worker_resources.kinds(c, ["simulation"], jobs.UNFINISHED),
-    "the next job of a worker": lambda c, i: offers.claim_next(c, ["simulation"], "w/0", has=Has(2, 1)),
+    "the next job of a worker": lambda c, i: offers.claim_next(c, ["simulation"], "w/0", worker=WORKER),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
 IN_ORDER = {"waiting, first come first", "waiting, best first", "top", "best"}  # and nothing is left to sort

@@ -25,7 +25,6 @@ from sciagent.execution.worker.registration import Presence
 from sciagent.execution.worker.runner import Runner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
-from sciagent.store.job_queue.worker_resources import has_of
 from sciagent.store.job_queue.workers import NewWorker
 
 if TYPE_CHECKING:
@@ -64,13 +63,12 @@ def serve(
         raise UsageError("a worker needs at least one queue")
     if slots < 1:
         raise UsageError(f"{slots} slots; a worker has at least one")
-    each = None if memory_mb is None else memory_mb // slots
     new = NewWorker(
         name, socket.gethostname(), os.getpid(), "celery", tuple(queues), slots, memory_mb, cores, dict(resources or {})
     )
 
     def make(ledger: Ledger, owner: str) -> Runner:
-        return Runner(ledger, owner, queues, scratch, memory_mb=each, has=has_of(new))
+        return Runner(ledger, owner, queues, scratch, registered=new)
 
     with contextlib.ExitStack() as closing:
         wakeups = Wakeups(broker_url)

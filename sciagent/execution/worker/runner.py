@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
@@ -24,7 +25,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers
 from sciagent.store.job_queue.leases import Claim
-from sciagent.store.job_queue.worker_resources import Has
+from sciagent.store.job_queue.workers import NewWorker
 from sciagent.verification.sandbox.host import HostResult, Worker
 from sciagent.verification.sandbox.scratch import remove_folder
 
@@ -57,8 +58,8 @@ def patiently(
 
 class Runner:
     """Used by one thread; `stop` from any. owner: of its leases. scratch: where jobs work, on a disk of this machine.
-    memory_mb: what a job may ask for at most. has: what its worker has; None: cores alone, as many as slots. keeper:
-    shared by the slots of a process; else one of its own."""
+    registered: the worker that the slot belongs to; None on a cluster, where a job has one core and `memory_mb`.
+    keeper: shared by the slots of a process; else one of its own."""
 
     def __init__(
         self,
@@ -67,12 +68,12 @@ class Runner:
         queues: Sequence[str],
         scratch: Path,
         *,
-        memory_mb: int | None = None,
-        has: Has | None = None,
+        memory_mb: float = math.inf,
+        registered: NewWorker | None = None,
         keeper: Keeper | None = None,
     ) -> None:
         self.owner, self._ledger, self._queues = owner, ledger, tuple(queues)
-        self._scratch, self._memory_mb, self._has = scratch, memory_mb, has
+        self._scratch, self._memory_mb, self._registered = scratch, memory_mb, registered
         self._own_keeper = keeper is None
         self._keeper = keeper or Keeper(ledger)
         self._tasks = Tasks()
@@ -119,9 +120,9 @@ class Runner:
                 connection,
                 self._queues,
                 self.owner,
-                self._memory_mb,
+                worker=self._registered,
+                memory_mb=self._memory_mb,
                 skip=skip,
-                has=self._has,
                 seconds=seconds,
                 after=max(self.campaigns, default=0),
             )
@@ -168,10 +169,10 @@ class Runner:
 
     def _cuda(self, jobs: list[ClaimedJob]) -> str | None:
         """The GPUs that jobs of one process hold. In a cluster they are those that this process was given."""
-        if self._has is None:
+        if self._registered is None:
             given = jobs[0].task.needs.get(GPU, 0)
             return visible(given, range(given))
-        return visible(self._has.resources.get(GPU, 0), [i for one in jobs for i in one.claim.gpus])
+        return visible(self._registered.resources.get(GPU, 0), [i for one in jobs for i in one.claim.gpus])
 
     def _write(self, jobs: list[ClaimedJob], results: list[HostResult], held: Held) -> None:
         # a disk that is full or away is waited for, as the ledger is: what was computed is not thrown away

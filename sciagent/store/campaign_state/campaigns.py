@@ -93,17 +93,9 @@ def create(
 ) -> CampaignRow:
     """Enter a campaign. rungs: in order, with all columns of the rung table except campaign_id."""
     now = db_now(connection)
-    values = {
-        "name": name,
-        "spec": dict(spec),
-        "spec_hash": spec_hash,
-        "identity_hash": identity_hash,
-        "base": base,
-        "source": source,
-        "state": CampaignState.CREATED,
-        "created_at": now,
-        "updated_at": now,
-    }
+    hashes = {"spec_hash": spec_hash, "identity_hash": identity_hash}
+    values: dict[str, object] = {"name": name, "spec": dict(spec), **hashes, "base": base, "source": source}
+    values |= {"state": CampaignState.CREATED, "created_at": now, "updated_at": now}
     campaign_id = connection.execute(sa.insert(t.campaign).values(values).returning(t.campaign.c.id)).scalar_one()
     connection.execute(sa.insert(t.rung), [{"campaign_id": campaign_id, **r} for r in rungs])
     return get(connection, name)

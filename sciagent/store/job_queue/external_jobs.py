@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -20,8 +20,7 @@ from sciagent.store.job_queue.leases import Claim
 _RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
 
-@dataclass(frozen=True)
-class WaitingExternalJob:
+class WaitingExternalJob(NamedTuple):
     """A queued job that no worker has claimed and no element is to run."""
 
     job_id: int
@@ -50,23 +49,15 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
     ranks = {id_: i for i, id_ in enumerate(connection.scalars(sa.select(ranked.c.id).order_by(*order).limit(limit)))}
     query = (
         sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.needs)
-        .select_from(t.job.join(t.rung, t.rung.c.id == j.rung_id))
+        .join(t.rung, t.rung.c.id == j.rung_id)
         .where(among(connection, j.id, list(ranks)), *may_take)
         .with_for_update(skip_locked=True, of=t.job)
     )
-    rows = sorted(connection.execute(query).all(), key=lambda row: ranks[row.id])
-    return [
-        WaitingExternalJob(
-            row.id,
-            row.rung_id,
-            row.seconds,
-            float(row.request["limits"]["wall_seconds"]),
-            row.memory_mb,
-            row.attempts,
-            row.needs,
-        )
-        for row in rows
+    jobs = [
+        WaitingExternalJob(id_, rung_id, seconds, float(request["limits"]["wall_seconds"]), *rest)
+        for id_, rung_id, seconds, request, *rest in connection.execute(query).all()
     ]
+    return sorted(jobs, key=lambda job: ranks[job.job_id])
 
 
 def reserve_for(connection: Connection, names: Mapping[int, str]) -> None:

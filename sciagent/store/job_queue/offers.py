@@ -5,6 +5,7 @@ Every write is checked by the fence of the claim, and all times are the database
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.needs import GPU, read
+from sciagent.domain.jobs.needs import CORES, GPU, read
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.store.database import tables as t
@@ -24,7 +25,8 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs, leases, worker_resources
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.leases import Claim
-from sciagent.store.job_queue.worker_resources import Free, Has
+from sciagent.store.job_queue.worker_resources import Free
+from sciagent.store.job_queue.workers import NewWorker
 
 _OFFER = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"), t.job.c.state == JobState.QUEUED)
 
@@ -56,6 +58,10 @@ def withdraw(connection: Connection, campaign_id: int) -> list[int]:
     return list(changed.scalars())
 
 
+# (needs, most memory in MB) of the jobs that fit a worker; None: one core
+Kinds = tuple[tuple[str | None, float], ...]
+
+
 @dataclass(frozen=True)
 class _Queries:
     """The queries of a worker for jobs that it may take now."""
@@ -69,19 +75,11 @@ class _Queries:
 
 
 @lru_cache(maxsize=64)
-def _queries(
-    queues: tuple[str, ...],
-    kinds: tuple[tuple[str | None, int | None], ...],
-    skip: tuple[int, ...],
-    seconds: float | None,
-) -> _Queries:
-    """The queries, which are cached since SQLAlchemy takes as long to compile them as the database to run them.
-
-    kinds: (needs, most memory in MB) of the jobs that fit; None for one core, and for any memory.
-    """
+def _queries(queues: tuple[str, ...], kinds: Kinds, skip: tuple[int, ...], seconds: float | None) -> _Queries:
+    """The queries, which are cached since SQLAlchemy takes as long to compile them as the database to run them."""
     j = t.job.c
     of_kind = [
-        sa.and_(j.needs == needs, sa.true() if most is None else sa.or_(j.memory_mb.is_(None), j.memory_mb <= most))
+        sa.and_(j.needs == needs, sa.true() if most == math.inf else sa.or_(j.memory_mb.is_(None), j.memory_mb <= most))
         for needs, most in kinds
     ]
     may_take = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested), sa.or_(*of_kind)]
@@ -124,21 +122,22 @@ def claim_next(
     connection: Connection,
     queues: Sequence[str],
     owner: str,
-    memory_mb: int | None = None,
+    *,
+    worker: NewWorker | None = None,
+    memory_mb: float = math.inf,
     skip: Sequence[int] = (),
-    has: Has | None = None,
     seconds: float | None = None,
     after: int = 0,
 ) -> list[Claim]:
     """Claim the most urgent job that fits, of the campaign whose turn it is; empty where there is none.
 
     Where the verifier runs several jobs together, further jobs of the same rung are claimed with it.
-    memory_mb: the most that a job of one core may ask for. seconds: the most that a job is expected to take.
-    skip: rungs that the worker cannot run. has: resources of the worker, whose name begins the owner; None: a core for
-    each slot. after: the campaign whose job this slot ran last.
+    worker: whose name begins the owner; None where a scheduler elsewhere gave this slot one core and `memory_mb`.
+    skip: rungs that the worker cannot run. seconds: the most that a job is expected to take. after: the campaign whose
+    job this slot ran last.
     On PostgreSQL a row that another worker has locked is passed over.
     """
-    free, kinds = _fitting(connection, queues, owner, memory_mb, has)
+    free, kinds = (None, ((None, memory_mb),)) if worker is None else _fitting(connection, queues, worker)
     if not kinds:
         return []
     queries = _queries(tuple(queues), kinds, tuple(skip), seconds)
@@ -157,21 +156,17 @@ def claim_next(
     return [claims[job_id] for job_id in job_ids if job_id in claims]
 
 
-def _fitting(
-    connection: Connection, queues: Sequence[str], owner: str, memory_mb: int | None, has: Has | None
-) -> tuple[Free | None, tuple[tuple[str | None, int | None], ...]]:
-    """What is free at the worker, and (needs, most memory in MB) of the jobs that fit.
+def _fitting(connection: Connection, queues: Sequence[str], worker: NewWorker) -> tuple[Free | None, Kinds]:
+    """What is free at the worker, and the kinds of jobs that fit.
 
     Nothing is counted (None) where all jobs of the queues need one core and each slot has one.
     """
-    if has is None:
-        return None, ((None, memory_mb),)
-    needed = worker_resources.kinds(connection, queues, jobs.UNFINISHED)
-    if not needed and has.cores >= has.slots:
-        return None, ((None, memory_mb),)
-    free = worker_resources.free_at(connection, owner.rpartition("/")[0], has)
-    fitting = [kind for kind in (None, *needed) if free.fits(read(kind))]
-    return free, tuple((kind, memory_mb and memory_mb * has.shares(read(kind))) for kind in fitting)
+    needed, free = worker_resources.kinds(connection, queues, jobs.UNFINISHED), None
+    fitting = [None, *needed]
+    if needed or worker.amounts[CORES] < worker.slots:
+        free = worker_resources.free_at(connection, worker)
+        fitting = [kind for kind in fitting if free.fits(read(kind))]
+    return free, tuple((kind, worker.memory_for(read(kind))) for kind in fitting)
 
 
 def _first(connection: Connection, queries: _Queries, turns: Sequence[int]) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.jobs.needs import CORES
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
@@ -36,6 +38,22 @@ class NewWorker:
     """None for as many as slots."""
     resources: dict[str, int] = field(default_factory=dict)
     """{name: how many}, GPUs among them."""
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """{name: how many} with the cores."""
+        return {CORES: self.slots if self.cores is None else self.cores, **self.resources}
+
+    def memory_for(self, needs: Mapping[str, int]) -> float:
+        """The most memory a job may ask for, in MB: a slot's share for each core, unless cores outnumber slots."""
+        shares = needs[CORES] if self.amounts[CORES] <= self.slots else 1
+        return math.inf if self.memory_mb is None else self.memory_mb // self.slots * shares
+
+    def at_once(self, needs: Mapping[str, int], memory_mb: int | None) -> int:
+        """How many jobs with these needs the worker can hold if it runs nothing else. memory_mb: limit of each."""
+        if self.memory_for(needs) < (memory_mb or 0):
+            return 0
+        return min(self.slots, *(self.amounts.get(name, 0) // n for name, n in needs.items()))
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -249,17 +248,14 @@ def reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
     )
 
 
-def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> Iterator[RecordedEvidence]:
+def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> list[RecordedEvidence]:
     """The evidence that a query selects, for these candidates, read with its values by the same statement."""
-    e, q = t.current_evidence.c, t.quantity.c
+    e, q, width = t.current_evidence.c, t.quantity.c, len(_RECORDED)
     asked = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
-    asked = asked.order_by(e.replicate, e.id, q.id)
-    read, width = _Reading(connection), len(_RECORDED)
-    rows = connection.execute(asked.where(among(connection, e.candidate_id, candidate_ids))).all()
-    for _, mine in groupby(rows, key=itemgetter(0)):
-        first, *others = mine
-        values = [row[width:] for row in (first, *others)] if first[width] is not None else []
-        yield _recorded(first[:width], tuple(read.measured(*value) for value in values))
+    asked = asked.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
+    rows = connection.execute(asked).all()
+    measured = _measured(connection, [(row[0], *row[width:]) for row in rows if row[width] is not None])
+    return [_recorded(row, measured.get(row[0], ())) for row in {row[0]: row[:width] for row in rows}.values()]
 
 
 def by_key(connection: Connection, key: str) -> RecordedEvidence | None:
@@ -271,39 +267,20 @@ def by_key(connection: Connection, key: str) -> RecordedEvidence | None:
 
 def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, tuple[Measured, ...]]:
     """The values of each piece of evidence, by its id."""
-    by_evidence: dict[int, list[Measured]] = {}
-    q, read = t.quantity.c, _Reading(connection)
+    q = t.quantity.c
     query = sa.select(q.evidence_id, *_MEASURED).where(among(connection, q.evidence_id, evidence_ids)).order_by(q.id)
-    for evidence_id, *columns in connection.execute(query).all():
-        by_evidence.setdefault(evidence_id, []).append(read.measured(*columns))
-    return {k: tuple(v) for k, v in by_evidence.items()}
+    return _measured(connection, connection.execute(query).all())
 
 
-class _Reading:
-    """Makes values from rows. Properties and levels are few, so each is read once and kept."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._names: dict[int, str] = {}
-        self._levels: dict[int, Level] = {}
-
-    def measured(
-        self,
-        property_id: int,
-        level_id: int,
-        value: float,
-        uncertainty: float | None,
-        unit: str,
-        censoring: str,
-        n: int,
-        typed: str | None,
-    ) -> Measured:
-        if property_id not in self._names:
-            self._names |= property_names(self._connection, {property_id})
-        if level_id not in self._levels:
-            self._levels |= _levels(self._connection, {level_id})
+def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int, tuple[Measured, ...]]:
+    """Values by evidence id. rows: (evidence id, columns `_MEASURED`)."""
+    names = property_names(connection, {row[1] for row in rows})
+    levels = _levels(connection, {row[2] for row in rows})
+    by_evidence: dict[int, list[Measured]] = {}
+    for evidence_id, property_id, level_id, value, uncertainty, unit, censoring, n, typed in rows:
         quantity = Quantity(value, unit, uncertainty, CENSORED[censoring], n, typed)
-        return Measured(self._names[property_id], self._levels[level_id], quantity)
+        by_evidence.setdefault(evidence_id, []).append(Measured(names[property_id], levels[level_id], quantity))
+    return {evidence_id: tuple(values) for evidence_id, values in by_evidence.items()}
 
 
 def property_names(connection: Connection, property_ids: Set[int]) -> dict[int, str]:

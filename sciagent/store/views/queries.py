@@ -1,4 +1,4 @@
-"""What the ledger counts of a campaign: candidates, hits, jobs, spending. Every query stands on an index."""
+"""Counts of a campaign: candidates, hits, jobs, spending. Every query is served by an index."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _CC = t.campaign_candidate.c
 
 
 def spent(connection: Connection, campaign_id: int) -> dict[str, float]:
+    """{resource: amount} booked for the campaign, core-seconds always among them."""
     s = t.spend.c
     query = sa.select(s.resource, sa.func.sum(s.amount)).where(s.campaign_id == campaign_id).group_by(s.resource)
     return {"core_seconds": 0.0} | {r: float(a) for r, a in connection.execute(query)}
@@ -50,14 +51,14 @@ def jobs_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
     own = sa.select(t.rung.c.id).where(t.rung.c.campaign_id == campaign_id)
     query = sa.select(j.rung_id, sa.func.count()).where(j.rung_id.in_(own), j.state != JobState.CANCELLED)
     query = query.group_by(j.rung_id)
-    return {r: int(n) for r, n in connection.execute(query)}
+    return {rung_id: n for rung_id, n in connection.execute(query)}
 
 
 def reuses_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
     """How many answers of each rung were known before: {rung id: n}."""
     d = t.decision.c
     query = sa.select(d.rung_id, sa.func.count()).where(d.campaign_id == campaign_id, d.action == "reuse")
-    return {r: int(n) for r, n in connection.execute(query.group_by(d.rung_id))}
+    return {rung_id: n for rung_id, n in connection.execute(query.group_by(d.rung_id))}
 
 
 def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int:
@@ -66,6 +67,7 @@ def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int
 
 
 def hits(connection: Connection, campaign_id: int) -> int:
+    """How many hits the campaign has."""
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
 
 

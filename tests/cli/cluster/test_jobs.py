@@ -19,7 +19,7 @@ from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, offers, reservations, worker_resources, workers
+from sciagent.store.job_queue import attempts, jobs, offers, reservations, workers
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd
@@ -187,7 +187,7 @@ def test_what_workers_have_and_jobs_hold_is_shown(ledger: Ledger, built: Built, 
     with ledger.begin() as connection:
         workers.register(connection, able)
         offers.restate_needs(connection, {built.paid[0].id: "cores=3 gaussian=1 gpu=1"})
-        (one,) = offers.claim_next(connection, ["simulation"], "gpu1:5:ef/0", has=worker_resources.has_of(able))
+        (one,) = offers.claim_next(connection, ["simulation"], "gpu1:5:ef/0", worker=able)
         offers.restate_needs(connection, {built.paid[0].id: "cores=9"})
     text = typed.told("workers")
     assert text.splitlines()[-1] == (

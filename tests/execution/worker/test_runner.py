@@ -15,6 +15,7 @@ from sciagent.execution.worker.checkpoints import scratch_of
 from sciagent.execution.worker.registration import reap
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import jobs
 from tests.support.elsewhere import (
     counts,
     driven,
