@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules, show_window
-from sciagent.domain.answers.evidence_story import EvidenceStory, EvidenceValue
-from sciagent.domain.answers.rung_story import AttemptStory, DecisionStory, RungStory
-from sciagent.domain.evidence import Finding, Measured
+from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceStory, RungStory
+from sciagent.domain.answers.values import EvidenceValue
+from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -54,7 +54,7 @@ def evidence_story(answer: StoredEvidence) -> EvidenceStory:
         outcome=answer.outcome,
         reason=answer.reason,
         detail=answer.detail or "",
-        values=tuple(_value(measured) for measured in answer.measured),
+        values=tuple(map(EvidenceValue.of, answer.measured)),
         versions=answer.versions,
         source=answer.source,
         who=answer.who,
@@ -66,19 +66,6 @@ def evidence_story(answer: StoredEvidence) -> EvidenceStory:
         campaign=answer.campaign,
         core_seconds=round(answer.core_seconds, 3),
         files=answer.files,
-    )
-
-
-def _value(measured: Measured) -> EvidenceValue:
-    quantity = measured.quantity
-    return EvidenceValue(
-        property=measured.property,
-        value=quantity.value,
-        uncertainty=quantity.uncertainty,
-        unit=quantity.unit,
-        censoring=quantity.censoring,
-        level=measured.level.label,
-        n=quantity.n,
     )
 
 

@@ -10,14 +10,7 @@ import typer
 from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, put, put_json, say
 from sciagent.settings import load
 
-
-def register(app: typer.Typer) -> None:
-    db = typer.Typer(help="The ledger's schema.", no_args_is_help=True)
-    db.command("upgrade")(upgrade)
-    db.command("current")(current)
-    db.command("check")(check)
-    db.command("backup", epilog="Example: sciagent db backup ledger.2026-11-22.dump")(backup)
-    app.add_typer(db, name="db")
+app = typer.Typer(help="The ledger's schema.", no_args_is_help=True)
 
 
 def _engine(url: str | None) -> Any:
@@ -26,6 +19,7 @@ def _engine(url: str | None) -> Any:
     return connect(ledger_url(load(url).ledger))
 
 
+@app.command()
 def upgrade(ledger: LedgerOption = None) -> None:
     """Bring the ledger to this version's schema. A SQLite file is copied first."""
     from sciagent.store.database import migrate
@@ -38,6 +32,7 @@ def upgrade(ledger: LedgerOption = None) -> None:
         say(f"a copy from before is at {copy}")
 
 
+@app.command(epilog="Example: sciagent db backup ledger.2026-11-22.dump")
 def backup(
     file: Annotated[Path, typer.Argument(help="Where it goes; refused if it is there.")], ledger: LedgerOption = None
 ) -> None:
@@ -52,14 +47,16 @@ def backup(
     put(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
 
 
+@app.command()
 def current(ledger: LedgerOption = None, json: JsonOption = False) -> None:
-    """At which revision the ledger is, and which one this version needs."""
+    """At which revision the ledger is, and which revision this version needs."""
     from sciagent.store.database import migrate
 
     at, need = migrate.current(_engine(ledger)), migrate.head()
     put_json({"current": at, "needed": need}) if json else put(f"current {at or 'none'}, needed {need}")
 
 
+@app.command()
 def check(ledger: LedgerOption = None, json: JsonOption = False) -> None:
     """Compare the database with the tables of this version; exit code 1 if they differ."""
     from sciagent.store.database import migrate

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sciagent.api.terminal import records_table, show
 from sciagent.cli.shared.common import JsonOption, put, put_json, say
 from sciagent.errors import UsageError
-
-
-def register(app: typer.Typer) -> None:
-    app.command("init", epilog="Example: sciagent init my-dyes --template quickstart --name my-dyes")(init)
 
 
 def init(
@@ -24,20 +22,19 @@ def init(
     list_: Annotated[bool, typer.Option("--list", help="Show the templates, and write nothing.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Write a campaign folder one can run at once: the YAML with its comments, the seeds, a README."""
+    """Write a campaign folder that runs at once: the YAML with its comments, the seeds, a README."""
     from sciagent.campaign.spec import templates
+    from sciagent.campaign.spec.goals import NAME
     from sciagent.campaign.spec.load import load_spec
 
     if list_:
-        known = templates.templates()
-        if json:
-            put_json([{"name": one.name, "description": one.description} for one in known.values()])
-        else:
-            _show({one.name: one.description for one in known.values()})
+        known = [{"name": each.name, "description": each.description} for each in templates.templates().values()]
+        put_json(known) if json else show(records_table(known, ""))
         return
     if folder is None:
         raise UsageError("name the folder to make: sciagent init DIR, or see the templates: sciagent init --list")
-    _check_name(name)
+    if name is not None and not re.fullmatch(NAME, name):
+        raise UsageError(f'--name "{name}": 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit')
     made = templates.write(folder, template, name)
     load_spec(made[0])  # what was written can be run
     if json:
@@ -46,25 +43,3 @@ def init(
     for path in made:
         put(str(path))
     say(f"run it: cd {folder} && sciagent run {made[0].name}")
-
-
-def _check_name(name: str | None) -> None:
-    import re
-
-    from sciagent.campaign.spec.goals import NAME
-
-    if name is not None and not re.fullmatch(NAME, name):
-        raise UsageError(f'--name "{name}": 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit')
-
-
-def _show(known: dict[str, str]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    made = Table(box=SIMPLE_HEAD, pad_edge=False)
-    made.add_column("template", no_wrap=True)
-    made.add_column("what it is", overflow="fold")
-    for name, text in known.items():
-        made.add_row(name, text)
-    Console().print(made)

@@ -22,10 +22,6 @@ class SchemaOf(StrEnum):
     EXPLAIN = "explain"
 
 
-def register(app: typer.Typer) -> None:
-    app.command("schema", epilog="Example: sciagent schema > campaign.schema.json")(schema)
-
-
 def schema(
     of: Annotated[
         SchemaOf, typer.Argument(metavar="WHAT", help=f"The campaign file, or an answer: {', '.join(SchemaOf)}.")
@@ -51,14 +47,19 @@ def schema(
 
 
 def _answer(of: SchemaOf) -> Any:
-    from sciagent.domain import answers
+    from sciagent.domain.answers.audit import AuditReport
+    from sciagent.domain.answers.best import BestCandidate
+    from sciagent.domain.answers.comparison import Comparison
+    from sciagent.domain.answers.explanation import Explanation, RefusedText
+    from sciagent.domain.answers.plan import Plan
+    from sciagent.domain.answers.status import Status
 
-    made: dict[SchemaOf, Any] = {
-        SchemaOf.STATUS: answers.Status,
-        SchemaOf.BEST: list[answers.BestCandidate],
-        SchemaOf.PLAN: answers.Plan,
-        SchemaOf.AUDIT: answers.AuditReport,
-        SchemaOf.COMPARE: answers.Comparison,
-        SchemaOf.EXPLAIN: answers.Explanation | answers.RefusedText,
+    answers: dict[SchemaOf, Any] = {
+        SchemaOf.STATUS: Status,
+        SchemaOf.BEST: list[BestCandidate],
+        SchemaOf.PLAN: Plan,
+        SchemaOf.AUDIT: AuditReport,
+        SchemaOf.COMPARE: Comparison,
+        SchemaOf.EXPLAIN: Explanation | RefusedText,
     }
-    return made[of]
+    return answers[of]

@@ -10,13 +10,10 @@ import typer
 
 from sciagent.cli.shared.common import Exit, JsonOption, put, put_json, say
 
-
-def register(app: typer.Typer) -> None:
-    slurm = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
-    slurm.command("check", epilog="Example: sciagent slurm check site.yaml --seconds 7200 --memory 4000")(check)
-    app.add_typer(slurm, name="slurm")
+app = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
 
 
+@app.command(epilog="Example: sciagent slurm check site.yaml --seconds 7200 --memory 4000")
 def check(
     profile: Annotated[Path, typer.Argument(metavar="SITE.yaml", help="The site profile.")],
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="Expected wall time of an example job.")] = 3600.0,

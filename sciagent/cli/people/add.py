@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.people.steer import CampaignOption, ReasonOption, driver_line
-from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say
+from sciagent.cli.shared.common import (
+    CampaignOption,
+    Exit,
+    JsonOption,
+    LedgerOption,
+    ReasonOption,
+    WhoOption,
+    open_ledger,
+    put,
+    put_json,
+    say,
+)
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from sciagent.api.answers import AddedCandidate
-
-
-def register(app: typer.Typer) -> None:
-    app.command(
-        "add", epilog="Example: sciagent add 'O=Cc1ccccc1' --campaign quickstart --reason 'the parent of our dyes'"
-    )(add)
+    from sciagent.campaign.people.screening import AddedCandidate
 
 
 def add(
@@ -37,10 +42,10 @@ def add(
 ) -> None:
     """Bring molecules of your own into a campaign. They are parsed, screened and gated as any other proposal.
 
-    Exit code 1 if one of them could not be read.
+    Exit code 1 if any of them could not be read.
     """
     from sciagent.api.campaign import Campaign
-    from sciagent.errors import UsageError
+    from sciagent.api.other_drivers import driver_line
 
     if not candidates and file is None:
         raise UsageError("give molecules as SMILES, or a file of them with --file")

@@ -8,18 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json, say, who
+from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json, say
 from sciagent.errors import UsageError
+from sciagent.settings import user
 
 _VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]]+)\])?")
-
-
-def register(app: typer.Typer) -> None:
-    app.command(
-        "import",
-        epilog="Example: sciagent import gaps.csv --value 'gap=homo_lumo_gap\\[eV]' --uncertainty gap=0.05 "
-        "--method B3LYP --basis '6-31G(2df,p)'",
-    )(import_)
 
 
 def import_(
@@ -57,7 +50,7 @@ def import_(
         level=Level(method, basis, phase),
         structure=column,
         standardise="parent" if parent else "refuse",
-        who=who(),
+        who=user(),
         skip_bad=skip_bad,
         revise=revise,
         dry_run=dry_run,
@@ -81,7 +74,7 @@ def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
         if not given:
             raise UsageError(f'--uncertainty "{text}": write COLUMN=NUMBER or COLUMN=COLUMN')
         spread[name] = given
-    found = []
+    columns = []
     for text in values:
         match = _VALUE.fullmatch(text)
         if match is None:
@@ -92,7 +85,7 @@ def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
                 f"--value {text}: say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]; "
                 f"it takes: {', '.join(prop.units)}"
             )
-        found.append(Column(name, match["property"], match["unit"], spread.pop(name, None)))
+        columns.append(Column(name, match["property"], match["unit"], spread.pop(name, None)))
     if spread:
         raise UsageError(f"--uncertainty names {', '.join(spread)}, which no --value has")
-    return found
+    return columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -42,7 +43,8 @@ def _standing(connection: Connection, *conditions: Any, limit: int | None = None
     return [JobStanding._make([*ids, JobState(state)]) for *ids, state in connection.execute(query).all()]
 
 
-class JobRow(NamedTuple):
+@dataclass(frozen=True)
+class JobRow:
     """A job as it is shown in a list."""
 
     id: int
@@ -136,7 +138,7 @@ def rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     ended = ended.where(among(connection, a.job_id, job_ids), a.outcome.is_not(None)).order_by(a.id)
     results = {job_id: result for job_id, *result in connection.execute(ended).all()}
     nothing = [None, None, ""]
-    by_id = {row.id: JobRow._make([*row, *results.get(row.id, nothing)]) for row in connection.execute(query).all()}
+    by_id = {row.id: JobRow(*[*row, *results.get(row.id, nothing)]) for row in connection.execute(query).all()}
     return [by_id[job_id] for job_id in job_ids if job_id in by_id]
 
 

@@ -207,9 +207,7 @@ def test_before_there_is_a_law_and_under_another_rule(ran: Path, tmp_path: Path)
         built, _ = create_or_open(ledger, load_spec(file), file.read_text(), "ann")
         [added] = add(built, [ProposalIn("CCO")], "ann", "to see")
         with ledger.read() as connection:
-            id_ = connection.execute(
-                sa.select(t.candidate.c.id).where(t.candidate.c.key == added.answer.key)
-            ).scalar_one()
+            id_ = connection.execute(sa.select(t.candidate.c.id).where(t.candidate.c.key == added.key)).scalar_one()
         one = told(ledger, id_, name)
         if name == "young":
             assert "no law yet" in one["why"] and one["outlook"]["index"] is None
