@@ -369,7 +369,6 @@ def tables() -> None:
         optional("holds", JSON),
     )
     index("ix_attempt_campaign_state", "attempt", "campaign_id", "state")
-    index("ix_attempt_holds", "attempt", "owner", where="holds IS NOT NULL AND ended_at IS NULL")
     index("ix_attempt_job_id", "attempt", "job_id")
     index("ix_attempt_rung_outcome", "attempt", "rung_id", "outcome")
 

@@ -68,17 +68,9 @@ def write(
     """Append a directive; returns its id. Ids of a campaign become visible in order, since each is taken under the
     lock."""
     lock(connection, campaign_id)
-    values = {
-        "campaign_id": campaign_id,
-        "candidate_id": candidate_id,
-        "rung_id": rung_id,
-        "verb": verb,
-        "payload": dict(payload or {}),
-        "who": who[:200],
-        "why": why[:MAX_WHY],
-        "at": db_now(connection),
-    }
-    return int(connection.execute(sa.insert(t.directive).values(values).returning(_D.id)).scalar_one())
+    new = sa.insert(t.directive).values(campaign_id=campaign_id, candidate_id=candidate_id, rung_id=rung_id, verb=verb)
+    new = new.values(payload=dict(payload or {}), who=who[:200], why=why[:MAX_WHY], at=db_now(connection))
+    return int(connection.execute(new.returning(_D.id)).scalar_one())
 
 
 def last(connection: Connection, campaign_id: int) -> int:

@@ -225,9 +225,6 @@ attempt = table("attempt", reference("campaign_id", "campaign.id", nullable=True
     Column("holds", Json),
 )  # fmt: skip
 
-_attempt = attempt.c
-index_of_some("ix_attempt_holds", sa.and_(_attempt.holds.is_not(None), _attempt.ended_at.is_(None)), _attempt.owner)
-
 reservation = table(
     "reservation",
     reference("campaign_id", "campaign.id"),

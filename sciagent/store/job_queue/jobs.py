@@ -1,4 +1,4 @@
-"""Jobs: a rung to be run on a candidate. Made, found, and changed while no worker holds them."""
+"""Jobs: a rung to be run on a candidate. Made, looked up, and changed while no worker holds them."""
 
 from __future__ import annotations
 
@@ -170,20 +170,10 @@ def retry(connection: Connection, job_id: int, priority: float | None = None) ->
     priority: None keeps the job's own.
     """
     j = t.job.c
-    connection.execute(
-        sa.update(t.job)
-        .where(j.id == job_id, j.state.in_([JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED]))
-        .values(
-            state=JobState.QUEUED,
-            priority=j.priority if priority is None else priority,
-            outcome=None,
-            kills=0,
-            losses=0,
-            queue=None,
-            cancel_requested=False,
-            updated_at=db_now(connection),
-        )
-    )
+    gave_up = (j.id == job_id, j.state.in_([JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED]))
+    changed = sa.update(t.job).where(*gave_up).values(state=JobState.QUEUED, queue=None, updated_at=db_now(connection))
+    changed = changed.values(outcome=None, kills=0, losses=0, cancel_requested=False)
+    connection.execute(changed if priority is None else changed.values(priority=priority))
 
 
 def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Sequence[str]) -> list[int]:

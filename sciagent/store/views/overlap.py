@@ -1,4 +1,4 @@
-"""What two campaigns share: candidates, hits, and values of one property at one and the same level."""
+"""What two campaigns share: candidates, hits, and values of one property at the same level."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from sciagent.store.views.report_candidates import of_rung
 FIRST = 10
 
 
-def candidates(connection: Connection, one: CampaignRow, other: CampaignRow) -> SharedCandidates:
+def candidates(connection: Connection, first: CampaignRow, second: CampaignRow) -> SharedCandidates:
     """The candidates and hits that two campaigns share, and the first of the shared hits."""
     a, b = t.campaign_candidate.alias("a"), t.campaign_candidate.alias("b")
-    shared = a.join(b, sa.and_(b.c.candidate_id == a.c.candidate_id, b.c.campaign_id == other.id))
+    shared = a.join(b, sa.and_(b.c.candidate_id == a.c.candidate_id, b.c.campaign_id == second.id))
     both_hit = sa.and_(a.c.is_hit, b.c.is_hit)
     sums = (sa.func.coalesce(sa.func.sum(sa.case((hit, 1), else_=0)), 0) for hit in (both_hit, a.c.is_hit, b.c.is_hit))
-    counted = sa.select(sa.func.count(), *sums).select_from(shared).where(a.c.campaign_id == one.id)
-    n, both, hits_of_one, hits_of_other = connection.execute(counted).one()
+    counted = sa.select(sa.func.count(), *sums).select_from(shared).where(a.c.campaign_id == first.id)
+    n, both, hits_of_first, hits_of_second = connection.execute(counted).one()
     query = (
         sa.select(t.candidate.c.key, t.candidate.c.text)
         .select_from(shared.join(t.candidate, t.candidate.c.id == a.c.candidate_id))
-        .where(a.c.campaign_id == one.id, both_hit)
+        .where(a.c.campaign_id == first.id, both_hit)
         .order_by(a.c.seq)
         .limit(FIRST)
     )
     return SharedCandidates(
         both=n,
         hits_of_both=both,
-        hits_of_first_known_to_second=hits_of_one,
-        hits_of_second_known_to_first=hits_of_other,
+        hits_of_first_known_to_second=hits_of_first,
+        hits_of_second_known_to_first=hits_of_second,
         shared_hits=tuple(CandidateName(key=key, smiles=text) for key, text in connection.execute(query)),
     )
 

@@ -118,8 +118,8 @@ def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
 
 def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:
     """Current evidence under the campaign's own rungs, in ladder order, with values, files and origin."""
-    found = [(rung.name, _evidence(connection, ids, *of_rung(rung))) for rung in rungs(connection, row.id)]
-    return _answers(connection, [(name, evidence) for name, rows in found for evidence in rows])
+    by_rung = [(rung.name, _evidence(connection, ids, *of_rung(rung))) for rung in rungs(connection, row.id)]
+    return _answers(connection, [(name, evidence) for name, rows in by_rung for evidence in rows])
 
 
 def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:

@@ -5,7 +5,7 @@ Every query enters through an index. Queries that read every candidate of the ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -201,13 +201,8 @@ def measured_by(connection: Connection, rung: RungRow, limit: int = 100) -> list
     a, e, d = t.attempt.c, t.evidence.c, t.decision.c
     latest = sa.select(a.id).where(a.rung_id == rung.id).order_by(a.id.desc()).limit(limit).subquery()
     own = sa.select(e.versions, e.at).join(latest, latest.c.id == e.attempt_id).limit(limit)
-    taken = (
-        sa.select(e.versions, e.at)
-        .select_from(t.decision)
-        .join(t.evidence, e.id == d.evidence_id)
-        .where(d.rung_id == rung.id, d.action == "reuse")
-        .limit(limit)
-    )
+    taken = sa.select(e.versions, e.at).join(t.decision, e.id == d.evidence_id)
+    taken = taken.where(d.rung_id == rung.id, d.action == "reuse").limit(limit)
     return [*connection.execute(own), *connection.execute(taken)]
 
 
@@ -217,20 +212,13 @@ def measures(connection: Connection, rung: RungRow, property_name: str, looked_a
     tries = sa.select(a.id).where(a.rung_id == rung.id, a.outcome == Outcome.OK).order_by(a.id.desc()).limit(looked_at)
     taken = sa.select(d.evidence_id).where(d.rung_id == rung.id, d.action == "reuse").limit(looked_at)
     own = sa.select(e.id).where(e.attempt_id.in_(sa.select(tries.subquery().c.id))).limit(looked_at)
-    for ids in (own, taken):
-        query = (
-            sa.select(q.id)
-            .join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name))
-            .where(q.evidence_id.in_(sa.select(ids.subquery().c[0])))
-            .limit(1)
-        )
-        if connection.execute(query).first() is not None:
-            return True
-    return False
+    values = sa.select(q.id).join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name)).limit(1)
+    queries = (values.where(q.evidence_id.in_(sa.select(ids.subquery().c[0]))) for ids in (own, taken))
+    return any(connection.execute(query).first() is not None for query in queries)
 
 
-def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> Sequence[Mapping[str, Any]]:
-    """What people told the campaign to do, the latest first: at, who, verb, candidate (its text), payload, why."""
+def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> list[Any]:
+    """People's directives, the latest first, as mappings: at, who, verb, candidate (its text), payload, why."""
     d, c = t.directive.c, t.candidate.c
     query = (
         sa.select(d.at, d.who, d.verb, c.text.label("candidate"), d.payload, d.why)
@@ -239,7 +227,7 @@ def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> Se
         .order_by(d.id.desc())
         .limit(limit)
     )
-    return [dict(one) for one in connection.execute(query).mappings()]
+    return list(connection.execute(query).mappings())
 
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
