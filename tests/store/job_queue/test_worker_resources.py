@@ -241,7 +241,7 @@ def test_needs_have_one_form() -> None:
         {"x" * 32: 1},
         {"$(x)": 1},
     ):
-        with pytest.raises(ValueError, match=r"name|said by|from 1 to"):
+        with pytest.raises(ValueError, match=r"name|set by|from 1 to"):
             needs.check(wrong)
 
 
