@@ -10,10 +10,10 @@ import typer
 
 from sciagent import __version__
 from sciagent.cli.admin import bench, db, doctor, gc, verifiers
-from sciagent.cli.campaigns import answers, compare, export, init, plan, run, schema
+from sciagent.cli.campaigns import answers, compare, export, files, plan, run
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
 from sciagent.cli.models import mcp, models, serve_model, trace
-from sciagent.cli.people import add, importer, steer
+from sciagent.cli.people import molecules, steer
 from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
@@ -27,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS: dict[Callable[..., Any], str] = {
-    init.init: "init my-dyes --template quickstart --name my-dyes",
+    files.init: "init my-dyes --template quickstart --name my-dyes",
     plan.plan: "plan campaigns/quickstart.yaml",
     run.run: "run campaigns/quickstart.yaml --ledger my.db",
     run.resume: "resume quickstart",
@@ -40,7 +40,7 @@ COMMANDS: dict[Callable[..., Any], str] = {
     trace.trace: "trace quickstart_llm 1",
     mcp.mcp: "mcp quickstart --http 8765",
     compare.compare: "compare quickstart quickstart-wide",
-    add.add: "add 'O=Cc1ccccc1' --campaign quickstart --reason 'the parent of our dyes'",
+    molecules.add: "add 'O=Cc1ccccc1' --campaign quickstart --reason 'the parent of our dyes'",
     steer.hold: "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'",
     steer.release: "release 3eb4b86e --reason 'NMR is fine'",
     steer.veto: "veto 3eb4b86e --campaign quickstart --reason 'not stable in air'",
@@ -48,7 +48,7 @@ COMMANDS: dict[Callable[..., Any], str] = {
     answers.verify: "verify 'O=Cc1ccccc1' --campaign campaigns/quickstart.yaml",
     answers.report: "report quickstart --output quickstart.html",
     export.export: "export quickstart -o quickstart.csv",
-    importer.import_: "import gaps.csv --value 'gap=homo_lumo_gap\\[eV]' --uncertainty gap=0.05 "
+    molecules.import_: "import gaps.csv --value 'gap=homo_lumo_gap\\[eV]' --uncertainty gap=0.05 "
     "--method B3LYP --basis '6-31G(2df,p)'",
     verifiers.verifiers: "verifiers xtb.singlepoint",
     serve_model.serve_model: "serve-model smollm2 --port 8000",
@@ -64,7 +64,7 @@ COMMANDS: dict[Callable[..., Any], str] = {
     metrics.metrics: "metrics --listen 127.0.0.1:9464",
     gc.gc: "gc --keep-days 90 --delete --reason 'the disk is full'",
     doctor.doctor: "doctor",
-    schema.schema: "schema > campaign.schema.json",
+    files.schema: "schema > campaign.schema.json",
 }
 """Each command and an example of it, in the order of the help. The example begins with the command's name."""
 GROUPS = {"models": models.app, "adapters": serve_model.app, "slurm": slurm.app, "bench": bench.app, "db": db.app}

@@ -33,9 +33,3 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> No
     sciagent("run", str(file), "--quiet", cwd=tmp_path, expect=3)
     done = sciagent(name, "-o", str(tmp_path / "nowhere" / "x.csv"), cwd=tmp_path, expect=2)
     assert "nowhere" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_an_import_without_a_unit_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "g.csv").write_text("smiles,gap\nC,10.1\n")
-    done = sciagent("import", "g.csv", "--value", "gap=homo_lumo_gap", "--method", "PBE0", cwd=tmp_path, expect=2)
-    assert "say the unit" in done.stderr

@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 
 from sciagent.api.terminal import plain_table, show
-from sciagent.cli.shared.common import JsonOption, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import put_json, say
 from sciagent.errors import UnknownNameError, UsageError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -62,7 +63,7 @@ def scheduling(
     ] = True,
     workers: Annotated[int, typer.Option(min=1, help="Processes, each with a single thread.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Draw recall against cost: .svg, .png or .pdf.")] = None,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """Recall of the hits by cost, and the cost of each recall: mean and 95 % interval over seeds.
 

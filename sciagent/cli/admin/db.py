@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, put, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, put, put_json, say
 from sciagent.settings import load
 
 app = typer.Typer(help="The ledger's schema.", no_args_is_help=True)
@@ -20,7 +21,7 @@ def _engine(url: str | None) -> Any:
 
 
 @app.command()
-def upgrade(ledger: LedgerOption = None) -> None:
+def upgrade(ledger: options.Ledger = None) -> None:
     """Bring the ledger to this version's schema. A SQLite file is copied first."""
     from sciagent.store.database import migrate
 
@@ -34,7 +35,7 @@ def upgrade(ledger: LedgerOption = None) -> None:
 
 @app.command(epilog="Example: sciagent db backup ledger.2026-11-22.dump")
 def backup(
-    file: Annotated[Path, typer.Argument(help="Where it goes; refused if it is there.")], ledger: LedgerOption = None
+    file: Annotated[Path, typer.Argument(help="Where it goes; refused if it is there.")], ledger: options.Ledger = None
 ) -> None:
     """Copy the ledger as it is at this moment, while campaigns run. Copy the folder of artifacts afterwards.
 
@@ -48,7 +49,7 @@ def backup(
 
 
 @app.command()
-def current(ledger: LedgerOption = None, json: JsonOption = False) -> None:
+def current(ledger: options.Ledger = None, json: options.Json = False) -> None:
     """At which revision the ledger is, and which revision this version needs."""
     from sciagent.store.database import migrate
 
@@ -57,7 +58,7 @@ def current(ledger: LedgerOption = None, json: JsonOption = False) -> None:
 
 
 @app.command()
-def check(ledger: LedgerOption = None, json: JsonOption = False) -> None:
+def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Compare the database with the tables of this version; exit code 1 if they differ."""
     from sciagent.store.database import migrate
 

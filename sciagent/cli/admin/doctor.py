@@ -10,7 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import typer
 
-from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, put, put_json
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, put, put_json
 from sciagent.errors import SciagentError, UsageError
 from sciagent.settings import load
 
@@ -40,7 +41,7 @@ class Check:
     """Its version, or what is wrong and what to type."""
 
 
-def doctor(ledger: LedgerOption = None, json: JsonOption = False) -> None:
+def doctor(ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Check the installation: packages, verifiers, extras, the ledger. Exit code 1 if something needed is missing."""
     checks = [*_packages(), *_properties(), *_verifiers(), *_extras(), _ledger(load(ledger).ledger), _machine()]
     if json:

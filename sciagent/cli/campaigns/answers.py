@@ -9,25 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sciagent.api.terminal import Line, Part, show
-from sciagent.cli.shared.common import (
-    CampaignArgument,
-    CampaignOption,
-    CandidateArgument,
-    Exit,
-    JsonOption,
-    LedgerOption,
-    open_ledger,
-    put,
-    put_json,
-    say,
-    say_upgraded,
-)
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, open_ledger, put, put_json, say, say_upgraded
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.status import CampaignCounts, Status
 
 
-def status(name: CampaignArgument = None, ledger: LedgerOption = None, json: JsonOption = False) -> None:
+def status(name: options.CampaignName = None, ledger: options.Ledger = None, json: options.Json = False) -> None:
     """How a campaign stands: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
     from sciagent.api.answers import budget_line, rung_table
     from sciagent.api.campaign import Campaign
@@ -69,10 +58,10 @@ def _driver(status: CampaignCounts) -> str:
 
 
 def best(
-    name: CampaignArgument = None,
+    name: options.CampaignName = None,
     n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 10,
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """The best candidates: hits first, then by the highest rung reached and the score there."""
     from sciagent.api.campaign import Campaign
@@ -87,11 +76,11 @@ def best(
 
 
 def explain(
-    candidate: CandidateArgument,
-    campaign: CampaignOption = None,
+    candidate: options.Candidate,
+    campaign: options.Campaign = None,
     full: Annotated[bool, typer.Option("--full", help="Settings, engine versions, keys and files too.")] = False,
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """What a candidate is, who proposed it, what each rung answered, why it stands where it stands, and what it cost.
 
@@ -111,11 +100,11 @@ def explain(
 def verify(
     smiles: Annotated[str, typer.Argument(help="The molecule as SMILES.")],
     campaign: Annotated[Path, typer.Option("--campaign", "-c", help="The campaign whose ladder and limits count.")],
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
     no_safety: Annotated[
         str | None, typer.Option("--no-safety", metavar="REASON", help="Leave the safety screen out, and say why.")
     ] = None,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """Run a molecule up a campaign's ladder until a rung fails it. What is known is reused; what is new is kept.
 
@@ -136,7 +125,7 @@ def verify(
 
 
 def report(
-    name: CampaignArgument = None,
+    name: options.CampaignName = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="An HTML file; default: NAME.report.html.")
     ] = None,
@@ -146,7 +135,7 @@ def report(
         typer.Option("--episodes", help="A folder for a page of every episode, besides; its index.html lists them."),
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Write the report of a campaign as it stands; a running campaign is not disturbed. Prints the file's name."""
     from sciagent.api.campaign import Campaign

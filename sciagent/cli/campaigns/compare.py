@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 
 from sciagent.api.terminal import Paragraph, Part, plain_table, show
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, put_json
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.comparison import Comparison
@@ -20,8 +21,8 @@ MAX_DIFFERENCES = 40
 def compare(
     first: Annotated[str, typer.Argument(help="A campaign.")],
     second: Annotated[str, typer.Argument(help="Another campaign, of the same ledger.")],
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """How two campaigns differ: what was asked, the funnel, the cost, hits at equal cost, what both have.
 

@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.shared.common import CampaignArgument, LedgerOption, open_ledger, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, say
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -47,7 +48,7 @@ OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
 
 
 def export(
-    name: CampaignArgument = None,
+    name: options.CampaignName = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file (RO-Crate: a folder or .zip); default: stdout.")
     ] = None,
@@ -64,10 +65,11 @@ def export(
     license: Annotated[
         str | None, typer.Option("--license", metavar="LICENCE", help="RO-Crate: SPDX identifier or URL.")
     ] = None,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Write every candidate with its standing, its reason and each value with unit, uncertainty and level."""
     from sciagent.api.ledger import pick_campaign
+    from sciagent.report.export.crate import author, licence, write_crate
 
     chosen = format or (ENDINGS.get(output.suffix.lower(), Format.CSV) if output else Format.CSV)
     if what is What.PROPOSALS and chosen not in OF_PROPOSALS:
@@ -82,7 +84,9 @@ def export(
         if output is None:
             _write_text(opened.artifacts, connection, row, sys.stdout, chosen, what)
         elif chosen is Format.ROCRATE:
-            say(_write_crate(opened.artifacts, connection, row, output, authors or [user()], license))
+            url, people = licence(license), [author(text) for text in authors or [user()]]
+            n = write_crate(connection, row, opened.artifacts, output, people, url)
+            say(f"{n} files described in {output}")
         else:
             with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as folder:
                 part = Path(folder) / "part"
@@ -119,17 +123,3 @@ def _write_file(
         return f"{n} candidates with a geometry ({without} without a geometry are left out)"
     write = parquet.write_candidates if what is What.CANDIDATES else parquet.write_proposals
     return f"{write(connection, row, part)} {what}"
-
-
-def _write_crate(
-    artifacts: ArtifactStore,
-    connection: Connection,
-    row: CampaignRow,
-    output: Path,
-    authors: list[str],
-    license: str | None,
-) -> str:
-    from sciagent.report.export.crate import author, licence, write_crate
-
-    url, people = licence(license), [author(text) for text in authors]
-    return f"{write_crate(connection, row, artifacts, output, people, url)} files described in {output}"

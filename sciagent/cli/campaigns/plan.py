@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sciagent.api.terminal import Line, Paragraph, Part, plain_table, show
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, put_json
 from sciagent.settings import load
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 def plan(
     file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """What the budget of a campaign is likely to buy, which rungs look worthless, and how sure that is.
 

@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.shared.common import (
-    CampaignArgument,
-    Exit,
-    JsonOption,
-    LedgerOption,
-    end_at_once,
-    open_ledger,
-    plural,
-    put_json,
-    say,
-    say_upgraded,
-)
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, end_at_once, open_ledger, plural, put_json, say, say_upgraded
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
@@ -38,9 +28,6 @@ ExecutorOption = Annotated[
         help="Where paid rungs run: here, by sciagent worker without or with a broker, or on a cluster.",
     ),
 ]
-SiteOption = Annotated[
-    Path | None, typer.Option("--site", help="Of --executor slurm: the site profile; default: $SCIAGENT_SLURM_SITE.")
-]
 ReportOption = Annotated[
     Path | None, typer.Option("--report", help="Where the report goes; default: NAME.report.html.")
 ]
@@ -48,12 +35,12 @@ ReportOption = Annotated[
 
 def run(
     file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
     workers: WorkersOption = None,
     executor: ExecutorOption = "local",
-    site: SiteOption = None,
+    site: options.Site = None,
     report: ReportOption = None,
-    json: JsonOption = False,
+    json: options.Json = False,
     quiet: QuietOption = False,
 ) -> None:
     """Run a campaign; the same file again goes on where it stopped.
@@ -70,13 +57,13 @@ def run(
 
 
 def resume(
-    name: CampaignArgument = None,
-    ledger: LedgerOption = None,
+    name: options.CampaignName = None,
+    ledger: options.Ledger = None,
     workers: WorkersOption = None,
     executor: ExecutorOption = "local",
-    site: SiteOption = None,
+    site: options.Site = None,
     report: ReportOption = None,
-    json: JsonOption = False,
+    json: options.Json = False,
     quiet: QuietOption = False,
 ) -> None:
     """Go on with a campaign from the ledger, as it was started; tell a driver that was paused to go on."""

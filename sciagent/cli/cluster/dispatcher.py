@@ -12,19 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.campaigns.run import SiteOption
 from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
-from sciagent.cli.shared.common import (
-    Exit,
-    JsonOption,
-    LedgerOption,
-    WhoOption,
-    end_at_once,
-    open_ledger,
-    put,
-    put_json,
-    say,
-)
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, end_at_once, open_ledger, put, put_json, say
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -37,12 +27,12 @@ DRIVEN_BY = {"slurm": "ledger"}  # the dispatcher itself follows the cluster; it
 
 def submit(
     campaign: Annotated[str, typer.Argument(help="A YAML file, or the name of a campaign in the ledger.")],
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Look on until it has ended; exit codes as those of sciagent run.")
     ] = False,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """Hand a campaign to the dispatcher, which drives it to its end; see it with status, top and report.
 
@@ -111,10 +101,10 @@ def dispatcher(
         str,
         typer.Option("--executor", "-x", metavar="ledger|celery|slurm", help="How workers learn that there is work."),
     ] = "ledger",
-    site: SiteOption = None,
+    site: options.Site = None,
     reports: Annotated[Path, typer.Option("--reports", help="Folder for the reports of campaigns.")] = Path(),
     log_format: LogFormatOption = LogFormat.AUTO,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Drive submitted campaigns, each in a process of its own, and take back what lost workers held.
 

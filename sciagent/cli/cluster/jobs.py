@@ -11,16 +11,8 @@ from rich.console import Console
 
 from sciagent.api.terminal import records_table, show
 from sciagent.cli.cluster.workers import short_owner
-from sciagent.cli.shared.common import (
-    JsonOption,
-    LedgerOption,
-    ReasonOption,
-    WhoOption,
-    open_ledger,
-    put,
-    put_json,
-    say,
-)
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, put, put_json, say
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.settings import user
 
@@ -46,8 +38,8 @@ def jobs(
     rung: Annotated[str | None, typer.Option("--rung", metavar="LABEL", help="Only of this rung.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="So many at most.")] = 20,
     after: Annotated[int | None, typer.Option("--after", metavar="JOB", help="The next ones behind this job.")] = None,
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """Jobs: those that run first, then those that wait, the most urgent first, then what gave up, then what is done.
 
@@ -84,10 +76,10 @@ def cancel(
     candidate: Annotated[
         str | None, typer.Option("--candidate", metavar="CANDIDATE", help="All its jobs: SMILES, key, or InChIKey.")
     ] = None,
-    reason: ReasonOption = "",
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
+    reason: options.Reason = "",
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
 ) -> None:
     """End jobs: a queued job is over at once, a running job is killed within seconds, with all it has started.
 
@@ -125,9 +117,9 @@ def retry(
         list[str] | None,
         typer.Option("--state", "-s", help=f"With --campaign: which; may be repeated; default: {', '.join(GAVE_UP)}."),
     ] = None,
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
 ) -> None:
     """Try jobs again that failed, were quarantined or cancelled; what they killed before counts no more.
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import LedgerOption, open_ledger, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, say
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def metrics(
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0: any free port.")
     ] = DEFAULT,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Serve queue depths, jobs, attempts, costs and workers at /metrics, in the text format of Prometheus.
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import Exit, JsonOption, put, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, put, put_json, say
 
 app = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
 
@@ -20,15 +21,15 @@ def check(
     memory: Annotated[int, typer.Option("--memory", min=0, metavar="MB", help="Its expected memory.")] = 2000,
     cores: Annotated[int, typer.Option("--cores", min=1, help="Its cores.")] = 1,
     gpus: Annotated[int, typer.Option("--gpus", min=0, help="Its GPUs.")] = 0,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """Read a site profile, compare it with the cluster, and say what would be asked for an example job.
 
     Slurm is asked whether it would take the job; nothing is submitted. Exit code 1 if something does not fit.
     """
     from sciagent.execution.slurm import check as checking
-    from sciagent.execution.slurm.load import load_site
     from sciagent.execution.slurm.partition_choice import Need
+    from sciagent.execution.slurm.site import load_site
 
     site = load_site(profile)
     result = checking.check(site, Need(seconds, memory, cores, gpus))

@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sciagent.cli.cluster.workers import ago, short_owner
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, plural, put_json
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, plural, put_json
 from sciagent.errors import LedgerAwayError
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def top(
         float, typer.Option("--interval", "-i", min=0.2, max=3600, help="Seconds between looks.")
     ] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print a single look, and end.")] = False,
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """Campaigns that run, queues, workers and what each runs, and what failed last; `q` or Ctrl-C ends it.
 

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
-from sciagent.cli.shared.common import LedgerOption, end_at_once, open_ledger, plural, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import end_at_once, open_ledger, plural, say
 from sciagent.errors import UsageError
 
 TIERS = ("simulation", "high_fidelity")
@@ -64,7 +65,7 @@ def worker(
             "--metrics-port", min=0, max=65535, help="Memory and jobs for Prometheus, on this machine; 0: any."
         ),
     ] = None,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Take jobs that campaigns offer (sciagent run --executor ledger), most urgent first, and write their results.
 
@@ -128,7 +129,7 @@ def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
 
     element = read_task(elements)
     ran = run_element(ledger, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
-    say(f"{element.name} ran {ran} of {len(element.jobs)} jobs")
+    say(f"{element.name} ran {ran} job{'' if ran == 1 else 's'}")
 
 
 def _resources(texts: list[str]) -> dict[str, int]:

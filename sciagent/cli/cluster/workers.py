@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, plural, put, put_json
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, plural, put, put_json
 from sciagent.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 def workers(
     every: Annotated[bool, typer.Option("--all", help="Those too that stopped or were lost in the last day.")] = False,
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """Who works (sciagent worker), what each runs and since when, and what waits in each queue. Reads only."""
     from sciagent.store.database.clock import db_now
@@ -46,8 +47,8 @@ def workers(
 def drain(
     worker: Annotated[str, typer.Argument(help="Its name, as sciagent workers shows it.")],
     undo: Annotated[bool, typer.Option("--undo", help="It may take jobs again.")] = False,
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """Tell a worker to take nothing new; what it runs is finished. It hears of it within seconds, and stays."""
     from sciagent.store.job_queue import workers as store

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import LedgerOption, open_ledger, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, say
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def mcp(
             "--http", min=1, max=65535, help="Serve at http://127.0.0.1:PORT/mcp; default: on stdin and stdout."
         ),
     ] = None,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Serve a campaign's tools (propose, modify, best, history, …) over MCP, beside its driver or without one.
 

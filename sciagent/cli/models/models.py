@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, put, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import put, put_json, say
 from sciagent.errors import UsageError
 
 app = typer.Typer(help="Language models on this machine.", no_args_is_help=True)
@@ -49,7 +50,7 @@ def add(
 
 
 @app.command("list")
-def show(json: JsonOption = False) -> None:
+def show(json: options.Json = False) -> None:
     """The models that are here; a model whose files have changed or gone says so."""
     from sciagent.agent import models
 

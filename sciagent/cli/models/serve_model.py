@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, put, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import put, put_json, say
 from sciagent.errors import UsageError
 
 EndpointOption = Annotated[
@@ -75,7 +76,7 @@ def serve_model(
     adapters = _adapters(lora)
     served = command.model_to_serve(model)
     interpreter = find_vllm(python.expanduser())
-    options = command.Options(
+    chosen = command.Options(
         server.free_port(host, port),
         host,
         dtype,
@@ -86,9 +87,9 @@ def serve_model(
         tool_parser,
         tuple(more or ()),
     )
-    call, environment = command.arguments(interpreter, served, options), command.environment(interpreter, options)
-    url = f"http://{host if options.is_private else '127.0.0.1'}:{options.port}"
-    where = log or cache_folder() / f"serving-{options.port}.log"
+    call, environment = command.arguments(interpreter, served, chosen), command.environment(interpreter, chosen)
+    url = f"http://{host if chosen.is_private else '127.0.0.1'}:{chosen.port}"
+    where = log or cache_folder() / f"serving-{chosen.port}.log"
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(0))
     say(f"{interpreter.package} {interpreter.version} loads {served.folder}; what it prints: {where}")
@@ -125,7 +126,7 @@ def unload(
 
 
 @app.command("list", epilog="Example: sciagent adapters list")
-def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: JsonOption = False) -> None:
+def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: options.Json = False) -> None:
     """The adapters of a server that runs, and the model that they are for."""
     from sciagent.agent.serving import lora_adapters
 

@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 
 from sciagent.api.terminal import Paragraph, records_table, show
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, put_json
 
 MAX_SHOWN = 1500  # characters of a text; --json has all
 
@@ -17,8 +18,8 @@ MAX_SHOWN = 1500  # characters of a text; --json has all
 def trace(
     campaign: Annotated[str, typer.Argument(help="Name of a campaign of the ledger.")],
     episode: Annotated[int | None, typer.Argument(help="Its number; without, all episodes are listed.")] = None,
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """The episodes of a campaign's model: what it read, thought, called and saw, and what became of it."""
     from sciagent.report.answers import episodes

@@ -8,20 +8,8 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import (
-    CampaignArgument,
-    CampaignOption,
-    CandidateArgument,
-    JsonOption,
-    LedgerOption,
-    ReasonOption,
-    WhoOption,
-    open_ledger,
-    plural,
-    put,
-    put_json,
-    say,
-)
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, plural, put, put_json, say
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -29,11 +17,11 @@ DONE = {"hold": "held", "release": "released", "veto": "vetoed", "promote": "pro
 
 
 def pause(
-    name: CampaignArgument = None,
-    reason: ReasonOption = "",
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
+    name: options.CampaignName = None,
+    reason: options.Reason = "",
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
 ) -> None:
     """Start nothing new. What runs may finish; the driver stays, at no cost, until `sciagent resume` or `stop`.
 
@@ -43,14 +31,14 @@ def pause(
 
 
 def stop(
-    name: CampaignArgument = None,
-    reason: ReasonOption = "",
+    name: options.CampaignName = None,
+    reason: options.Reason = "",
     now: Annotated[
         bool, typer.Option("--now", help="Kill what runs, here and elsewhere; it is run again after a resume.")
     ] = False,
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
 ) -> None:
     """End a running campaign: what runs may finish, its driver ends, and `sciagent resume` goes on later."""
     _tell("stop", name, reason, ledger, as_who, json, now)
@@ -82,7 +70,7 @@ def _tell(
 
 
 def amend(
-    name: CampaignArgument = None,
+    name: options.CampaignName = None,
     budget: Annotated[
         list[str] | None,
         typer.Option(
@@ -98,9 +86,9 @@ def amend(
     ] = None,
     reason: Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with your name.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
 ) -> None:
     """Change the budget, the goal's count, the limits or the workers of a campaign. A running driver takes it up.
 
@@ -142,12 +130,12 @@ def _command(verb: str, help: str) -> Callable[..., None]:
     """The command of a verb whose only argument is the candidate."""
 
     def steer(
-        candidate: CandidateArgument,
-        reason: ReasonOption,
-        campaign: CampaignOption = None,
-        ledger: LedgerOption = None,
-        as_who: WhoOption = None,
-        json: JsonOption = False,
+        candidate: options.Candidate,
+        reason: options.Reason,
+        campaign: options.Campaign = None,
+        ledger: options.Ledger = None,
+        as_who: options.Who = None,
+        json: options.Json = False,
     ) -> None:
         _steer(verb, candidate, reason, campaign, ledger, as_who, json)
 
@@ -169,13 +157,13 @@ veto = _command(
 
 
 def promote(
-    candidate: CandidateArgument,
-    reason: ReasonOption,
+    candidate: options.Candidate,
+    reason: options.Reason,
     to: Annotated[str | None, typer.Option("--to", metavar="RUNG", help="The rung; default: the next.")] = None,
-    campaign: CampaignOption = None,
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
+    campaign: options.Campaign = None,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
 ) -> None:
     """Run a rung on a candidate whatever the gates below have decided, before all that the scheduler would choose.
 

@@ -1,4 +1,4 @@
-"""What all commands share: arguments and options, the ledger, JSON on stdout, exit codes."""
+"""What all commands share: the ledger, JSON on stdout, exit codes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import json
 import os
 import sys
 from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
-
-import typer
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from sciagent.store.database.ledger import Ledger
@@ -21,26 +19,6 @@ class Exit(IntEnum):
     NO_HIT = 3  # the budget is spent, or nothing is left, without a hit
     UNDECIDED = 4  # `verify` could not decide
     INTERRUPTED = 130
-
-
-LedgerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger", metavar="URL", help="Database file or URL; default: $SCIAGENT_LEDGER, then ./sciagent.db."
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
-WhoOption = Annotated[
-    str | None, typer.Option("--who", metavar="NAME", help="Who says so; default: the user of this machine.")
-]
-ReasonOption = Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with your name and the time.")]
-CampaignArgument = Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")]
-CampaignOption = Annotated[
-    str | None, typer.Option("--campaign", "-c", help="The campaign; may be left out if there is only one.")
-]
-CandidateArgument = Annotated[
-    str, typer.Argument(metavar="CANDIDATE", help="SMILES, at least 6 digits of the key, or InChIKey.")
-]
 
 
 def open_ledger(url: str | None, create: bool = False, idle_seconds: float | None = None) -> Ledger:

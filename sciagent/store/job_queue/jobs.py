@@ -138,14 +138,6 @@ def gave_up(connection: Connection, campaign_id: int, rung_id: int, candidate_id
     return bool(states & {JobState.FAILED, JobState.QUARANTINED})
 
 
-def to_be_cancelled(connection: Connection, job_ids: Sequence[int]) -> set[int]:
-    """The jobs among these that a person has asked to cancel."""
-    j = t.job.c
-    return set(
-        connection.execute(sa.select(j.id).where(among(connection, j.id, job_ids), j.cancel_requested)).scalars()
-    )
-
-
 def cancel_queued(connection: Connection, job_ids: Sequence[int]) -> list[int]:
     """Cancel the jobs among these that no worker has claimed, and release their reservations; returns their ids."""
     j = t.job.c

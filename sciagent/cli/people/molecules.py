@@ -1,18 +1,82 @@
-"""`sciagent import FILE`: measured or computed values into the ledger."""
+"""`sciagent add CANDIDATE…` and `sciagent import FILE`: a person's own molecules, and values from a file."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, open_ledger, put, put_json, say
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
+if TYPE_CHECKING:
+    from sciagent.campaign.people.screening import AddedCandidate
+
 _VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]]+)\])?")
+
+
+def add(
+    reason: options.Reason,
+    candidates: Annotated[
+        list[str] | None, typer.Argument(metavar="[CANDIDATE]...", help="Molecules, as SMILES.")
+    ] = None,
+    campaign: options.Campaign = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="More molecules: csv, smi or sdf, also .gz.")
+    ] = None,
+    column: Annotated[str, typer.Option("--column", help="The column of a csv with the structures.")] = "smiles",
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Bring molecules of your own into a campaign. They are parsed, screened and gated as any other proposal.
+
+    Exit code 1 if any of them could not be read.
+    """
+    from sciagent.api.campaign import Campaign
+    from sciagent.api.other_drivers import driver_line
+
+    if not candidates and file is None:
+        raise UsageError("give molecules as SMILES, or a file of them with --file")
+    entered = Campaign.open(campaign, open_ledger(ledger))
+    rows = []
+    counts = {"new": 0, "duplicate": 0, "refused": 0}
+    for added in entered.entering(_given(candidates or [], file, column), reason, as_who):
+        counts[added.status] += 1
+        if json:
+            rows.append(vars(added))
+        else:
+            put(_line(added))
+    if json:
+        put_json({"campaign": entered.name, **counts, "candidates": rows})
+    else:
+        say(f"{counts['new']} new, {counts['duplicate']} there already, {counts['refused']} refused")
+        if counts["new"]:
+            say(driver_line(entered.ledger.store, entered.name))
+    if counts["refused"]:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _given(texts: list[str], file: Path | None, column: str) -> Iterator[str]:
+    from sciagent.chemistry.structure_files import read_structures
+
+    yield from texts
+    if file is not None:
+        for record in read_structures(file, column):
+            yield record.text
+
+
+def _line(added: AddedCandidate) -> str:
+    text = added.text[:80] or "(nothing)"
+    if added.status == "refused":
+        return f"refused    {text}: {added.reason}: {added.detail}"
+    stands = f"{added.standing}" + (f" ({added.reason}: {added.detail})" if added.reason else "")
+    return f"{'new' if added.status == 'new' else 'there':<10} {(added.key or '')[:12]}  {text}: {stands}"
 
 
 def import_(
@@ -36,8 +100,8 @@ def import_(
         str | None, typer.Option("--revise", metavar="WHY", help="Supersede values that changed.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file; write nothing.")] = False,
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """Take measured or computed values from a CSV as evidence, all of it or nothing. `< 0.1` is a censored value."""
     from sciagent.campaign.people.importing import import_file
