@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -166,4 +165,4 @@ def reserved(ledger: Ledger) -> dict[int, str]:
 def test_what_holds_more_than_a_core_is_left_to_no_element_that_is_there() -> None:
     there = ElementTask(name="slurm x_0", job=1, queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
     small = WaitingExternalJob(1, 1, 10.0, 60.0, 500, 0)
-    assert fits_element(small, there) and not fits_element(replace(small, needs="gpu=1"), there)
+    assert fits_element(small, there) and not fits_element(small._replace(needs="gpu=1"), there)
