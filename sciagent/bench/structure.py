@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from ase.data import atomic_numbers
+from ase.data import atomic_numbers, chemical_symbols
 
 from sciagent.chemistry.fingerprint import structure_of
 from sciagent.scheduling.arrays import Array
@@ -34,14 +34,9 @@ def of_identifiers(texts: Sequence[str]) -> Similarity:
         likeness.add([{column.setdefault(f, len(column)): n for f, n in m.counts.items()} for m in molecules])
         return Mixed((likeness, Radial(np.array([m.traits for m in molecules]))), (1 - OF_TRAITS, OF_TRAITS))
     compositions = [composition(text) for text in texts]
-    read = [fractions for fractions in compositions if fractions is not None]
+    read = list(filter(None, compositions))
     if len(read) == len(texts):
-        known = sorted({atomic_numbers[element] for fractions in read for element in fractions})
-        table = np.zeros((len(read), len(known)))
-        for row, fractions in enumerate(read):
-            for element, share in fractions.items():
-                table[row, known.index(atomic_numbers[element])] = share
-        return Overlap(table)
+        return Overlap(np.array([[fractions.get(element, 0.0) for element in chemical_symbols] for fractions in read]))
     are_formulas = len(read) > len(molecules)
     place = compositions.index(None) if are_formulas else structures.index(None)
     kind = "formula" if are_formulas else "SMILES"

@@ -106,13 +106,11 @@ def groups(
         lost = _lost(pool, some, rungs, aims)
         expected, u = np.where(lost, 0.0, expected), np.where(lost, U[0], u)
         if not simple or code not in plans:
-            levels = U[:1] if simple else _levels(u)
-            needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
-            lefts = [
-                1 - shares[0] if simple else _left(payoff, means, variances, shares, _near(u, level))
-                for level in levels
-            ]
-            plans[code] = levels, _solved(pool, some, rungs, lefts, needed)
+            levels, lefts = U[:1], [1 - shares[0]]
+            if not simple:
+                levels = _levels(u)
+                lefts = [_left(payoff, means, variances, shares, _near(u, level)) for level in levels]
+            plans[code] = levels, _solved(pool, some, rungs, lefts, deciding)
         for start in range(0, len(some), BLOCK):
             mine = slice(start, start + BLOCK)
             yield from _assigned(pool, places[mine], some[mine], rungs, u[mine], expected[mine], *plans[code])
@@ -128,12 +126,13 @@ def _expected(payoff: Payoff, means: Array, variances: Array, limit: TruthTransf
 
 
 def _solved(
-    pool: CandidatePool, of: Places, rungs: Sequence[PaidIndex], lefts: Sequence[Array], needed: int
+    pool: CandidatePool, of: Places, rungs: Sequence[PaidIndex], lefts: Sequence[Array], deciding: Set[PaidIndex]
 ) -> list[list[Programme]]:
     """The programmes of each level, for typical costs of the candidates. lefts: by level, as for `moves_of`."""
     last = pool.paid[-1]
     costs = _typical(pool.costs[of][:, [*rungs, last]], PLANS // len(lefts))
     fails = pool.failures()[[*rungs, last]].tolist()
+    needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
     made = []
     for left in lefts:
         moves = moves_of(left)

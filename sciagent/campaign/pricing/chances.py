@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -14,6 +15,9 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, laws
 from sciagent.store.views import queries
+
+if TYPE_CHECKING:
+    from sciagent.campaign.pricing.priced_campaign import PricedCampaign
 
 MOST = 3000  # candidates of a campaign beyond which making the law again takes too long for a list
 
@@ -34,10 +38,15 @@ def with_chances(
         return list(best)  # its files or verifiers are gone; `sciagent explain` says which
     if campaign is None or campaign.schema.aims.kind != "hits":
         return list(best)
-    pool, ids = campaign.pool, candidates.ids_of(connection, waiting)
+    p_hit = _chances(campaign, candidates.ids_of(connection, waiting))
+    return [c.model_copy(update={"p_hit": p_hit[c.key]}) if c.key in p_hit else c for c in best]
+
+
+def _chances(campaign: PricedCampaign, ids: Mapping[str, int]) -> dict[str, float]:
+    """Chance of a hit by candidate key, of those that the terminal rung has not closed. ids: ledger ids by key."""
+    pool = campaign.pool
     row_of = {int(id_): place for place, id_ in enumerate(pool.ids.tolist())}
     asked = {key: row_of[id_] for key, id_ in ids.items() if id_ in row_of and not pool.closed[row_of[id_], -1]}
     if asked:
         campaign.scheduler.evaluate(pool, np.array(sorted(asked.values()), dtype=np.intp))
-    p_hit = {key: float(campaign.scheduler.expected[place]) for key, place in asked.items()}
-    return [c.model_copy(update={"p_hit": p_hit[c.key]}) if c.key in p_hit else c for c in best]
+    return {key: float(campaign.scheduler.expected[place]) for key, place in asked.items()}

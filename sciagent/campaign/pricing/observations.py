@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,14 +62,19 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
     columns = tuple(sorted({c for _, mine in wanted for c in mine}, key=lambda c: (c.rung, c.property)))
     place = {c: i for i, c in enumerate(columns)}
     aims = tuple(_aim(objective, mine, built.rungs, place) for objective, mine in wanted)
-    goal, has_limits = built.spec.goal, any(o.accept for o, _ in wanted)
-    kind = "best" if goal.kind == "hits" and not has_limits else goal.kind
-    trusted = _measuring(columns, {o.property for o, _ in wanted}) - {KNOWN, PaidIndex(len(paid) - 1)}
-    return ObservationSchema(columns, paid, Aims(aims, kind, goal.count or 1), trusted)
+    objectives, goal = [objective for objective, _ in wanted], built.spec.goal
+    trusted = _measuring(columns, objectives) - {KNOWN, PaidIndex(len(paid) - 1)}
+    return ObservationSchema(columns, paid, Aims(aims, _kind(goal.kind, objectives), goal.count or 1), trusted)
 
 
-def _measuring(columns: Sequence[ObservedColumn], names: Set[str]) -> frozenset[PaidIndex]:
-    """The rungs that measure one of these properties."""
+def _kind(goal: str, objectives: Sequence[Objective]) -> str:
+    """What is sought: without limits nothing is a hit, and the best are."""
+    return "best" if goal == "hits" and not any(o.accept for o in objectives) else goal
+
+
+def _measuring(columns: Sequence[ObservedColumn], objectives: Sequence[Objective]) -> frozenset[PaidIndex]:
+    """The rungs that measure the property of an objective."""
+    names = {objective.property for objective in objectives}
     return frozenset(column.at for column in columns if column.property in names)
 
 
