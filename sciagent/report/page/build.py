@@ -39,8 +39,8 @@ from sciagent.report.parts.wording import (
 )
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.results.known_properties import know_properties
-from sciagent.store.views import queries, report_queries
+from sciagent.store.results.property_rows import know_properties
+from sciagent.store.views import queries, report_progress, report_queries
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -68,11 +68,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     unread = rejections.unread(connection, row)
     who = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
     scores = prediction_scores.prediction_scores(connection, row)
-    geometries = {
-        card.candidate.key[:12]: dict(zip(("text", "format"), card.geometry, strict=True))
-        for card in cards
-        if card.geometry
-    }
+    geometries = {card.candidate.key[:12]: card.geometry for card in cards if card.geometry}
     return {
         "row": row,
         "spec": row.spec,
@@ -116,7 +112,7 @@ def _charts(
 ) -> dict[str, Any]:
     """The charts by name; an empty text where there is nothing to draw."""
     limits, terminal = summary.has_limits(row), summary.terminal(row, passages)
-    steps = report_queries.progress(connection, row, terminal.rung) if spent.total else []
+    steps = report_progress.progress(connection, row, terminal.rung) if spent.total else []
     moved = bool(steps) and (steps[-1].hits > 0 or steps[-1].utility is not None)
     lines = proposers.progress(connection, row, who) if len(who) > 1 else {}
     return {
