@@ -11,11 +11,10 @@ from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.agent.messages import Message, Role, ToolCall
 from sciagent.agent.policies.grammar import schema_fault
-from sciagent.agent.tools.bench import AgentBench
 from sciagent.agent.tools.looking import LOOKING
 from sciagent.agent.tools.molecules import MAKING
 from sciagent.agent.tools.reading import CallError, read_arguments
-from sciagent.agent.tools.registry import Observation, Registry
+from sciagent.agent.tools.registry import AgentBench, Observation, Registry
 from sciagent.agent.tools.schemas import call_case, call_schema
 from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing.edits import ANY, EditLimits
@@ -24,26 +23,22 @@ if TYPE_CHECKING:
     from sciagent.agent.foreign.foreign_tool import ForeignTool
     from sciagent.agent.foreign.servers import Servers
 
-MAX_CALLS = 8  # of one answer
+MAX_CALLS = 8  # of an answer
 RANKS = 8  # of the best that an answer held to a schema may name
 TOOLS = (*MAKING, *LOOKING)
 
 
-@dataclass(frozen=True)
-class Called:
-    """A call as it was sent."""
-
-    name: str
-    arguments: str
-    ok: bool
-    """Whether it was carried out."""
+def call_record(name: str, arguments: str, observation: Observation) -> Mapping[str, Any]:
+    """A call as the ledger keeps it."""
+    return {"tool": name[:200], "arguments": arguments[:20_000], "ok": observation.ok}
 
 
 @dataclass(frozen=True)
 class ToolResults:
     """The results of an answer's calls."""
 
-    calls: tuple[Called, ...]
+    calls: Sequence[Mapping[str, Any]]
+    """As the ledger keeps them."""
     messages: tuple[Message, ...]
     """The messages for the model."""
     finished: bool
@@ -55,7 +50,9 @@ _NOT_FETCHED = Observation(False, "error: not called, for it came after finish; 
 
 def _answer_cases(tools: Mapping[str, ForeignTool]) -> dict[str, JsonSchemaValue]:
     """By name, the schema of an answer that calls a tool; without the tools that no grammar can enforce."""
-    written = {name: tool.written for name, tool in tools.items()}
+    from sciagent.agent.foreign.schemas import closed
+
+    written = {name: closed(tool.arguments) for name, tool in tools.items()}
     cases = {name: call_case(name, schema) for name, schema in written.items() if schema is not None}
     return {name: case for name, case in cases.items() if not schema_fault(case)}
 
@@ -74,7 +71,7 @@ def _by_rank(schema: JsonSchemaValue) -> JsonSchemaValue:
 class Toolbox:
     """The tools of an episode.
 
-    structured: an answer is one JSON object with tool and arguments, instead of a call in the provider's own form.
+    structured: an answer is a JSON object with tool and arguments, instead of a call in the provider's own form.
     foreign: tools of MCP servers. ranks: molecules are named by rank only; None: if answers are structured.
     """
 
@@ -122,14 +119,13 @@ class Toolbox:
     def run(
         self, message: Message, bench: AgentBench, seed: int, fetched: Mapping[int, Observation] | None = None
     ) -> ToolResults:
-        """Carry out the calls of an answer in order, until one ends the episode. Calls within the thinking are
+        """Carry out the calls of an answer in order, until a call ends the episode. Calls within the thinking are
         ignored. fetched: the result of `fetch` for the same answer."""
         calls = self._calls(message)
         if not calls:
             reply = f"Nothing was called. Call one of the tools: {', '.join(self._registry.names)}."
             return ToolResults((), (Message("user", reply),), finished=False)
-        done: list[Called] = []
-        replies: list[Message] = []
+        done, replies = list[Mapping[str, Any]](), list[Message]()
         finished = False
         for place, call in enumerate(calls):
             if place >= MAX_CALLS:
@@ -138,16 +134,15 @@ class Toolbox:
                 seen = (fetched or {}).get(place, _NOT_FETCHED)
             else:
                 seen = self._registry.call(call.name, call.arguments, bench, seed=seed + place, limits=self._limits)
-            done.append(Called(call.name, call.arguments, seen.ok))
+            done.append(call_record(call.name, call.arguments, seen))
             role: Role = "tool" if message.calls else "user"
             replies.append(Message(role, seen.text, call_id=call.id if message.calls else "", name=call.name[:64]))
             if finished := seen.ended:
                 break
-        return ToolResults(tuple(done), tuple(replies), finished)
+        return ToolResults(done, tuple(replies), finished)
 
     def _calls(self, message: Message) -> tuple[ToolCall, ...]:
-        """The calls of an answer: its own, or the one in a structured answer or another that consists of such an
-        object."""
+        """The calls of an answer, or the call in a structured answer or in a text that is such an object."""
         if message.calls or (not self._structured and not message.content.lstrip().startswith("{")):
             return message.calls
         try:

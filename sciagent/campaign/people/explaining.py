@@ -32,7 +32,8 @@ from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results.known_properties import know_properties
+from sciagent.store.results.evidence import IMPORT
+from sciagent.store.results.property_rows import know_properties
 from sciagent.store.views import history, queries, report_candidates
 from sciagent.store.views.history import StoredEvidence
 
@@ -89,9 +90,7 @@ def explain(
         campaigns=stories,
         imported=imported_values(from_files.get(candidate_id, [])),
         other_evidence=tuple(
-            evidence_story(answer)
-            for answer in evidence
-            if answer.key not in shown and answer.verifier != queries.IMPORT
+            evidence_story(answer) for answer in evidence if answer.key not in shown and answer.verifier != IMPORT
         ),
     )
 

@@ -26,6 +26,7 @@ from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs, reservations
+from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
 
 
@@ -95,7 +96,7 @@ def _stop_work(connection: Connection, built: Built, named: Named, verb: Verb) -
     cancelled = [
         labels[rung_id]
         for job_id, rung_id, state, _ in jobs.of_candidate(connection, built.row.id, named.id, list(labels))
-        if state == JobState.QUEUED and jobs.cancel_queued(connection, job_id)
+        if state == JobState.QUEUED and jobs.cancel_queued(connection, [job_id])
     ]
     running = _running(connection, built, named)
     if not running:
@@ -170,24 +171,15 @@ def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltR
     new = not own or own[0][2] == JobState.CANCELLED
     _check_budget(BudgetTracker(built, connection), built, rung, reservation, new)
     _decide(connection, built, named, rung, "promote", who, why, None)
-    for lower in built.paid:  # jobs queued at lower rungs are no longer wanted
-        for job_id, _, state, _ in jobs.of_candidate(connection, built.row.id, named.id, [lower.id]):
-            if lower is not rung and state == JobState.QUEUED:
-                jobs.cancel_queued(connection, job_id)
+    others = [other.id for other in built.paid if other is not rung]  # jobs queued at lower rungs are no longer wanted
+    jobs.cancel_queued(connection, [id_ for id_, *_ in jobs.of_candidate(connection, built.row.id, named.id, others)])
     if new:
-        job_id = jobs.create(
-            connection,
-            campaign_id=built.row.id,
-            rung_id=rung.id,
-            candidate_id=named.id,
-            replicate=0,
-            evidence_key=v.evidence_key(candidate).hash,
-            priority=jobs.PREFERRED,
-        )
+        key = v.evidence_key(candidate).hash
+        [job_id] = jobs.create_many(connection, [NewJob(built.row.id, rung.id, named.id, 0, key, jobs.PREFERRED)])
     else:
         job_id = own[0][0]
         jobs.retry(connection, job_id, jobs.PREFERRED)
-    reservations.reserve(connection, built.row.id, job_id, reservation)
+    reservations.reserve_many(connection, built.row.id, {job_id: reservation})
     standings.update(
         connection,
         built.row.id,

@@ -1,22 +1,21 @@
 """A language model as a source of candidates: several episodes at once; each turn is written before the next is asked.
 
 An answer is sampled in a thread while the driver goes on; calls of MCP servers are made in that thread, too. Calls of
-sciagent's own tools run in the driver: turn, tokens, proposals and results of fast rungs are one transaction. An answer
-that was not written before a crash is sampled again, and its calls of MCP servers are repeated.
+sciagent's own tools run in the driver: turn, tokens, proposals and results of fast rungs are a single transaction. An
+answer that was not written before a crash is sampled again, and its calls of MCP servers are repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.asking import Asking, ModelAnswer
-from sciagent.agent.episode import Episode, EpisodeLimits
+from sciagent.agent.episode import Episode, EpisodeLimits, opening
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
-from sciagent.agent.prompting import opening
-from sciagent.agent.tools.calls import Toolbox, ToolResults
+from sciagent.agent.tools.calls import Toolbox
 from sciagent.agent.tools.registry import Observation
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
@@ -28,6 +27,7 @@ from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
 from sciagent.store.job_queue import spend
+from sciagent.store.job_queue.spend import Bill
 from sciagent.verification.sandbox.host import Worker
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class ModelSource:
     def _write(self, connection: Connection, episode: Episode, new: NewTurn, cost: Cost, ended: str | None) -> int:
         """Write a turn and its cost, and end the episode if it is over. Returns the turn's id."""
         turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
-        spend.book(connection, self._built.row.id, None, None, cost)
+        spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
         if ended is None:
             self._idle.append(episode)
         else:
@@ -193,7 +193,7 @@ class ModelSource:
             new = NewTurn(
                 number,
                 episode.cursor,
-                _calls(answer),
+                answer.calls,
                 [to_json(message) for message in answer.messages],
                 bench.cost + cost,
                 sampled.policy,
@@ -212,13 +212,8 @@ def _cost(sampled: Sampled) -> Cost:
     return Cost(llm_tokens=float(sampled.prompt_tokens + sampled.output_tokens), core_seconds=sampled.core_seconds)
 
 
-def _calls(answer: ToolResults) -> Sequence[Mapping[str, Any]]:
-    return [{"tool": call.name[:200], "arguments": call.arguments[:20_000], "ok": call.ok} for call in answer.calls]
-
-
 def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) -> SampledRow:
-    """What the ledger keeps of a sampled answer. Of the prompt, only the tokens after the first `held` ones are
-    kept."""
+    """What the ledger keeps of a sampled answer: of the prompt, only the tokens after those that were held."""
     used = {
         "temperature": sampling.temperature,
         "seed": sampling.seed,

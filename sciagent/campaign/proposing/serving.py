@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages import Message, to_json
-from sciagent.agent.tools.calls import TOOLS
+from sciagent.agent.tools.calls import TOOLS, call_record
 from sciagent.agent.tools.registry import Observation, Registry
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.prepare import prepare
@@ -20,7 +20,7 @@ from sciagent.store.campaign_state import campaigns, directives, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.verification.sandbox.host import Worker
 
-ROOM = 8  # candidates that one call may propose
+ROOM = 8  # candidates that a call may propose
 PROPOSER = "mcp"
 
 
@@ -61,16 +61,16 @@ class McpEpisode:
         return [schema["function"] for schema in self._tools.schemas()]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Observation:
-        """Carry out one call at a time. Mistakes in the arguments are reported in the observation, not raised."""
+        """Carry out single calls. Mistakes in the arguments are reported in the observation, not raised."""
         with self._lock:
-            return self._called(name, json.dumps(arguments))
+            return self._call(name, json.dumps(arguments))
 
-    def _called(self, name: str, arguments: str) -> Observation:
+    def _call(self, name: str, arguments: str) -> Observation:
         built, number = self._built, self._turns
         bench = AgentWorkbench(built, self._worker, self._owner, room=ROOM, trajectory=self._number)
         seed = turn_seed(built, self._number, number)
         seen = self._tools.call(name, arguments, bench, seed=seed, limits=built.edit_limits())
-        calls = [{"tool": name[:200], "arguments": arguments[:20_000], "ok": seen.ok}]
+        calls = [call_record(name, arguments, seen)]
         observations = [to_json(Message("tool", seen.text, name=name[:64]))]
         with built.ledger.begin() as connection:
             directives.lock(connection, built.row.id)

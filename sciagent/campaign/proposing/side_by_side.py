@@ -1,4 +1,4 @@
-"""Several proposers in one campaign. The one with the fewest proposals goes next, and a fast one waits for slower
+"""Several proposers in a campaign. The proposer with the fewest proposals goes next, and a fast one waits for slower
 ones, so that each gets its share of the budget."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Member:
     source: Source
     spec: OneProposerSpec
     made: int
-    """Proposals so far; a turn without proposals counts as one."""
+    """Proposals so far; a turn without proposals counts as a proposal."""
     barren: int = 0
     """Turns in a row that brought nothing new."""
     is_done: bool = False
@@ -33,8 +33,7 @@ class SideBySide:
 
     def __init__(self, built: Built, sources: Mapping[str, Source]) -> None:
         chosen = built.spec.proposer
-        if not isinstance(chosen, SeveralSpec):
-            raise TypeError("for several proposers")
+        assert isinstance(chosen, SeveralSpec)
         with built.ledger.read() as connection:
             made = trajectories.proposals_by(connection, built.row.id)
         self._lead = chosen.lead
