@@ -20,6 +20,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":  # before numpy is loaded, here and in the workers
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+
+from benchmarks.scheduling.botorch_schedulers import EiPerCost, KnowledgeGradient
+from benchmarks.scheduling.one_step import OneStep
+from sciagent.bench.schedulers import SCHEDULERS as BY_NAME
+
 HERE = Path(__file__).parent
 TABLE, RESULT = HERE / "live.csv.gz", HERE / "live.json"
 COLUMNS = ("smiles", "xtb_gap_eV", "xtb_dipole_D", "dft_gap_eV", "dft_dipole_D", "xtb_core_seconds", "dft_core_seconds")
@@ -37,6 +44,11 @@ SCHEDULERS = (
     "random",
     "exhaustive",
 )
+BY_NAME |= {
+    "one_step": lambda f: OneStep(f.threshold, f.sign, f.similarity, f.seed),
+    "ei_per_cost": lambda f: EiPerCost(f.threshold, f.sign, f.seed),
+    "mfkg": lambda f: KnowledgeGradient(f.threshold, f.sign, f.seed),
+}
 BUDGETS = (0.1, 0.2, 0.4)
 DRAWN = 160  # molecules of a seed, for the spread over seeds to tell how much hangs on which molecules there are
 
@@ -191,7 +203,6 @@ def _shown(interval: Any) -> str:
 
 
 def main() -> None:
-    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(dest="what", required=True)
     parts.add_parser("table").add_argument("ledger", type=Path)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.bench.families import family
 from sciagent.bench.simulate import Truth
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims import Aims
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.similarity import Similarity
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

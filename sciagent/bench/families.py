@@ -9,12 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.bench.simulate import Truth
 from sciagent.errors import UnknownNameError
+from sciagent.scheduling.arrays import Array
 
-Array = NDArray[np.float64]
 Draw = Callable[[int], Array]  # n to (n,), of mean 0 and variance 1
 Maker = Callable[[np.random.Generator, int], Array]
 

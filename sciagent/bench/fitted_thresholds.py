@@ -20,15 +20,13 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sciagent.bench.opening import ladders
 from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform
-
-Array = NDArray[np.float64]
 
 PILOT, PILOT_SHARE = 60, 0.05  # whole ladders, and what they may cost of the budget
 FEWEST, FEWEST_SHARE = 20, 0.1  # the same where PILOT_SHARE is too little to learn from

@@ -7,14 +7,12 @@ Source: Graff, Shakhnovich, Coley, Chem. Sci. 12, 7866 (2021), arXiv 2012.07127,
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.bench.opening import warm_up
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
-
-Array = NDArray[np.float64]
 
 WARM_UP, WARM_UP_SHARE = (10, 60), 0.05  # terminal answers before there is a forest, the share of those afforded
 BATCH, BATCH_SHARE = 8, 0.1  # terminal answers between two forests, the share of those there are

@@ -1,4 +1,4 @@
-"""How a baseline opens: cheap rungs for everyone, whole ladders for a few, and the order of what follows.
+"""How a baseline opens: cheap rungs for everyone, whole ladders for a few.
 
 `rules.priced` opens in its own way; the rest of the bench shares this one, so that they differ in their idea alone.
 """
@@ -8,39 +8,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.scheduling.arrays import Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 CHEAP = 0.011  # of the terminal rung's cost: a rung up to here is a feature
 SHARE = 0.3  # of what is left to spend, at most, for features
 SHARE_OF_ONLY = 0.7  # the same where nothing else would tell candidates apart
-
-
-class PurchaseOrder:
-    """Orders the purchases of a rule that has no index of its own.
-
-    The index is minus what was spent since candidates last arrived, so that the batches of a stream, each with its
-    share of the budget, are read as if all had been stopped at the same share.
-    """
-
-    def __init__(self) -> None:
-        self._arrived = 0
-        self._spent = 0.0
-
-    def order(self, pool: CandidatePool, wanted: list[tuple[int, PaidIndex]]) -> list[Purchase]:
-        """wanted: (candidate, rung), most urgent first."""
-        if len(pool.out) > self._arrived:
-            self._arrived, self._spent = len(pool.out), 0.0
-        found = []
-        for of, rung in wanted:
-            self._spent += float(pool.costs[of, rung])
-            found.append(Purchase(of, rung, -self._spent))
-        return found
 
 
 def features(pool: CandidatePool, left: float, structure: bool) -> list[Purchase]:

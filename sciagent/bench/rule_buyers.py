@@ -9,19 +9,16 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import multivariate_normal, norm, spearmanr
 
-from sciagent.bench.opening import PurchaseOrder, ladders
+from sciagent.bench.opening import ladders
 from sciagent.bench.simulate import SLOTS
 from sciagent.domain.campaigns.ladder import PaidIndex
-from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.port import Buyer
+from sciagent.scheduling.arrays import Array
+from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
-from sciagent.scheduling.rules.rung_by_rung import Ruled, RungRule
-
-Array = NDArray[np.float64]
+from sciagent.scheduling.rules.rung_by_rung import RungRule
 
 PILOT, PILOT_SHARE = 20, 0.1  # whole ladders from which `best_rung` learns, and what they may cost of the budget
 MIN_ETA, MAX_ETA, FALL = 1.01, 30.0, 0.97
@@ -31,36 +28,45 @@ ENTERED = np.linspace(0.05, 1.0, 20)
 
 
 class Ordered:
-    """A scheduler without an index of its own, with one by which its purchases can be compared between budgets."""
+    """A rule or another buyer without an index of its own, with one that compares its purchases between budgets.
 
-    def __init__(self, scheduler: Buyer) -> None:
-        self._scheduler, self._order = scheduler, PurchaseOrder()
+    The index is minus what was spent since candidates last arrived, so that the batches of a stream, each with its
+    share of the budget, are read as if all had been stopped at the same share. Infinite indices stay as they are.
+    """
+
+    def __init__(self, buyer: Buyer, sign: int) -> None:
+        """sign: 1 where more is better."""
+        self._buyer = buyer
+        if isinstance(buyer, RungRule):
+            buyer.sign = sign
+        self._arrived, self._spent = 0, 0.0
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        return self._order.order(pool, [(one.of, one.rung) for one in self._scheduler.choose(pool, left)])
+        if len(pool.out) > self._arrived:
+            self._arrived, self._spent = len(pool.out), 0.0
+        ordered = []
+        for purchase in self._buyer.choose(pool, left):
+            if math.isfinite(purchase.index):
+                self._spent += float(pool.costs[purchase.of, purchase.rung])
+                purchase = Purchase(purchase.of, purchase.rung, -self._spent)
+            ordered.append(purchase)
+        return ordered
 
 
-class _Fitted:
-    """A rule that is set anew as the budget goes. sign: 1 where more is better."""
-
-    def __init__(self, sign: int) -> None:
-        self._sign = sign
-        self._order = PurchaseOrder()
-
-    def buy(self, rule: RungRule, pool: CandidatePool, room: Mapping[int, int], slots: int) -> list[Purchase]:
-        """room: jobs that a rung may still start, for rungs that are limited by count."""
-        pool.room, pool.slots = tuple(room.get(j) for j in range(pool.closed.shape[1])), slots
-        found = Ruled(rule, self._sign).choose(pool, math.inf)
-        return self._order.order(pool, [(one.of, one.rung) for one in found])
+def _bought(rule: RungRule, sign: int, pool: CandidatePool, room: Mapping[int, int], slots: int) -> list[Purchase]:
+    """room: jobs that a rung may still start, for rungs that are limited by count."""
+    rule.sign = sign
+    pool.room, pool.slots = tuple(room.get(j) for j in pool.paid), slots
+    return rule.choose(pool, math.inf)
 
 
-class FallingHalving(_Fitted):
+class FallingHalving:
     """Halving whose eta falls until the budget is spent: at first very few go on, and whenever no rung has a place, a
     few more. So every budget sees the funnel of equal shares that it affords, sum_j n c_j / eta^j, which is the most
     that halving can find, and no budget has to be known ahead. A rung is answered for all before any goes on."""
 
     def __init__(self, sign: int) -> None:
-        super().__init__(sign)
+        self._sign = sign
         self._eta, self._arrived = MAX_ETA, 0
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
@@ -70,13 +76,13 @@ class FallingHalving(_Fitted):
         entrance = math.ceil(ENTRANCE * (left + pool.spent) / float(pool.costs[:, 0].mean()))
         entrance = max(entrance - int(pool.closed[:, 0].sum()), 0)
         while self._eta > MIN_ETA:
-            if found := self.buy(Halving(self._eta), pool, {0: entrance}, n):
+            if found := _bought(Halving(self._eta), self._sign, pool, {0: entrance}, n):
                 return found
             self._eta = 1 + FALL * (self._eta - 1)
         return []
 
 
-class FittedBestRung(_Fitted):
+class FittedBestRung:
     """Best rung, the rung chosen by its rank correlation in a small pilot of whole ladders.
 
     A rung that ranks well may cost too much to rank all: chosen is the rung, and the share of candidates that it ranks,
@@ -84,8 +90,7 @@ class FittedBestRung(_Fitted):
     """
 
     def __init__(self, threshold: float, sign: int, seed: int, budget: float) -> None:
-        super().__init__(sign)
-        self._threshold, self._budget = threshold, budget
+        self._threshold, self._sign, self._budget = threshold, sign, budget
         self._rng = np.random.default_rng(seed)
         self._plan: tuple[int, float] | None = None
 
@@ -103,9 +108,10 @@ class FittedBestRung(_Fitted):
         rung, share = self._plan
         places = round(share * len(pool.out)) - int(pool.closed[:, rung].sum())
         places = min(places, int((~pool.out & ~pool.closed[:, rung]).sum()))
+        rule = BestRung(PaidIndex(rung), PaidIndex(last))
         if rung == last or places <= 0:
-            return self.buy(BestRung(PaidIndex(rung), PaidIndex(last)), pool, {} if rung == last else {rung: 0}, SLOTS)
-        return self.buy(BestRung(PaidIndex(rung), PaidIndex(last)), pool, {rung: places}, places)
+            return _bought(rule, self._sign, pool, {} if rung == last else {rung: 0}, SLOTS)
+        return _bought(rule, self._sign, pool, {rung: places}, places)
 
 
 def choose_rung(pilot: Array, threshold: float, costs: Array, budget: float) -> tuple[int, float]:

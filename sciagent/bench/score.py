@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t
 
 from sciagent.bench.simulate import Replay, Truth
-
-Array = NDArray[np.float64]
+from sciagent.scheduling.arrays import Array, Places
 
 MARKS = (0.5, 0.8, 0.9, 0.95)
 CONFIDENCE = 0.95
@@ -43,7 +41,7 @@ class Curve:
         return float(self.spent[there[0]]) if len(there) else None
 
 
-def index_order(run: Replay) -> NDArray[np.intp]:
+def index_order(run: Replay) -> Places:
     """The purchases, (n,), by falling index, each counted with the smallest index of its candidate up to it.
 
     So a purchase stands behind those that led to it. Infinite ones come first; equals keep the run's order.

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
-from sciagent.scheduling.candidate_pool import CandidatePool
-from sciagent.scheduling.port import Buyer
-
-Array = NDArray[np.float64]
+from sciagent.scheduling.arrays import Array, Mask
+from sciagent.scheduling.candidate_pool import Buyer, CandidatePool
 
 SLOTS = 16  # purchases of a rule between two looks at the answers
 
@@ -24,7 +21,7 @@ class Truth:
 
     scores: Array
     costs: Array
-    hit: NDArray[np.bool_]
+    hit: Mask
     rungs: tuple[PaidIndex, ...] = ()
 
     @property

@@ -8,14 +8,11 @@ from itertools import chain
 
 import numpy as np
 from ase.data import atomic_numbers
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from sciagent.chemistry.fingerprint import structure_of
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.similarity import OF_TRAITS, CountTanimoto, Mixed, Overlap, Radial, Similarity
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 _PART = re.compile(r"([A-Z][a-z]?|[()])(\d+(?:\.\d+)?|\.\d+)?")
 

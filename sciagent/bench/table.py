@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.bench.case import Case
 from sciagent.bench.simulate import Truth
 from sciagent.errors import InputFileError, UsageError, did_you_mean
 from sciagent.input_files import open_input
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.similarity import Similarity
-
-Array = NDArray[np.float64]
 
 EMPTY = ("", "nan", "na", "none", "null")
 SIGNS = {"max": 1, "min": -1}

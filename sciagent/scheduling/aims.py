@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.hints import Hint
 from sciagent.scheduling.law.stack import Question
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.payoff import Graded, Hits, Payoff, utility_payoff
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

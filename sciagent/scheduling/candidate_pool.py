@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Places = NDArray[np.intp]
+from sciagent.scheduling.arrays import Array, Mask, Places
 
 FAILED, TRIED = 0.2, 10.0  # failures that a rung is taken to have seen, in so many tries, before the first
 ROOM = 0.125  # of their length that arrays grow beyond what is needed, so that each row is rarely copied
@@ -96,8 +93,7 @@ class CandidatePool:
     @property
     def open(self) -> Places:
         """Candidates that something may be bought for now."""
-        found: Places = np.flatnonzero(~(self.out | self.pending))
-        return found
+        return np.flatnonzero(~(self.out | self.pending))
 
     @property
     def in_play(self) -> Mask:
@@ -117,8 +113,7 @@ class CandidatePool:
 
     def failures(self) -> Array:
         """(k,) probability that a rung gives no answer."""
-        found: Array = (self.failed + FAILED) / (self.tried + TRIED)
-        return found
+        return (self.failed + FAILED) / (self.tried + TRIED)
 
     def write(self, row: int, column: int, value: float, error: float = 0.0, bound: int = 0) -> None:
         """An answer, and its standard uncertainty. bound: as in `bounds`."""
@@ -181,3 +176,13 @@ class Purchase:
 
     valuation: Valuation | None = None
     """What the candidate is worth by the scheduler's law, if it has one."""
+
+
+class Buyer(Protocol):
+    """The port of every scheduler. A campaign and the bench run the same object."""
+
+    def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
+        """The next purchases, most urgent first; none where it is done with the candidates that are there.
+
+        left: what may still be spent, in the unit of the pool's costs.
+        """

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.aims import Aims
+from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.chain import Chain
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.payoff import Payoff, to_u, told
 from sciagent.scheduling.value import FLOOR, NEVER, PRICES, STOP, Programme, U, moves_of, solve_left, variances_left
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 Plans = dict[int, tuple[Array, list[list[Programme]]]]  # levels, and programmes by level; by what was seen
 
 SAMPLE = 256  # candidates whose covariance stands for those of their group
@@ -76,7 +75,7 @@ class CandidateGroup:
         now = self.programme.action(self.u, price * self.weight)
         return np.where(now == STOP, found, now)
 
-    def to_go(self, prices: Array, of: NDArray[np.bool_] | None = None) -> Array:
+    def to_go(self, prices: Array, of: Mask | None = None) -> Array:
         """Expected cost to go of all, or of some, (n,), at each of prices: payoff a unit of cost, ascending."""
         total = np.zeros(len(prices))
         bins = np.rint(2 * np.log2(self.weight)).astype(np.int64)
@@ -229,7 +228,7 @@ def _forecasts(
     return means, variances, shares
 
 
-def _lost(pool: CandidatePool, of: Places, rungs: Sequence[int], aims: Aims) -> NDArray[np.bool_]:
+def _lost(pool: CandidatePool, of: Places, rungs: Sequence[int], aims: Aims) -> Mask:
     """(n,) where an objective was not decided and cannot be any more: its rung failed or was passed over."""
     last, lost = pool.costs.shape[1] - 1, np.zeros(len(of), dtype=bool)
     for aim in aims.aims:

@@ -21,12 +21,10 @@ from functools import cache
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, owens_t
 
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.transforms import TruthTransform, between
-
-Array = NDArray[np.float64]
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(41)
 NODES, WEIGHTS = (NODES + 1) / 2, WEIGHTS / 2  # of (0, 1)
@@ -172,7 +170,6 @@ def utility_payoff(
         logs = sum(
             w / total * np.log(np.maximum(d(v), 1e-3)) for d, w, v in zip(desirabilities, weights, values, strict=True)
         )
-        found: Array = np.maximum(np.exp(logs) - record, 0.0) / max(1 - record, 1e-9)
-        return found
+        return np.maximum(np.exp(logs) - record, 0.0) / max(1 - record, 1e-9)
 
     return of

@@ -13,13 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Places = NDArray[np.intp]
 
 AHEAD = 3000  # candidates near the top that are looked at again between fits
 ALL = 30_000  # open candidates that are all looked at after a fit
@@ -65,8 +61,7 @@ def drawn(index: Array, rng: np.random.Generator) -> Mask:
     new = np.isnan(index)
     if len(index) <= ALL or len(index) - new.sum() <= UPPER:
         return np.ones(len(index), dtype=bool)
-    found: Mask = new | (rng.random(len(index)) < DRAWN)
-    return found
+    return new | (rng.random(len(index)) < DRAWN)
 
 
 def guessed(pool: CandidatePool, of: Places, before: Array, seen: Mask, now: Array) -> Array:

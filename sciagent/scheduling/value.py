@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
+from sciagent.scheduling.arrays import Array, Places
+
 Moves = Mapping[tuple[int, int], Array]
 
 U = np.linspace(-6.0, 6.0, 241)  # beyond, a chance is as good as 0 or 1
@@ -79,8 +79,7 @@ class Programme:
 
     def at_index(self, u: Array) -> NDArray[np.int64]:
         """What to buy at u, (n,), at the price of its own index: a place among the missing rungs, or TERMINAL."""
-        found: NDArray[np.int64] = self.first[np.clip(np.searchsorted(self.begins, u) - 1, 0, len(PRICES) - 1)]
-        return found
+        return self.first[np.clip(np.searchsorted(self.begins, u) - 1, 0, len(PRICES) - 1)]
 
     def action(self, u: Array, price: float | Array) -> NDArray[np.int64]:
         """What to buy at u, (n,), at `price`, (n,) or one: a place among the missing rungs, TERMINAL or STOP."""
@@ -88,22 +87,19 @@ class Programme:
 
     def worth(self, u: Array, price: float | Array) -> Array:
         """V at u, (n,), in hits."""
-        found: Array = self.value[nearest(u), _columns(price)]
-        return found
+        return self.value[nearest(u), _columns(price)]
 
     def purchases(self, u: Array, price: float | Array) -> Array:
         """Expected purchases to go at u: (n, m + 1), the terminal rung last."""
         columns, places = np.unique(_columns(price), return_inverse=True)
         if new := [int(column) for column in columns if int(column) not in self._ahead]:
             self._ahead.update(zip(new, self.policy.bought(np.array(new)).swapaxes(0, 1), strict=True))
-        found: Array = np.array([self._ahead[int(column)] for column in columns])[places, nearest(u)]
-        return found
+        return np.array([self._ahead[int(column)] for column in columns])[places, nearest(u)]
 
     def to_go(self, u: Array, weights: Array) -> Array:
         """(prices,) expected cost to go of candidates at u, (n,), together; weights: (n,) cost of a terminal
         verification of each."""
-        total: Array = np.bincount(nearest(u), weights, len(U)) @ self.spend
-        return total
+        return np.bincount(nearest(u), weights, len(U)) @ self.spend
 
 
 def nearest(u: Array) -> NDArray[np.int64]:
@@ -229,8 +225,7 @@ class Policy:
 
     def spend(self, costs: Array) -> Array:
         """(U, prices) expected cost to go; costs: (m + 1,)."""
-        found: Array = self._ahead(slice(None), costs[:, None])[:, :, 0]
-        return found
+        return self._ahead(slice(None), costs[:, None])[:, :, 0]
 
     def bought(self, columns: NDArray[np.int64]) -> Array:
         """(U, columns, m + 1) expected purchases to go of each rung, the terminal one last, at some of PRICES."""

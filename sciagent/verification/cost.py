@@ -48,7 +48,8 @@ class CostModel:
     def __init__(self, ratios: Iterable[float] = ()) -> None:
         self._ratios: deque[float] = deque(ratios, maxlen=WINDOW)
         self._wall: deque[float] = deque(maxlen=WINDOW)  # seconds on the clock over declared core-seconds
-        self._upper: float | None = None  # of the ratios, once it was asked for
+        self._upper: float | None = None  # 90th percentile of the ratios, and below that of the clock: each costs
+        self._upper_wall: float | None = None  # more than a decision, so both are kept until the next observation
 
     @property
     def learnt(self) -> bool:
@@ -61,7 +62,7 @@ class CostModel:
         """Learn from a job that has ended. wall_seconds: how long it took on the clock."""
         if (seconds := declared.get("core_seconds", 0.0)) > 0:
             self._ratios.append(actual.get("core_seconds", 0.0) / seconds)
-            self._upper = None
+            self._upper = self._upper_wall = None
             if wall_seconds is not None:
                 self._wall.append(wall_seconds / seconds)
 
@@ -85,7 +86,9 @@ class CostModel:
         job was observed it is taken as its reservation of CPU time, for engines run on one thread."""
         if not self._wall:
             return self.reservation(declared).get("core_seconds", 0.0)
-        return declared.get("core_seconds", 0.0) * ninetieth(self._wall)
+        if self._upper_wall is None:
+            self._upper_wall = ninetieth(self._wall)
+        return declared.get("core_seconds", 0.0) * self._upper_wall
 
 
 def ninetieth(ratios: Collection[float]) -> float:

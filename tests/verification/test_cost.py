@@ -42,3 +42,6 @@ def test_a_job_is_expected_to_last_as_jobs_did_on_the_clock() -> None:
         model.observe(TEN, Cost(core_seconds=10.0), wall_seconds=25.0)
     assert model.reservation(TEN)["core_seconds"] == pytest.approx(10.0)
     assert model.wall_seconds(TEN) == pytest.approx(25.0), "the machine is busy"
+    for _ in range(20):
+        model.observe(TEN, Cost(core_seconds=10.0), wall_seconds=50.0)
+    assert model.wall_seconds(TEN) == pytest.approx(50.0), "and busier since it was last asked"

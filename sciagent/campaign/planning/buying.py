@@ -13,18 +13,16 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
 from sciagent.campaign.planning.inputs import SURE, Step
 from sciagent.campaign.pricing.numeraire import FLOOR as LEAST_COST
 from sciagent.campaign.pricing.numeraire import Allowance, Numeraire
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.payoff import both_above, told
 from sciagent.scheduling.rules.priced import FREE, TRUSTED, WARM_UP, WARM_UP_RUNG, WARM_UP_SHARE
 from sciagent.scheduling.value import FLOOR, PRICES, U, nearest, solve_left
-
-Array = NDArray[np.float64]
 
 ROUNDS = 6  # of prices of the resources
 CONVERGED = 1e-4  # relative gain in hits below which prices are adjusted no further

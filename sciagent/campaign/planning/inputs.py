@@ -10,12 +10,12 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.campaign.core.build import BuiltLadder, BuiltRung, open_for_people
 from sciagent.campaign.core.judge import judge
-from sciagent.campaign.pricing.forecast import Remade, fitted, remake
+from sciagent.campaign.pricing.forecast import remake
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
+from sciagent.campaign.pricing.priced_campaign import PricedCampaign
 from sciagent.campaign.spec.sources import ScreenSpec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.structure_files import read_structures
@@ -25,6 +25,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Verdict
 from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
 from sciagent.scheduling.aims import Aim
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.chain import Forecast
 from sciagent.scheduling.value import variances_left
 from sciagent.store.campaign_state import campaigns
@@ -33,8 +34,6 @@ from sciagent.store.job_queue import spend
 from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import CostModel
 from sciagent.verification.sandbox.host import Request, Worker
-
-Array = NDArray[np.float64]
 
 SAMPLE = 50  # molecules
 UNKNOWN = (0.3, 0.9)  # correlation of a rung that measures the same property, if nobody has declared any
@@ -247,15 +246,15 @@ def _identity(rung: BuiltRung) -> tuple[str, str, str]:
 
 
 def _learnt(
-    remade: Remade, name: str, schema: ObservationSchema, identity: Mapping[Position, tuple[str, str, str]]
+    remade: PricedCampaign, name: str, schema: ObservationSchema, identity: Mapping[Position, tuple[str, str, str]]
 ) -> tuple[LearntTells, float | None]:
     """What the law of an earlier campaign, without structure, predicts for a candidate that no rung has answered: what
     each rung tells, and the chance of a hit if the objectives are the same. name: of that campaign."""
-    theirs, scores = remade.campaign.schema, remade.campaign.pool.scores
-    position = {_identity(r): r.rules.position for r in remade.campaign.built.rungs}
+    theirs, scores = remade.schema, remade.pool.scores
+    position = {_identity(r): r.rules.position for r in remade.built.rungs}
     at_theirs = {position[identity[p]]: at for at, p in enumerate(schema.paid[:-1])}
     fresh = np.vstack([scores, np.full((1, scores.shape[1]), np.nan)])
-    [law] = fitted(remade.row, theirs, fresh, remade.truths, None, 0)
+    [law] = remade.scheduler.relearned(fresh, None, None, seed=0, structure=False)
     learnt: dict[tuple[int, int], RungTells] = {}
     chance: float | None = 1.0
     for number in asked(schema):
@@ -265,7 +264,7 @@ def _learnt(
         if not same:
             chance = None
             continue
-        aim, truth = theirs.aims.aims[same[0]], remade.truths[same[0]]
+        aim, truth = theirs.aims.aims[same[0]], (remade.scheduler.truths or ())[same[0]]
         [(_, forecast)] = list(law.chains[same[0]].forecast(np.array([len(scores)])))
         for at, (r, n) in _correlations(theirs, aim, forecast, scores, at_theirs).items():
             middle, low, high = _interval(6 / math.pi * math.asin(r / 2), n)

@@ -14,11 +14,9 @@ no more is begun while it is above the share of the spend, and those who wait do
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
@@ -26,25 +24,15 @@ from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.spec.sources import PricedSpec
 from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.audit.draw import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.store.results import audits
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
-
 STEP = 1.05  # a propensity that would rise by less stays as it is: each rise is written
 DIGITS = 6  # of what is written, and believed
 TINY = 1e-16  # what is smaller is written with fewer digits
-
-
-@dataclass(frozen=True)
-class Audit:
-    """A purchase for somebody who was drawn, with the propensity."""
-
-    purchase: Purchase
-    propensity: float
 
 
 class Auditing:
@@ -55,7 +43,7 @@ class Auditing:
         # without limits there are no hits, so nothing that could be missed
         wanted = isinstance(spec, PricedSpec) and any(o.accept is not None for o in built.objectives)
         self.share = spec.audit if isinstance(spec, PricedSpec) and wanted else 0.0
-        self._built, self._market = built, pool
+        self._built, self._pool = built, pool
         self._last = PaidIndex(len(schema.paid) - 1)
         at = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
         self._path = [*sorted(at - {KNOWN, self._last}), self._last]  # rungs without which nobody is a hit
@@ -75,22 +63,18 @@ class Auditing:
         what it wants now. spent: in the unit of the pool's costs."""
         if not self.share or not priced.is_learnt or not spent > 0:
             return {}
-        batch, ids, self._drawn = list(batch), self._market.ids, None
-        picked = [one.of for one in batch if one.rung == self._last and np.isfinite(one.index)]
+        batch, ids, self._drawn = list(batch), self._pool.ids, None
+        picked = [p.of for p in batch if p.rung == self._last and np.isfinite(p.index)]
         chances = zip(ids[picked].tolist(), _rounded(_chances(priced, picked)), strict=True)
-        chosen = {id_: p for id_, p in chances if id_ not in self.log.chosen}
-        rows = self._passed_over(priced, {one.of for one in batch})
+        rows = self._passed_over(priced, {p.of for p in batch})
+        costs = _rounded(self._cost(rows))
         passed = zip(
-            ids[rows].tolist(),
-            _rounded(_chances(priced, rows)),
-            _rounded(self._cost(rows)),
-            self._lots(connection, rows).tolist(),
-            strict=True,
+            ids[rows].tolist(), _rounded(_chances(priced, rows)), costs, self._lots(connection, rows), strict=True
         )
         news: dict[str, Any] = {
-            "passed": [list(one) for one in passed],
+            "passed": [list(entry) for entry in passed],
             "raised": [],
-            "chosen": [list(one) for one in chosen.items()],
+            "chosen": [[id_, p] for id_, p in chances if id_ not in self.log.chosen],
         }
         before = len(self.log.ids)
         self.log.add(news)
@@ -99,22 +83,23 @@ class Auditing:
         self.log.add({"passed": [], "chosen": [], "raised": news["raised"]})
         return news if any(news.values()) else {}
 
-    def due(self, connection: Connection, spent: float) -> list[Audit]:
-        """What to buy for those who were drawn, the surest to be drawn first, as far as the share of the spend goes."""
-        log, pool = self.log, self._market
+    def due(self, connection: Connection, spent: float) -> list[Purchase]:
+        """What to buy for those who were drawn, with their propensities, the surest to be drawn first, as far as the
+        share of the spend goes."""
+        log, pool = self.log, self._pool
         if not self.share or not log.ids:
             return []
         places, rows, pi = self._drawn = self._drawn or self._all_drawn()
         waits = np.flatnonzero(~(pool.out[rows] | pool.pending[rows] | pool.closed[rows, self._last]))
-        outlay, found = self._outlay(connection), []
+        outlay, purchases = self._outlay(connection), list[Purchase]()
         for at in waits:
-            row = int(rows[at])
-            rung = next(j for j in self._path if not pool.closed[row, j])
             if outlay >= self.share * spent:
                 break
+            row, place = int(rows[at]), places[at]
+            rung = next(j for j in self._path if not pool.closed[row, j])
             outlay += float(pool.costs[row, rung])
-            found.append(Audit(Purchase(row, rung, log.p[places[at]] / log.cost[places[at]]), float(pi[at])))
-        return found
+            purchases.append(Purchase(row, rung, log.p[place] / log.cost[place], float(pi[at])))
+        return purchases
 
     def _all_drawn(self) -> tuple[Places, Places, Array]:
         """Place in the log, row on the pool and propensity of those who were drawn, the surest first."""
@@ -124,29 +109,26 @@ class Auditing:
         return places, self._row_of([self.log.ids[place] for place in places]), pi[places]
 
     def _passed_over(self, priced: Priced, wanted: set[int]) -> list[int]:
-        pool = self._market
+        pool = self._pool
         rows = pool.open[pool.open < len(priced.index)]
         rows = rows[(priced.index[rows] < priced.price) & ~pool.closed[rows, self._last]]
         for j in self._path[:-1]:  # without its answer nobody is a hit, and where it was passed over none comes
             rows = rows[~pool.closed[rows, j] | pool.answered(j)[rows]]
-        of, known, members = (
-            zip(rows.tolist(), self._market.ids[rows].tolist(), strict=True),
-            self._market.known,
-            self._members,
-        )
-        return [row for row, id_ in of if id_ not in members and row not in wanted and row not in known]
+        by_row = zip(rows.tolist(), pool.ids[rows].tolist(), strict=True)
+        return [r for r, id_ in by_row if id_ not in self._members and r not in wanted and r not in pool.known]
 
-    def _lots(self, connection: Connection, rows: list[int]) -> Array:
-        found = self._market.lots[rows]
+    def _lots(self, connection: Connection, rows: list[int]) -> list[float]:
+        found = self._pool.lots[rows]
         lacking = np.flatnonzero(np.isnan(found))
-        ids: list[int] = self._market.ids[np.array(rows, dtype=np.intp)[lacking]].tolist()
+        ids: list[int] = self._pool.ids[np.array(rows, dtype=np.intp)[lacking]].tolist()
         named = audits.keys(connection, ids)
         found[lacking] = lots(self._built.spec.seed, (named[id_] for id_ in ids))
-        return found
+        drawn: list[float] = found.tolist()
+        return drawn
 
     def _cost(self, rows: list[int]) -> Array:
         """The cost of all rungs up to the terminal one."""
-        pool = self._market
+        pool = self._pool
         costs: Array = np.where(pool.closed[rows][:, self._path], 0.0, pool.costs[rows][:, self._path]).sum(1)
         return costs
 
@@ -159,29 +141,29 @@ class Auditing:
         now = np.minimum(propensities(np.array(self.log.p), np.array(self.log.cost), budget, was), 1.0)
         rises = (now > STEP * was) | ((now == 1) & (was < 1))
         rounded = np.maximum(_rounded(now[rises]), was[rises]).tolist()
-        return [list(one) for one in zip(np.flatnonzero(rises).tolist(), rounded, strict=True)]
+        return [list(entry) for entry in zip(np.flatnonzero(rises).tolist(), rounded, strict=True)]
 
     def _outlay(self, connection: Connection) -> float:
         """Cost of the jobs of the audit."""
-        for one in audits.decided(connection, self._built.row.id, self._read_to):
-            self._read_to = one.id
-            if one.action == "run":
-                self._begun.append((one.candidate_id, self._place_of_rung[one.rung_id]))
+        for decision in audits.decided(connection, self._built.row.id, self._read_to):
+            self._read_to = decision.id
+            if decision.action == "run":
+                self._begun.append((decision.candidate_id, self._place_of_rung[decision.rung_id]))
         rows = self._row_of([candidate_id for candidate_id, _ in self._begun])
-        return float(self._market.costs[rows, [rung for _, rung in self._begun]].sum()) if self._begun else 0.0
+        rungs = np.array([rung for _, rung in self._begun], dtype=np.intp)
+        return float(self._pool.costs[rows, rungs].sum())
 
     def _row_of(self, ids: list[int]) -> Places:
         """(n,) rows on the pool."""
-        for row in range(self._entered, len(self._market.ids)):
-            self._rows[int(self._market.ids[row])] = row  # after the row it has in an earlier campaign
-        self._entered = len(self._market.ids)
+        for row in range(self._entered, len(self._pool.ids)):
+            self._rows[int(self._pool.ids[row])] = row  # after the row it has in an earlier campaign
+        self._entered = len(self._pool.ids)
         return np.array([self._rows[id_] for id_ in ids], dtype=np.intp)
 
 
 def _chances(priced: Priced, rows: list[int]) -> Array:
     """(n,) the payoff of a verification as a chance: what it is where hits are counted."""
-    found: Array = np.clip(priced.expected[rows], 0.0, 1.0)
-    return found
+    return np.clip(priced.expected[rows], 0.0, 1.0)
 
 
 def _rounded(values: Array) -> list[float]:

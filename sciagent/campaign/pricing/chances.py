@@ -37,14 +37,14 @@ def with_chances(
 
 def chances(ledger: Ledger, connection: Connection, row: CampaignRow, keys: Iterable[str]) -> dict[str, float]:
     """By candidate key; empty without a law, and where the goal is not to count hits. Raises SciagentError, OSError."""
-    from sciagent.campaign.pricing.forecast import evaluate, remake  # takes a second to import
+    from sciagent.campaign.pricing.forecast import remake  # takes a second to import
 
-    remade = remake(open_for_people(ledger, row.name), connection)
-    if remade is None:
+    campaign = remake(open_for_people(ledger, row.name), connection)
+    if campaign is None or campaign.schema.aims.kind != "hits":
         return {}
-    pool, ids = remade.campaign.pool, candidates.ids_of(connection, keys)
+    pool, ids = campaign.pool, candidates.ids_of(connection, keys)
     row_of = {int(id_): place for place, id_ in enumerate(pool.ids.tolist())}
     asked = {key: row_of[id_] for key, id_ in ids.items() if id_ in row_of and not pool.closed[row_of[id_], -1]}
-    of = np.array(sorted(asked.values()), dtype=np.intp)
-    found = dict(zip(of.tolist(), evaluate(remade, of).valuations, strict=True)) if len(of) else {}
-    return {key: p for key, place in asked.items() if (p := found[place].p_hit) is not None}
+    if asked:
+        campaign.scheduler.evaluate(pool, np.array(sorted(asked.values()), dtype=np.intp))
+    return {key: float(campaign.scheduler.expected[place]) for key, place in asked.items()}

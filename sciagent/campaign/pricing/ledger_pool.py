@@ -21,14 +21,13 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.quantities import Censoring
+from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit.draw import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.growing import GrowingStructures
 from sciagent.store.campaign_state import standings
 from sciagent.store.results import candidates, pooled
 from sciagent.verification.cost import cost_or_none
-
-Array = NDArray[np.float64]
 
 CHUNK = 2000
 BOUNDS = {Censoring.NONE: 0, Censoring.BELOW: -1, Censoring.ABOVE: 1}
@@ -78,7 +77,7 @@ class LedgerPool(CandidatePool):
         self.changed: list[int] = []
         """Rows that were written since somebody emptied the list."""
 
-        self._counted: NDArray[np.bool_] = np.empty((0, k), dtype=bool)
+        self._counted: Mask = np.empty((0, k), dtype=bool)
         self._touched: set[int] = set()
         self._first = 0
         if learn_from is not None and schema is not None:

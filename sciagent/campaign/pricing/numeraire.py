@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.cost import MEASURED
-
-Array = NDArray[np.float64]
+from sciagent.scheduling.arrays import Array
 
 STEP = 0.5  # of the logarithm of a weight, for the logarithm of how much too much or too little is drawn
 LEAST = 1e-4  # weight of a resource that is not scarce

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.objectives import Objective, Window
+from sciagent.scheduling.arrays import Array
 
 if TYPE_CHECKING:
     from sciagent.campaign.core.build import BuiltLadder, BuiltRung
     from sciagent.scheduling.aims import Aims
     from sciagent.scheduling.law.hints import Hint
 
-Array = NDArray[np.float64]
 
 KNOWN = PaidIndex(-1)  # stands for the rungs that run at once: what they said is known of every candidate
 MOST = 3  # properties of one rung that tell of an objective which it does not measure itself

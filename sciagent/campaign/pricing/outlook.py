@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, open_for_people
-from sciagent.campaign.pricing.forecast import Promise, Remade, promise, remake
-from sciagent.campaign.pricing.predicted import forecasts, sentence
-from sciagent.domain.answers.outlook import Outlook, OutlookUnits
+from sciagent.campaign.pricing.forecast import Promise, promise, remake
+from sciagent.campaign.pricing.priced_campaign import PricedCampaign
+from sciagent.domain.answers.outlook import Outlook, OutlookUnits, PropertyForecast
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.properties import properties
 from sciagent.domain.valuation import Valuation
 from sciagent.errors import SciagentError
+from sciagent.scheduling.law.interval import foretell
 from sciagent.scheduling.rules.priced import WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
@@ -48,8 +51,9 @@ def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_
     return _outlook(connection, remade, candidate_id, promised)
 
 
-def _outlook(connection: Connection, remade: Remade, candidate_id: int, promised: Promise) -> Outlook:
-    campaign, worth = remade.campaign, promised.valuation
+def _outlook(connection: Connection, campaign: PricedCampaign, candidate_id: int, promised: Promise) -> Outlook:
+    worth, law, price = promised.valuation, campaign.row, campaign.scheduler.price
+    assert law is not None
     pool, built, paid = campaign.pool, campaign.built, campaign.schema.paid
     row = int(np.flatnonzero(pool.ids == candidate_id)[-1])
     position = paid[promised.rung]
@@ -64,11 +68,11 @@ def _outlook(connection: Connection, remade: Remade, candidate_id: int, promised
     per = f"{unit} a budget" if limited else f"{unit} a core-second"
     share = float(pool.costs[row, promised.rung]) if limited else None
     later = {built.rungs[paid[place]].spec.rung: round(n, 6) for place, n in sorted(promised.later.items())}
-    foretold = forecasts(built, campaign.schema, remade.laws, remade.truths, pool.scores, row)
+    foretold = forecasts(campaign, row)
     sentences = [
         _worth(worth, unit),
         *(sentence(forecast) for forecast in foretold),
-        _index(worth.index, remade.price, per),
+        _index(worth.index, price, per),
         *_ahead(promised.ahead),
         _next(rung.spec.rung, cost, share),
         *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
@@ -80,14 +84,14 @@ def _outlook(connection: Connection, remade: Remade, candidate_id: int, promised
         expected=worth.payoff,
         foretold=foretold,
         index=worth.index,
-        price=remade.price,
+        price=price,
         ahead=promised.ahead,
         next_rung=rung.spec.rung,
         next_cost=cost,
         next_share=share,
         later=later,
-        law_version=remade.row.version,
-        law_watermark=remade.row.watermark,
+        law_version=law.version,
+        law_watermark=law.watermark,
         watermark=read_watermark(connection),
         units=OutlookUnits(
             value=unit,
@@ -101,6 +105,38 @@ def _outlook(connection: Connection, remade: Remade, candidate_id: int, promised
         ),
         text=" ".join(sentences),
     )
+
+
+def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...]:
+    """What the rung that decides would say of each objective that is not yet known: mean and 90 % interval, in the
+    property's own unit. row: of the candidate in the pool."""
+    schema, scheduler, found = campaign.schema, campaign.scheduler, []
+    for question, (aim, truth) in enumerate(zip(schema.aims.aims, scheduler.truths or (), strict=True)):
+        if not math.isnan(campaign.pool.scores[row, aim.columns[-1]]):
+            continue
+        decides = schema.columns[aim.columns[-1]]
+        interval = foretell(scheduler.laws, question, np.array([row])).in_unit(truth)
+        found.append(
+            PropertyForecast(
+                property=decides.property,
+                rung=campaign.built.rungs[decides.rung].spec.rung,
+                value=float(interval.mean[0]),
+                low=float(interval.low[0]),
+                high=float(interval.high[0]),
+                unit=properties()[decides.property].unit,
+            )
+        )
+    return tuple(found)
+
+
+def sentence(forecast: PropertyForecast) -> str:
+    """The forecast to two digits of half the interval's width: what comes after them says nothing."""
+    places = 1 - math.floor(math.log10((forecast.high - forecast.low) / 2))
+    ends = (forecast.value, forecast.low, forecast.high)
+    value, low, high = (f"{round(end, places) + 0.0:.{max(places, 0)}f}" for end in ends)
+    unit = "" if forecast.unit == "1" else f" {forecast.unit}"
+    text = f"{forecast.property} = {value}{unit}, nine times in ten between {low} and {high}"
+    return f"{forecast.rung} is expected to say {text}."
 
 
 def _worth(worth: Valuation, unit: str) -> str:

@@ -11,51 +11,84 @@ import math
 import time
 from collections import deque
 from collections.abc import Collection, Container, Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.pricing.auditing import Audit, Auditing
-from sciagent.campaign.pricing.batch_order import side_by_side
+from sciagent.campaign.pricing.auditing import Auditing
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign
+from sciagent.campaign.pricing.purchasing import Purchasing
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
+from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.priced import SOME, Patience
+from sciagent.scheduling.rules.priced import Patience
 from sciagent.store.results import laws
 from sciagent.store.results.audits import AUDIT
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Places = NDArray[np.intp]
 
 FIRST = 1e5  # index of what is bought unasked; below what a person promotes
 THOUGHT = 0.05  # of the time may go into looking at the candidates again while workers have something to do,
 WAITING = 0.1  # and while they wait for it
-DECIDING = 1e-3  # seconds that a decision takes at least, whatever it buys
-TIMES = ("core_seconds", "gpu_seconds")
+SLOW = 1.0  # seconds that a look takes from which on it is not repeated in one dispatch
+TOGETHER = 10.0  # seconds of all workers within which it does not matter who is first
 SELECTIVE = 10  # without a limit on proposals so many times more are expected than could all be verified
 WORTH = 1e-4  # payoff that no candidate promises: there is nothing left to find
 
 
-class Pricing:
+@dataclass
+class _Basket:
+    """The choices of one dispatch so far, and what may still be chosen."""
+
+    slots: int
+    left: float
+    purse: BudgetTracker
+    choices: list[Choice]
+    ids: set[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ids = {choice.id for choice in self.choices}
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.choices) >= self.slots
+
+    def holds(self, position: Position, cost: float) -> bool:
+        """Whether the budget holds a job of the rung."""
+        return cost <= self.left and self.purse.remaining_jobs(position) != 0
+
+    def take(self, choice: Choice, cost: float) -> None:
+        self.choices.append(choice)
+        self.ids.add(choice.id)
+        self.left -= cost
+
+
+def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
+    """The purchases of a batch that go out within the same few seconds in the order of the candidates' rows, and the
+    rest most urgent first. One transaction then writes on few pages of the ledger; in the order of urgency it would
+    write on nearly all.
+
+    seconds: (k,) how long a job of each rung keeps all workers busy; infinite where nobody knows, and such a job keeps
+    its place.
+    """
+    rung, of = np.array([(purchase.rung, purchase.of) for purchase in batch], dtype=np.intp).reshape(-1, 2).T
+    lasts = np.where(np.isfinite(seconds), seconds, TOGETHER)
+    spans = np.floor(lasts[rung].cumsum() / TOGETHER)
+    return [batch[place] for place in np.lexsort((of, spans)).tolist()]
+
+
+class Pricing(Purchasing):
     """Purchasing by the law, of one campaign, in its driver."""
 
     def __init__(self, campaign: PricedCampaign, connection: Connection) -> None:
-        self._built, self._schema, self.pool = campaign.built, campaign.schema, campaign.pool
+        super().__init__(campaign.pool)
+        self._built, self._schema = campaign.built, campaign.schema
         self._campaign, self._numeraire, self.priced = campaign, campaign.numeraire, campaign.scheduler
 
         self.law_version: str | None = None
         """The last row of `law` of this campaign."""
-
-        self.come: float | None = None
-        """Share of the candidates that are to come; None where nobody knows how many will."""
-
-        self.blocked: str | None = None
-        """What is worth buying, but not yet, or not any more, within the budget, in words."""
 
         self._written = 0
         self._queue: deque[Purchase] = deque()
@@ -68,13 +101,9 @@ class Pricing:
         self._balanced: Array | None = None  # weights of the budgets from the next look on
         self._brings: dict[str, object] = {}  # what the rungs do, as of the last fit
         if (row := campaign.row) is not None:
-            self._brings = row.state.get("value", {})
+            self._brings = row.state["value"]
             self.law_version, self._written = row.version, self.priced.fits
         self._audit = Auditing(self._built, self._schema, self.pool, connection)
-
-    def touch(self, candidate_ids: Iterable[int]) -> None:
-        """Something was written about these candidates."""
-        self.pool.touch(candidate_ids)
 
     def choose(
         self,
@@ -85,71 +114,67 @@ class Pricing:
         places: Container[Position],
         put_off: Collection[int] = (),
     ) -> list[Choice]:
-        """At most `slots` choices, most urgent first, but see `batch_order`. first_only: nothing that costs more than
-        next to nothing. places: positions of rungs whose jobs somebody may take; what is for others waits, and so does
-        what comes after it for the same candidate: who has seen a rung is not sent to one below. put_off: candidates
-        that are passed over, for the budget does not hold what they would reserve."""
+        """At most `slots` choices, most urgent first, but see `side_by_side`."""
         self._catch_up(connection)
-        found = self._known(slots)
-        taken = {one.id for one in found}
-        self.blocked = None
-        if not first_only and self._is_due():
-            self._look(connection, purse, put_off)
-        elif first_only:
+        if first_only:
             self._queue = deque(self.priced.for_everyone(self.pool, self._left(purse)))
+        elif put_off and not self._queue and self._took > SLOW:  # the budget refused the batch: pass on to what follows
+            self._queue = deque(side_by_side(self.priced.further(self.pool, slots), self._campaign.seconds()))
+        elif self._is_due():
+            self._look(connection, purse, put_off)
         if self.is_done:
             self._queue.clear()
-        waits: list[Purchase] = []
-        waiting: set[int] = set()  # their rows
-        self._given = {}
-        left = self._left(purse)
-        price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None  # one object for all
-        for audit in () if first_only else self._audit.due(connection, self._spent(purse)):
-            one = audit.purchase
-            cost = float(self.pool.costs[one.of, one.rung])
-            room = cost <= left and purse.remaining_jobs(self._schema.paid[one.rung]) != 0
-            if room and len(found) < slots and (id_ := int(self.pool.ids[one.of])) not in taken and id_ not in put_off:
-                left -= cost
-                taken.add(id_)
-                found.append(self._audited(audit))
-        while self._queue and len(found) < slots:
-            one = self._queue.popleft()
-            pool, position = self.pool, self._schema.paid[one.rung]
-            id_ = int(self.pool.ids[one.of])
-            if pool.out[one.of] or pool.closed[one.of, one.rung]:
-                continue
-            cost = float(pool.costs[one.of, one.rung])
-            if cost > left or purse.remaining_jobs(position) == 0:
-                self.blocked = self.blocked or self._too_dear(one, cost, left, purse)
-                continue
-            if id_ in put_off:
-                continue
-            if pool.pending[one.of] or id_ in taken or position not in places or one.of in waiting:
-                waits.append(one)
-                waiting.add(one.of)
-                continue
-            left -= cost
-            taken.add(id_)
-            self._given[id_, position] = one
-            found.append(self._choice(one, price))
-        self._queue.extendleft(reversed(waits))
-        return found
+        self.blocked, self._given = None, {}
+        basket = _Basket(slots, self._left(purse), purse, self._known(slots))
+        if not first_only:
+            self._take_audits(basket, self._audit.due(connection, self._spent(purse)), put_off)
+        self._take_queued(basket, places, put_off)
+        return basket.choices
 
-    def _too_dear(self, one: Purchase, cost: float, left: float, purse: BudgetTracker) -> str:
-        position = self._schema.paid[one.rung]
+    def _take_audits(self, basket: _Basket, audits: Iterable[Purchase], put_off: Collection[int]) -> None:
+        for purchase in audits:
+            cost = float(self.pool.costs[purchase.of, purchase.rung])
+            id_, position = int(self.pool.ids[purchase.of]), self._schema.paid[purchase.rung]
+            if not basket.is_full and id_ not in basket.ids and id_ not in put_off and basket.holds(position, cost):
+                basket.take(self._audited(purchase), cost)
+
+    def _take_queued(self, basket: _Basket, places: Container[Position], put_off: Collection[int]) -> None:
+        """Take the most urgent purchases that can be made now. A purchase that nobody may start now waits, and so do
+        later ones of its candidate: a candidate that has seen a rung is not sent to one below."""
+        pool, waits, waiting_rows = self.pool, list[Purchase](), set[int]()
+        price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None  # one object for all
+        while self._queue and not basket.is_full:
+            purchase = self._queue.popleft()
+            row, position, id_ = purchase.of, self._schema.paid[purchase.rung], int(pool.ids[purchase.of])
+            cost = float(pool.costs[row, purchase.rung])
+            if pool.out[row] or pool.closed[row, purchase.rung]:
+                continue
+            if not basket.holds(position, cost):
+                self.blocked = self.blocked or self._too_dear(position, cost, basket)
+            elif id_ in put_off:
+                continue
+            elif pool.pending[row] or id_ in basket.ids or position not in places or row in waiting_rows:
+                waits.append(purchase)
+                waiting_rows.add(row)
+            else:
+                self._given[id_, position] = purchase
+                basket.take(self._choice(purchase, price), cost)
+        self._queue.extendleft(reversed(waits))
+
+    def _too_dear(self, position: Position, cost: float, basket: _Basket) -> str:
         label = self._built.rungs[position].spec.rung
-        if purse.remaining_jobs(position) == 0:
+        if basket.purse.remaining_jobs(position) == 0:
             return f"all places of {label} are used"
-        return f"{label} would take {100 * cost:.2g} % of the budget, and {100 * max(left, 0):.2g} % are left"
+        return f"{label} would take {100 * cost:.2g} % of the budget, and {100 * max(basket.left, 0):.2g} % are left"
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
-        """Take back purchases of the last choice. unplaced: no worker could take them now; they stay the most urgent.
-        refused: the budget does not hold what they reserve; their candidates are put off until the next look."""
-        back = [self._given.get((one.id, one.position)) for one in unplaced]
-        self._queue.extendleft(one for one in reversed(back) if one is not None)
-        put_off = {given.of for one in refused if (given := self._given.get((one.id, one.position))) is not None}
+        """Purchases that no worker could take now stay the most urgent. Candidates whose reservation the budget does
+        not hold are put off until the next look."""
+        back = [self._given.get((choice.id, choice.position)) for choice in unplaced]
+        self._queue.extendleft(purchase for purchase in reversed(back) if purchase is not None)
+        put_off = {self._given[c.id, c.position].of for c in refused if (c.id, c.position) in self._given}
         if put_off:  # at once, for a queue of nothing else would say that no look is due
-            self._queue = deque(one for one in self._queue if one.of not in put_off)
+            self._queue = deque(purchase for purchase in self._queue if purchase.of not in put_off)
 
     def wants(self, connection: Connection, purse: BudgetTracker) -> int:
         """How many open candidates are worth a purchase, and one that may be made by now: while they are few, more are
@@ -256,12 +281,12 @@ class Pricing:
             self._numeraire.weights, self._balanced = self._balanced, None
         self._cost()
         self.pool.outlay = self._spent(purse) if self._numeraire.allowances else None
-        self.priced.patience = Patience(self._seconds(), self._took * (1 / WAITING - 1))
+        self.priced.patience = Patience(self._campaign.seconds(), self._took * (1 / WAITING - 1))
         hidden = np.isin(self.pool.ids, list(put_off)) & ~self.pool.pending
         self.pool.pending |= hidden
         batch = self.priced.choose(self.pool, self._left(purse))
         self.pool.pending &= ~hidden
-        self._queue = deque(side_by_side(batch, self._seconds()))
+        self._queue = deque(side_by_side(batch, self._campaign.seconds()))
         self._wanted = None
         self._asked_at = time.monotonic()
         self._took, self._stale = self._asked_at - began, False
@@ -270,7 +295,7 @@ class Pricing:
         if fitted:
             self._written = self.priced.fits
             self._brings = self._worth()
-            self._rebalance(purse)
+            self._balanced = self._numeraire.balanced(self._campaign.drawn(), self._left_by_name(purse))
         if fitted or news:
             state = self._state() | ({"audit": news} if news else {})
             self.law_version = laws.write(connection, self._built.row.id, state)
@@ -280,35 +305,6 @@ class Pricing:
         worth, without = self.priced.worth_without(self.pool)
         labels = {j: self._built.rungs[self._schema.paid[j]].spec.rung for j in without}
         return {"worth": _digits(worth), "without": {labels[j]: _digits(one) for j, one in without.items()}}
-
-    def _seconds(self) -> Array:
-        """(k,) how long a job of each rung keeps all workers busy; for ever where it takes more than their time."""
-        rows = self.pool.open
-        rows = rows[:: math.ceil(len(rows) / SOME) or 1]
-        factors = self._campaign.factors
-        total = np.zeros(len(factors))
-        for resource, declared in self.pool.declared.items():
-            each = np.median(declared[rows], axis=0) if len(rows) else np.zeros(len(factors))
-            total += each * factors if resource in TIMES else np.where(each > 0, np.inf, 0.0)
-        busy: Array = total / self._built.spec.workers + DECIDING
-        return busy
-
-    def _rebalance(self, purse: BudgetTracker) -> None:
-        bought = self.priced.purchases
-        rows = self.pool.open
-        rows = rows[rows < len(bought)]
-        factors = self._campaign.factors
-        left, drawn = self._left_by_name(purse), {}
-        for one in self._numeraire.allowances:
-            if one.rung is not None:
-                drawn[one.name] = float(bought[rows, one.rung].sum())
-            elif one.resource in self.pool.declared:
-                drawn[one.name] = float(
-                    (bought[rows] * self.pool.declared[one.resource][rows] * one.factors(factors)).sum()
-                )
-            else:
-                drawn[one.name] = 0.0
-        self._balanced = self._numeraire.balanced(drawn, left)
 
     def _left_by_name(self, purse: BudgetTracker) -> dict[str, float]:
         """What may be spent by now, by allowance."""
@@ -333,59 +329,52 @@ class Pricing:
         """The share of the budget that may be spent by now: the share of all candidates that have come."""
         if self.come is not None:
             return self.come
-        arrived = self.pool.arrived
         pool = self.pool
-        if not arrived or not self._numeraire.allowances:
+        if not pool.arrived or not self._numeraire.allowances:
             return 1.0
         each = float(np.median(pool.costs[pool.open, -1])) if len(pool.open) else float(pool.costs[:, -1].max())
-        return min(1.0, arrived * each / SELECTIVE) if each > 0 else 1.0
+        return min(1.0, pool.arrived * each / SELECTIVE) if each > 0 else 1.0
 
     def _known(self, slots: int) -> list[Choice]:
         """What was answered elsewhere costs nothing."""
         pool = self.pool
-        rows = [row for row in list(self.pool.known)[:slots] if not pool.out[row] and not pool.pending[row]]
+        rows = [row for row in list(pool.known)[:slots] if not pool.out[row] and not pool.pending[row]]
         return [
-            Choice(int(self.pool.ids[row]), self._schema.paid[self.pool.known[row]], FIRST, why="priced: known")
-            for row in rows
+            Choice(int(pool.ids[row]), self._schema.paid[pool.known[row]], FIRST, why="priced: known") for row in rows
         ]
 
-    def _choice(self, one: Purchase, price: dict[str, float] | None) -> Choice:
-        position, label = self._schema.paid[one.rung], self._built.rungs[self._schema.paid[one.rung]].spec.rung
-        index = min(one.index, FIRST)
-        if math.isinf(one.index):
-            free = one.rung in self._features() and not self.pool.closed[one.of, -1]
-            why = (
-                f"priced: {label} costs so little that everyone gets it"
-                if free
-                else ("priced: one of the first few, up the whole ladder, for the law to learn from")
-            )
+    def _choice(self, purchase: Purchase, price: dict[str, float] | None) -> Choice:
+        position = self._schema.paid[purchase.rung]
+        label = self._built.rungs[position].spec.rung
+        if math.isfinite(purchase.index):
+            why = self._reason(purchase, label)
+        elif purchase.rung in self._features() and not self.pool.closed[purchase.of, -1]:
+            why = f"priced: {label} costs so little that everyone gets it"
         else:
-            why = self._reason(one, label)
-        return Choice(int(self.pool.ids[one.of]), position, index, why=why, law=self.law_version, price=price)
+            why = "priced: one of the first few, up the whole ladder, for the law to learn from"
+        index = min(purchase.index, FIRST)
+        return Choice(int(self.pool.ids[purchase.of]), position, index, why=why, law=self.law_version, price=price)
 
-    def _audited(self, one: Audit) -> Choice:
-        position, index = self._schema.paid[one.purchase.rung], min(one.purchase.index, FIRST)
-        why = f"{AUDIT}: the law passed it over; drawn with propensity {one.propensity:.3g}"
-        if one.purchase.rung < len(self._schema.paid) - 1:
+    def _audited(self, purchase: Purchase) -> Choice:
+        position, index = self._schema.paid[purchase.rung], min(purchase.index, FIRST)
+        why = f"{AUDIT}: the law passed it over; drawn with propensity {purchase.propensity:.3g}"
+        if purchase.rung < len(self._schema.paid) - 1:
             why += ", and an objective rests on this rung"
         price = self._numeraire.price(self.priced.price)
-        id_ = int(self.pool.ids[one.purchase.of])
-        return Choice(id_, position, index, one.propensity, why, self.law_version, price)
+        id_ = int(self.pool.ids[purchase.of])
+        return Choice(id_, position, index, purchase.propensity, why, self.law_version, price)
 
-    def _reason(self, one: Purchase, label: str) -> str:
-        if one.valuation is None:
+    def _reason(self, purchase: Purchase, label: str) -> str:
+        if purchase.valuation is None:
             return "priced"
         what = "chance of a hit" if self._schema.aims.kind == "hits" else "expected payoff"
-        if self._numeraire.allowances:
-            share = 100 * float(self.pool.costs[one.of, one.rung])
-            cost = f"{label} takes {share:.2g} % of the budget"
-        else:
-            cost = f"{label} takes {self.pool.costs[one.of, one.rung]:.3g} core-seconds"
-        payoff, price = 100 * one.valuation.payoff, self.priced.price
-        return f"priced: {what} {payoff:.3g} %, index {one.index:.3g} at price {price:.3g}; {cost}"
+        cost = float(self.pool.costs[purchase.of, purchase.rung])
+        takes = f"{100 * cost:.2g} % of the budget" if self._numeraire.allowances else f"{cost:.3g} core-seconds"
+        payoff, price = 100 * purchase.valuation.payoff, self.priced.price
+        return f"priced: {what} {payoff:.3g} %, index {purchase.index:.3g} at price {price:.3g}; {label} takes {takes}"
 
     def _state(self) -> dict[str, object]:
-        names = [one.name for one in self._numeraire.allowances]
+        names = [allowance.name for allowance in self._numeraire.allowances]
         return {
             "columns": [[c.rung, c.property] for c in self._schema.columns],
             "weights": dict(zip(names, map(float, self._numeraire.weights), strict=True)),

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.audit import AuditReport, EstimateWithInterval, GuardState, RungAgreement
@@ -25,14 +24,12 @@ from sciagent.domain.quantities import Censoring
 from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD
 from sciagent.report.parts.wording import many
+from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit.guard import guard
 from sciagent.scheduling.audit.rungs import agreements
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.results import audits, pooled
 from sciagent.store.views import report_queries
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 ALPHA = 0.1  # of the true hits may be dropped, at most
 AT_END = (Standing.SETTLED, Standing.DROPPED)

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.audit import rungs
-
-Array = NDArray[np.float64]
 
 KEPT = 5000  # candidates that the agreement of rungs in an audit, or of a judge, is taken over
 FEWEST = 5  # below this many pairs no figure is given

@@ -27,10 +27,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
+from sciagent.scheduling.arrays import Array, Places
 
 FLOOR = 0.5  # of the propensity in an audit of all alike
 FAINTEST = 1e-12  # p below which a law is not taken at its word
@@ -49,8 +47,7 @@ class Draw:
 def lots(seed: int, keys: Iterable[str]) -> Array:
     """(n,) uniform on (0, 1), one for each candidate key: the same whenever, wherever and with whom it is asked for."""
     hashes = [blake2b(f"{seed}:{key}".encode(), digest_size=8).digest() for key in keys]
-    found: Array = (np.array([int.from_bytes(h) >> 12 for h in hashes], dtype=float) + 0.5) / 2**52
-    return found
+    return (np.array([int.from_bytes(h) >> 12 for h in hashes], dtype=float) + 0.5) / 2**52
 
 
 def draw(p_hit: Array, cost: Array, budget: float, lot: Array, before: Array | None = None) -> Draw:
@@ -81,5 +78,4 @@ def propensities(p_hit: Array, cost: Array, budget: float, before: Array) -> Arr
     rise = np.cumsum(np.concatenate([cost * slope, -cost * slope])[order])[:-1] * np.diff(knots)
     spend = least @ cost + np.concatenate([[0.0], np.cumsum(np.maximum(rise, 0.0))])
     tau = float(np.interp(budget, spend, knots)) if len(cost) else 0.0
-    found: Array = np.clip(tau * slope, least, 1.0)
-    return found
+    return np.clip(tau * slope, least, 1.0)

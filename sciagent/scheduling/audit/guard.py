@@ -20,9 +20,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from sciagent.scheduling.arrays import Array
 
 _SLACK = 1e-9  # 1/alpha - 1 is often meant to be a whole number
 

@@ -25,12 +25,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from sciagent.scheduling.arrays import Array, Mask
 
 ENOUGH = 5  # audited hits
 TAIL = 0.025

@@ -11,10 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from sciagent.scheduling.arrays import Array, Mask
 
 FEWEST = 3  # for a rank correlation
 
@@ -80,5 +78,4 @@ def _ranks(x: Array, share: Array) -> Array:
     """(n,) in [0, 1]: the share that lies below, and half of the share that is equal."""
     _, place = np.unique(x, return_inverse=True)
     at = np.bincount(place, share)
-    ranks: Array = (np.cumsum(at) - at / 2)[place]
-    return ranks
+    return (np.cumsum(at) - at / 2)[place]

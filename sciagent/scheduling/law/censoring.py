@@ -19,18 +19,20 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from sciagent.scheduling.aims import Aims
+from sciagent.scheduling.arrays import Array
+from sciagent.scheduling.law.interval import mixture
 from sciagent.scheduling.law.stack import Law
 from sciagent.scheduling.law.transforms import TruthTransform
 
-Array = NDArray[np.float64]
 Errors = NDArray[np.float32]
-Fit = Callable[[Array, Errors | None], Sequence[Law]]
+Bounds = NDArray[np.int8]
+Fit = Callable[[Array, Errors | None], list[Law]]
 
 FEWEST = 4  # exact answers of a rung before anything is expected of a censored one
 FAR = -30.0  # standard deviations below the mean from which on the variance is taken from its asymptote
 
 
-def truncated_moments(mean: Array, sd: Array, bound: Array, side: NDArray[np.int8]) -> tuple[Array, Array]:
+def truncated_moments(mean: Array, sd: Array, bound: Array, side: Bounds) -> tuple[Array, Array]:
     """Mean and standard deviation of normal distributions truncated at a bound, (n,) each. side: -1 where the value
     lies below its bound, 1 where it lies above.
 
@@ -50,20 +52,15 @@ def truncated_moments(mean: Array, sd: Array, bound: Array, side: NDArray[np.int
 
 
 def expected_answers(
-    scores: Array,
-    errors: Errors | None,
-    bounds: NDArray[np.int8],
-    aims: Aims,
-    truths: Sequence[TruthTransform],
-    fit: Fit,
+    scores: Array, errors: Errors | None, bounds: Bounds | None, aims: Aims, truths: Sequence[TruthTransform], fit: Fit
 ) -> tuple[Array, Errors | None]:
     """Scores and errors, (n, c), with censored answers as they are expected; those of columns with too few exact
     answers stay at their bounds.
 
-    bounds: (n, c) as in `CandidatePool`. truths: one for each aim. fit: gives the laws of some scores and errors.
+    bounds: (n, c) as in `CandidatePool`; None: no answer is censored. truths: one for each aim. fit: gives the laws of
+    some scores and errors.
     """
-    censored = bounds != 0
-    if not censored.any():
+    if bounds is None or not (censored := bounds != 0).any():
         return scores, errors
     exact = np.where(censored, np.nan, scores)
     value, error = scores.copy(), np.zeros(scores.shape, dtype=np.float32) if errors is None else errors.copy()
@@ -77,20 +74,10 @@ def expected_answers(
             continue
         mean, sd = np.full(len(rows), known.mean()), np.full(len(rows), known.std(ddof=1))
         if column in decides and laws:
-            mean, sd = _forecast(laws, decides[column], truths[decides[column]], rows)
+            truth = truths[decides[column]]
+            middle, spread, _ = mixture(laws, decides[column], rows)
+            mean, sd = truth.inverse(middle), truth.scale * spread
         value[rows, column], error[rows, column] = truncated_moments(
             mean, sd, scores[rows, column], bounds[rows, column]
         )
     return value, error
-
-
-def _forecast(laws: Sequence[Law], question: int, truth: TruthTransform, rows: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Mean and standard deviation of the laws' mixture in the unit of the rung, (n,) each."""
-    mean, square = np.zeros(len(rows)), np.zeros(len(rows))
-    for law in laws:
-        for places, one in law.chains[question].forecast(rows):
-            mean[places] += law.weight * one.mean
-            square[places] += law.weight * (one.variance + one.mean**2)
-    sd = np.sqrt(np.maximum(square - mean**2, 1e-12))
-    middle = truth.inverse(mean)
-    return middle, np.abs(truth.inverse(mean + sd) - middle)

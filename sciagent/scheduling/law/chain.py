@@ -16,14 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.interval import Reach
 from sciagent.scheduling.law.kernel import CENTRES, Hyper
 from sciagent.scheduling.law.process import MAX_FIT_ROWS, Process, Rows, fit_hyper
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 BASIS = 200  # rows that carry a process without structure, which has few inputs
 BASIS_STRUCTURE = 900

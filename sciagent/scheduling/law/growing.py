@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.similarity import MAX_COUNT, OF_TRAITS, radial, tanimoto
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 Number = TypeVar("Number", bound=np.generic)
 
 WIDTH = 1 << 15  # features are folded into so many; two rarely meet

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.similarity import Similarity
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 UNTIL = 24  # real answers
 QUANTILES = (0.1, 0.5, 0.9)

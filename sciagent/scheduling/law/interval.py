@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from sciagent.scheduling.arrays import Array, Mask, Places
 
 if TYPE_CHECKING:
     from sciagent.scheduling.law.stack import Law
     from sciagent.scheduling.law.transforms import TruthTransform
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 INSIDE = 0.9
 NORMAL = 1.6449  # standard deviations that so many lie within, of a normal
@@ -44,7 +43,7 @@ class PredictionInterval:
         ends = truth.inverse(self.low), truth.inverse(self.high)
         return PredictionInterval(truth.inverse(self.mean), *(ends if truth.sign > 0 else ends[::-1]))
 
-    def holds(self, answers: Array) -> NDArray[np.bool_]:
+    def holds(self, answers: Array) -> Mask:
         """Which answers lie in their intervals, (n,)."""
         return (self.low <= answers) & (answers <= self.high)
 
@@ -73,19 +72,23 @@ class Reach:
         return cls(float(low), float(high), size)
 
     def __call__(self, mean: Array) -> Array:
-        found: Array = np.where((mean >= self.low) & (mean <= self.high), self.size, max(self.size, NORMAL))
-        return found
+        return np.where((mean >= self.low) & (mean <= self.high), self.size, max(self.size, NORMAL))
+
+
+def mixture(laws: Sequence[Law], question: int, of: Places) -> tuple[Array, Array, Array]:
+    """Mean and standard deviation of the answers of the candidates `of` by the laws together, and how many standard
+    deviations the interval reaches, by their weights; (n,) each, in the law's unit."""
+    mean, square, reach = np.zeros((3, len(of)))
+    for law in laws:
+        chain = law.chains[question]
+        for places, forecast in chain.forecast(of):
+            reach[places] += law.weight * chain.reach(forecast.mean)
+            mean[places] += law.weight * forecast.mean
+            square[places] += law.weight * (forecast.variance + forecast.mean**2)
+    return mean, np.sqrt(np.maximum(square - mean**2, 1e-12)), reach
 
 
 def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterval:
-    """Predicts the answers of the candidates `of`, (n,), in the law's unit: mean ± reach * sd, where mean and sd are
-    those of the laws' mixture and reach is the mean of theirs, all by their weights."""
-    mean, square, reaches = np.zeros(len(of)), np.zeros(len(of)), np.zeros(len(of))
-    for law in laws:
-        chain = law.chains[question]
-        for places, one in chain.forecast(of):
-            reaches[places] += law.weight * chain.reach(one.mean)
-            mean[places] += law.weight * one.mean
-            square[places] += law.weight * (one.variance + one.mean**2)
-    half = reaches * np.sqrt(square - mean**2)
-    return PredictionInterval(mean, mean - half, mean + half)
+    """Predicts the answers of the candidates `of`, (n,), in the law's unit: mean ± reach * sd of the laws' mixture."""
+    mean, sd, reach = mixture(laws, question, of)
+    return PredictionInterval(mean, mean - reach * sd, mean + reach * sd)

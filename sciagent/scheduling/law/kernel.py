@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from sciagent.scheduling.arrays import Array
+
 Real = TypeVar("Real", bound=np.floating[Any])
 
 OFFSET = 4.0  # prior variance of the mean, in transformed units

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.kernel import (
     CENTRES,
     WIDTH,
@@ -30,8 +31,6 @@ from sciagent.scheduling.law.kernel import (
     squared_distance,
     variance,
 )
-
-Array = NDArray[np.float64]
 
 JITTER = 1e-6
 MAX_FIT_ROWS = 250
@@ -48,7 +47,7 @@ class Rows:
     extra: Array
     similarity: Array | None = None
 
-    def take(self, of: NDArray[np.intp]) -> Rows:
+    def take(self, of: Places) -> Rows:
         alike = None if self.similarity is None else self.similarity[np.ix_(of, of)]
         return Rows(self.z[of], self.y[of], self.extra[of], alike)
 
@@ -90,7 +89,7 @@ class Process:
     the others tell it.
     """
 
-    def __init__(self, hyper: Hyper, rows: Rows, basis: NDArray[np.intp] | None = None, cross: Array | None = None):
+    def __init__(self, hyper: Hyper, rows: Rows, basis: Places | None = None, cross: Array | None = None):
         """cross: (n, m) similarity of rows to basis, where there is structure and a basis."""
         self.hyper, self.structure = hyper, rows.similarity is not None or cross is not None
         noise = hyper.noise + rows.extra + JITTER

@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.kernel import Real, squared_distance
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 PART = 1 << 17  # pairs at a time, for what is computed of them to stay in the processor's cache
 MAX_COUNT = 8  # a feature that occurs more often counts as so often

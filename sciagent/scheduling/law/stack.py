@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.chain import Chain
 from sciagent.scheduling.law.kernel import Hyper
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
-
-Array = NDArray[np.float64]
 
 GROWTH = 1.25  # hyper-parameters are looked for again when there are so many times more answers
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
-Array = NDArray[np.float64]
+from sciagent.scheduling.arrays import Array
 
 CLIP = 6.0
 MAX_KNOTS = 512

@@ -27,7 +27,7 @@ class BestRung(RungRule):
         self.first_rung = rung
         self._terminal = terminal
 
-    def choose(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+    def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         found: list[Purchase] = []
         what = {self.first_rung: "ranked by this rung alone", self._terminal: "best of those that wait"}
         for target in what:

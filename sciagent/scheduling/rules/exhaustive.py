@@ -18,7 +18,7 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 class Exhaustive(RungRule):
     name = "exhaustive"
 
-    def choose(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+    def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         found: list[Purchase] = []
         for at in reversed(waiting):  # the highest rung first: answers come sooner
             for taken, row in enumerate(at.rows[: slots - len(found)].tolist()):
@@ -30,6 +30,6 @@ class Exhaustive(RungRule):
                 found.append(Purchase(row, at.rung, -float(row), why="exhaustive: next in order"))
         return found
 
-    def ends_with(self, terminal: Waiting) -> bool:
+    def ends_with(self, remaining: int | None) -> bool:
         """Never: the rungs below the terminal one are still run on everything."""
         return False

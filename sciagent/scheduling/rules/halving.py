@@ -29,7 +29,7 @@ class Halving(RungRule):
             raise ValueError(f"eta = {eta}; it must be larger than 1")
         self._eta = eta
 
-    def choose(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+    def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         found: list[Purchase] = []
         for k in range(len(waiting) - 1, -1, -1):
             at, places, answered = waiting[k], waiting[k].places(slots - len(found)), 0

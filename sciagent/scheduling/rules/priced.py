@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.aims import Aims, questions
+from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.indices import CandidateGroup, Plans, groups
-from sciagent.scheduling.law.censoring import expected_answers
+from sciagent.scheduling.law.censoring import Bounds, Errors, Fit, expected_answers
 from sciagent.scheduling.law.hints import Padded, hinted, made_up
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
@@ -30,9 +31,7 @@ from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.subsampling import Evaluated, ahead, drawn, first, guessed, promising
 from sciagent.scheduling.value import PRICES, solve_price
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
-_Found = tuple[Law, CandidateGroup]
+_ByLaw = tuple[Law, CandidateGroup]
 
 # a rung is a feature up to this share of the terminal one's cost and, for all candidates, of the budget
 FREE = 0.011, 0.03
@@ -51,11 +50,12 @@ SOME = 10_000  # candidates whose costs stand for all
 
 @dataclass(frozen=True)
 class Patience:
-    """A look takes time in which nobody decides anything. seconds: (k,) that a purchase of each rung lasts on all
-    workers together; lasts: seconds that a batch has to last at least."""
+    """How long a batch has to last, since a look takes time in which nobody decides anything."""
 
     seconds: Array
+    """(k,) that a purchase of each rung lasts on all workers together."""
     lasts: float
+    """Seconds that a batch has to last at least."""
 
     def count(self, rungs: NDArray[np.int64]) -> int:
         """How many of these purchases, in their order, last so long."""
@@ -88,6 +88,8 @@ class Priced:
         self._rest = np.zeros(len(PRICES))  # cost to go of those that were not evaluated, by price of a verification
         self._base = 1.0  # what one costs
         self._pupils: list[int] = []  # those that go up the whole ladder
+        self._ranked, self._taken = np.empty((2, 0), dtype=np.int64), 0  # rows and rungs by the last look, best first
+        self._decisive = [aim.columns[-1] for aim in aims.aims]
 
         self.price = 0.0
         """Payoff a unit of cost at which the budget would just be spent, as of the last choice; 0 where it buys all."""
@@ -110,20 +112,18 @@ class Priced:
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """The next batch, most urgent first; empty when nothing can be bought. left: what may still be spent."""
-        return self.for_everyone(pool, left) or self._first(pool, left) or self._best(pool, left)
+        return self.for_everyone(pool, left) or self._first(pool) or self._best(pool, left)
 
     def for_everyone(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Rungs that cost next to nothing, for those who lack them: at most `AT_ONCE`, the rest when asked again."""
-        found: list[Purchase] = []
+        purchases: list[Purchase] = []
         for j in self.free(pool):
             of = pool.open[~pool.closed[pool.open, j] & (pool.costs[pool.open, j] <= left)]
-            found += [Purchase(i, j, math.inf) for i in of[: AT_ONCE - len(found)].tolist()]
-        return found
+            purchases += [Purchase(i, j, math.inf) for i in of[: AT_ONCE - len(purchases)].tolist()]
+        return purchases
 
-    def valuation(self, pool: CandidatePool, row: int) -> Valuation | None:
-        """What a candidate is worth, as of when it was last evaluated; None before."""
-        if row >= len(self.index) or math.isnan(self.expected[row]):
-            return None
+    def valuation(self, pool: CandidatePool, row: int) -> Valuation:
+        """What a candidate is worth, as of when it was last evaluated."""
         payoff, cost = float(self.expected[row]), float(self.purchases[row] @ pool.costs[row])
         p_hit = payoff if self.aims.kind == "hits" else None
         return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
@@ -134,52 +134,48 @@ class Priced:
         if not len(rows):
             return []
         trusted = self._trusted | {pool.rungs[hint.column] for hint in self.aims.hints}
-        limits = np.array([TRUSTED if j in trusted else FREE for j in range(pool.costs.shape[1])])
+        limits = np.array([TRUSTED if j in trusted else FREE for j in pool.paid])
         some = pool.costs[rows[:: math.ceil(len(rows) / SOME)]]
         cheap = np.flatnonzero(np.median(some / some[:, -1:], axis=0) <= limits[:, 0])
         free = [PaidIndex(int(j)) for j in cheap if pool.costs[rows, j].sum() <= limits[j, 1] * self.budget]
-        dearer = {pool.rungs[aim.columns[-1]] for aim in self.aims.aims} - {*free}
+        dearer = {pool.rungs[column] for column in self._decisive} - {*free}
         return [j for j in free if not any(0 <= decides < j for decides in dearer)]
 
-    def _first(self, pool: CandidatePool, left: float) -> list[Purchase]:
+    def _first(self, pool: CandidatePool) -> list[Purchase]:
         """Whole ladders for some, until there are enough terminal answers to learn from."""
         if self.truths is not None or len(made_up(self.aims.hints, pool.scores)):
             self._pupils = []  # what they lack is bought, or not, as for all others
             return []
-        free, last = self.free(pool), pool.costs.shape[1] - 1
-        paid = [j for j in pool.paid[:-1] if j not in free]
+        free = self.free(pool)
+        self._pupils = [i for i in self._pupils if not pool.out[i]]
+        lacking = self._answers_wanted(pool, len(pool.paid) - 1 - len(free))
+        lacking -= self._decided(pool.scores) + len(self._pupils)
+        open_ = np.setdiff1d(pool.open[~pool.closed[pool.open, -1]], self._pupils)
+        if lacking > 0 and len(open_):
+            z = pool.scores[open_][:, [c for j in free for c in pool.columns(j)]]
+            one_sided = all(math.isinf(aim.low) != math.isinf(aim.high) for aim in self.aims.aims)
+            self._pupils += _spread(z, open_, lacking, self._rng, one_sided).tolist()
+        ready = [i for i in self._pupils if not pool.pending[i]]
+        return [Purchase(i, j, math.inf) for i in ready for j in pool.paid if not pool.closed[i, j]]
+
+    def _answers_wanted(self, pool: CandidatePool, paid: int) -> int:
+        """Terminal answers before there is a law. paid: rungs below the terminal one that are not bought for all."""
         rows = np.flatnonzero(pool.in_play)
         some = pool.costs[rows[:: math.ceil(len(rows) / SOME) or 1]]
         price = float(np.median(some.sum(1))) if len(some) else 1.0
-        wanted = WARM_UP + WARM_UP_RUNG * len(paid)
-        wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(self.budget, len(rows) * price) / price)))
-        self._pupils = [i for i in self._pupils if not pool.out[i]]
-        lacking = wanted - int(self._decided(pool).sum()) - len(self._pupils)
-        open_ = np.setdiff1d(pool.open[~pool.closed[pool.open, last]], self._pupils)
-        if lacking > 0 and len(open_):
-            columns = [c for j in free for c in pool.columns(j)]
-            z = pool.scores[open_][:, columns]
-            one_sided = all(math.isinf(aim.low) != math.isinf(aim.high) for aim in self.aims.aims)
-            self._pupils += [int(i) for i in _spread(z, open_, lacking, self._rng, one_sided)]
-        return [
-            Purchase(i, j, math.inf)
-            for i in self._pupils
-            if not pool.pending[i]
-            for j in pool.paid
-            if not pool.closed[i, j]
-        ]
+        affordable = int(WARM_UP_SHARE * min(self.budget, len(rows) * price) / price)
+        return max(WARM_UP, min(WARM_UP + WARM_UP_RUNG * paid, affordable))
 
-    def _decided(self, pool: CandidatePool) -> NDArray[np.bool_]:
-        """(n,) whether every aim is decided."""
-        found = np.ones(len(pool.scores), dtype=bool)
-        for aim in self.aims.aims:
-            found &= ~np.isnan(pool.scores[:, aim.columns[-1]])
-        return found
+    def _decided(self, scores: Array) -> int:
+        """How many candidates have an answer to every aim. scores: (n, c)."""
+        return int((~np.isnan(scores[:, self._decisive])).all(1).sum())
 
     def _best(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        decided = int(self._decided(pool).sum())
-        observed = self._observed(pool, decided)
-        scores, errors = hinted(self.aims.hints, *observed, decided)
+        decided = self._decided(pool.scores)
+        truths = self.truths or self.aims.truths(pool.scores)
+        bounds, fit = pool.bounds if decided else None, self._scratch(truths, decided, seed=0)
+        scores, errors = expected_answers(pool.scores, pool.errors, bounds, self.aims, truths, fit)
+        scores, errors = hinted(self.aims.hints, scores, errors, decided)
         if not len(pool.open) or not (decided or len(scores) > len(pool.scores)):
             return []
         if self.truths is None:
@@ -194,38 +190,55 @@ class Priced:
         fitted = self._stack.is_due(known)
         self.laws = self._stack.fit(questions(self.aims, self.truths, scores, errors), known)
         self._grow(pool)
-        look, found = self._look(pool, fitted)
-        rung = self._price(pool, look, found, left)
-        of, index = look.of, self.index[look.of]
-        order = np.argsort(-index, kind="stable")
-        one = float(np.median(pool.costs[of, -1]))
-        worth = max(BATCH * one, BATCH_SHARE * pool.spent)
+        look, groups_found = self._look(pool, fitted)
+        self.price = self._solved(pool, look, groups_found, left)
+        rung = self._value(pool, look.of, groups_found)
+        order = np.argsort(-self.index[look.of], kind="stable")
+        self._ranked, self._taken = np.array([look.of[order], rung[order]]), 0
+        return self._with_lessons(pool, self.further(pool, self._batch_size(pool, left)), paid[:-1])
+
+    def _batch_size(self, pool: CandidatePool, left: float) -> int:
+        of, rung = self._ranked
+        each = float(np.median(pool.costs[of, -1]))
+        worth = max(BATCH * each, BATCH_SHARE * pool.spent)
         if self.price > 0:  # near the end of what may be spent a batch must not be all that is left
-            worth = max(min(worth, BATCH_LEFT * left), one)
-        count = int(np.searchsorted(pool.costs[of[order], rung[order]].cumsum(), worth, side="right"))
-        if self.patience is not None:
-            count = max(count, self.patience.count(rung[order]))
-        batch = [
-            Purchase(int(of[i]), PaidIndex(int(rung[i])), float(index[i]), valuation=self.valuation(pool, int(of[i])))
-            for i in order[: max(1, count)]
+            worth = max(min(worth, BATCH_LEFT * left), each)
+        count = int(np.searchsorted(pool.costs[of, rung].cumsum(), worth, side="right"))
+        return max(1, count, 0 if self.patience is None else self.patience.count(rung))
+
+    def further(self, pool: CandidatePool, n: int) -> list[Purchase]:
+        """The n purchases that follow those taken so far, by the last look: for a batch that the budget refuses."""
+        of, rungs = self._ranked[:, self._taken : self._taken + n].tolist()
+        self._taken += n
+        return [
+            Purchase(i, PaidIndex(rung), float(self.index[i]), valuation=self.valuation(pool, i))
+            for i, rung in zip(of, rungs, strict=True)
         ]
-        return self._with_lessons(pool, batch, paid[:-1])
 
-    def _observed(self, pool: CandidatePool, decided: int) -> tuple[Array, NDArray[np.float32] | None]:
-        """Scores and errors, with censored answers as they are expected."""
-        if pool.bounds is None or not decided:
-            return pool.scores, pool.errors
-        if self._padded is not None:
-            self._padded.n = len(pool.scores)
-        truths = self.truths or self.aims.truths(pool.scores)
+    def relearned(
+        self, scores: Array, errors: Errors | None, bounds: Bounds | None, seed: int, structure: bool = True
+    ) -> list[Law]:
+        """The laws of these answers with the hyper-parameters there are; none without an answer to each aim.
 
-        def fit(scores: Array, errors: NDArray[np.float32] | None) -> list[Law]:
-            scratch = Stack(self._padded, np.random.default_rng(0))  # the law's own draws stay as they are
-            scratch.restore(self._stack.state())
-            exact = hinted(self.aims.hints, scores, errors, decided)
-            return scratch.fit(questions(self.aims, truths, *exact), 0)
+        scores, errors, bounds: (n, c), as in `CandidatePool`. structure: False for the law without structure alone.
+        """
+        assert self.truths is not None
+        fit = self._scratch(self.truths, self._decided(scores), seed, structure)
+        return fit(*expected_answers(scores, errors, bounds, self.aims, self.truths, fit))
 
-        return expected_answers(pool.scores, pool.errors, pool.bounds, self.aims, truths, fit)
+    def _scratch(self, truths: Sequence[TruthTransform], decided: int, seed: int, structure: bool = True) -> Fit:
+        """Fits laws beside those that the scheduler works with, with the same hyper-parameters and draws of its own."""
+
+        def fit(scores: Array, errors: Errors | None) -> list[Law]:
+            if self._padded is not None:
+                self._padded.n = len(scores)
+            stack = Stack(self._padded if structure else None, np.random.default_rng(seed))
+            stack.restore(self._stack.state())
+            scores, errors = hinted(self.aims.hints, scores, errors, decided)
+            known = not np.isnan(scores[:, self._decisive]).all(0).any()
+            return stack.fit(questions(self.aims, truths, scores, errors), 0) if known else []
+
+        return fit
 
     def _grow(self, pool: CandidatePool) -> None:
         """Nothing is known of candidates that have arrived."""
@@ -236,28 +249,28 @@ class Priced:
                 np.concatenate([known, np.full(more, np.nan)]) for known in (self.index, self.expected, self.value)
             )
 
-    def _look(self, pool: CandidatePool, fitted: bool) -> tuple[Evaluated, list[_Found]]:
-        """What the laws say of open candidates: see `looking`. fitted: the law was fitted anew."""
+    def _look(self, pool: CandidatePool, fitted: bool) -> tuple[Evaluated, list[_ByLaw]]:
+        """Evaluates those open candidates that `subsampling` selects. fitted: the law was fitted anew."""
         of = pool.open
         if not fitted:
             look = ahead(of, self.index[of])
-            return look, self._say(pool, look.of)
+            return look, self._groups(pool, look.of)
         seen = drawn(self.index[of], self._looks)
         plans = [Plans() for _ in self.laws]
-        found = self._say(pool, of[seen], plans)
+        found = self._groups(pool, of[seen], plans)
         if seen.all():
             return Evaluated(of, True), found
         guess = guessed(pool, of, self.index[of], seen, _mixed(found, int(seen.sum())))
         chosen, others = promising(guess, seen)
-        more = self._say(pool, of[chosen], plans)
+        more = self._groups(pool, of[chosen], plans)
         found += [(law, replace(group, places=group.places + seen.sum())) for law, group in more]
         rest = ~(seen | chosen)
         self.index[of[rest]] = guess[rest]
         order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(chosen)])
         return Evaluated(of[order], True, others[order]), found
 
-    def _say(self, pool: CandidatePool, of: Places, plans: Sequence[Plans] | None = None) -> list[_Found]:
-        """plans: by law, that are to be kept, or were."""
+    def _groups(self, pool: CandidatePool, of: Places, plans: Sequence[Plans] | None = None) -> list[_ByLaw]:
+        """What each law says of the candidates. plans: by law, that are to be kept, or were."""
         assert self.truths is not None
         payoff = self.aims.payoff(self.truths, pool.scores)
         return [
@@ -266,9 +279,89 @@ class Priced:
             for group in groups(pool, of, self.aims, self.truths, payoff, law.chains, plans=kept)
         ]
 
+    def evaluate(self, pool: CandidatePool, of: Places) -> list[CandidateGroup]:
+        """Values open candidates at the price of now; returns their groups by the heaviest law."""
+        self._grow(pool)
+        found = self._groups(pool, of)
+        self._value(pool, of, found)
+        return [group for law, group in found if law is self._heaviest]
+
+    @property
+    def _heaviest(self) -> Law:
+        return max(self.laws, key=lambda law: law.weight)
+
+    def _value(self, pool: CandidatePool, of: Places, found: list[_ByLaw]) -> NDArray[np.int64]:
+        """Sets what is known of the candidates, and returns the rung to buy, (n,). The index puts candidates in order;
+        the price that the budget affords says what to buy for them."""
+        last = pool.costs.shape[1] - 1
+        rung = np.full(len(of), last)
+        expected, value = np.zeros(len(of)), np.zeros(len(of))
+        for law, group in found:
+            places = group.places
+            expected[places] += law.weight * group.expected
+            value[places] += law.weight * group.worth(self.price)
+            if law is self._heaviest:
+                bought = np.zeros((len(places), last + 1))
+                bought[:, [*group.rungs, last]] = group.purchases(self.price)
+                self.purchases[of[places]] = bought
+                rung[places] = np.array([*group.rungs, last])[group.action(self.price)]
+        self.index[of], self.expected[of], self.value[of] = _mixed(found, len(of)), expected, value
+        return rung
+
+    def worth_without(self, pool: CandidatePool) -> tuple[float, dict[PaidIndex, float]]:
+        """What those near the top are worth at the price, payoff less what it pays for; and by rung that some of them
+        could still be bought, what they would be worth if it could not. The difference is what the rung brings."""
+        if self.truths is None or not self.laws:
+            return 0.0, {}
+        of = pool.open[pool.open < len(self.index)]
+        order = np.argsort(-np.nan_to_num(self.index[of], nan=-np.inf), kind="stable")
+        of = np.sort(of[order[:JUDGED]])
+        truths, payoff = self.truths, self.aims.payoff(self.truths, pool.scores)
+
+        def worth(*barred: PaidIndex) -> float:
+            found = groups(pool, of, self.aims, truths, payoff, self._heaviest.chains, frozenset(barred))
+            return float(sum(group.worth(self.price).sum() for group in found))
+
+        deciding = {pool.rungs[column] for column in self._decisive}
+        asked = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[of, j].all()]
+        return worth(), {j: worth(j) for j in asked}
+
+    def _with_lessons(self, pool: CandidatePool, batch: list[Purchase], rungs: list[PaidIndex]) -> list[Purchase]:
+        """The batch, and for some that skip `rungs` on their way to the terminal one those too.
+
+        A rung is bought only while no dearer one has been tried. Buying a cheap rung after a good dearer result would
+        teach the law that having its result is a sign of a good candidate.
+        """
+        afford = LESSONS * pool.spent - self._lessons
+        purchases: list[Purchase] = []
+        for purchase in batch:
+            for j in rungs if purchase.rung == pool.paid[-1] else []:
+                cost = float(pool.costs[purchase.of, j])
+                if cost <= afford and not pool.closed[purchase.of, j:].any():
+                    afford -= cost
+                    self._lessons += cost
+                    purchases.append(replace(purchase, rung=j))
+            purchases.append(purchase)
+        return purchases
+
+    def _solved(self, pool: CandidatePool, look: Evaluated, found: list[_ByLaw], left: float) -> float:
+        """The price at which what is left is just spent on all who are open. What those would spend who are far from
+        the top, and are not looked at again, is remembered from when they were, or others like them."""
+        heaviest = [group for law, group in found if law is self._heaviest]
+        near = np.ones(len(look.of), dtype=bool)
+        if look.anew:
+            self._base = float(np.median(pool.costs[pool.open, -1]))
+            near = first(_mixed(found, len(look.of)))
+            self._rest = self._to_go(heaviest, ~near)
+            if look.others is not None:
+                self._rest = self._rest + look.others.max() * self._to_go(heaviest, look.others > 0)
+        return solve_price(self._rest + self._to_go(heaviest, near), left) / self._base
+
+    def _to_go(self, found: list[CandidateGroup], of: Mask) -> Array:
+        return sum((group.to_go(PRICES / self._base, of[group.places]) for group in found), np.zeros(len(PRICES)))
+
     @property
     def is_learnt(self) -> bool:
-        """Whether there is a law yet."""
         return self.truths is not None
 
     @property
@@ -278,7 +371,7 @@ class Priced:
 
     def state(self) -> Mapping[str, Any]:
         """What was learnt, as JSON; with the evidence of the time it makes the same law again."""
-        truths = None if self.truths is None else [one.state() for one in self.truths]
+        truths = None if self.truths is None else [truth.state() for truth in self.truths]
         return {"stack": self._stack.state(), "truths": truths, "lessons": self._lessons, "price": self.price}
 
     def learn_from(self, state: Mapping[str, Any]) -> None:
@@ -290,97 +383,15 @@ class Priced:
         self._stack.restore(state["stack"])
         self._lessons, self.price = float(state["lessons"]), float(state["price"])
         if state["truths"] is not None:
-            self.truths = tuple(TruthTransform.restored(one) for one in state["truths"])
-
-    def _with_lessons(self, pool: CandidatePool, batch: list[Purchase], rungs: list[PaidIndex]) -> list[Purchase]:
-        """The batch, and for some that skip `rungs` on their way to the terminal one those too."""
-        last = pool.costs.shape[1] - 1
-        afford = LESSONS * pool.spent - self._lessons
-        found: list[Purchase] = []
-        for one in batch:
-            for j in rungs if one.rung == last else []:
-                cost = float(pool.costs[one.of, j])
-                if _above(pool, one.of, j) and cost <= afford:
-                    afford -= cost
-                    self._lessons += cost
-                    found.append(replace(one, rung=j))
-            found.append(one)
-        return found
-
-    def _price(self, pool: CandidatePool, look: Evaluated, found: list[_Found], left: float) -> NDArray[np.int64]:
-        """The rung to buy, (n,); sets price, index, expected payoff and value. The index puts candidates in order; the
-        price that the budget affords says what to buy for them."""
-        of, index = look.of, _mixed(found, len(look.of))
-        heaviest = max(self.laws, key=lambda law: law.weight)
-        self.price = self._solved(pool, look, index, [group for law, group in found if law is heaviest], left)
-        last = pool.costs.shape[1] - 1
-        rung = np.full(len(of), last)
-        expected, value = np.zeros(len(of)), np.zeros(len(of))
-        for law, group in found:
-            places = group.places
-            expected[places] += law.weight * group.expected
-            value[places] += law.weight * group.worth(self.price)
-            if law is heaviest:
-                bought = np.zeros((len(places), last + 1))
-                bought[:, [*group.rungs, last]] = group.purchases(self.price)
-                self.purchases[of[places]] = bought
-                action = group.action(self.price)
-                buys = np.array([*group.rungs, last])
-                rung[places] = buys[np.where(action < 0, len(buys) - 1, action)]
-        self.index[of], self.expected[of], self.value[of] = index, expected, value
-        return rung
-
-    def worth_without(self, pool: CandidatePool) -> tuple[float, dict[PaidIndex, float]]:
-        """What those near the top are worth at the price, payoff less what it pays for; and by rung that some of them
-        could still be bought, what they would be worth if it could not. The difference is what the rung brings."""
-        if self.truths is None or not self.laws:
-            return 0.0, {}
-        of = pool.open[pool.open < len(self.index)]
-        order = np.argsort(-np.nan_to_num(self.index[of], nan=-np.inf), kind="stable")
-        of = np.sort(of[order[:JUDGED]])
-        payoff = self.aims.payoff(self.truths, pool.scores)
-        chains = max(self.laws, key=lambda law: law.weight).chains
-
-        def worth(*barred: PaidIndex) -> float:
-            assert self.truths is not None
-            found = groups(pool, of, self.aims, self.truths, payoff, chains, frozenset(barred))
-            return float(sum(group.worth(self.price).sum() for group in found))
-
-        deciding = {pool.rungs[aim.columns[-1]] for aim in self.aims.aims}
-        asked = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[of, j].all()]
-        return worth(), {j: worth(j) for j in asked}
-
-    def _solved(
-        self, pool: CandidatePool, look: Evaluated, index: Array, found: list[CandidateGroup], left: float
-    ) -> float:
-        """The price at which what is left is just spent on all who are open. What those would spend who are far from
-        the top, and are not looked at again, is remembered from when they were, or others like them."""
-        near = np.ones(len(look.of), dtype=bool)
-        if look.anew:
-            self._base = float(np.median(pool.costs[pool.open, -1]))
-            near = first(index)
-            self._rest = self._to_go(found, ~near)
-            if look.others is not None:
-                stand = look.others > 0
-                self._rest = self._rest + look.others.max() * self._to_go(found, stand)
-        return solve_price(self._rest + self._to_go(found, near), left) / self._base
-
-    def _to_go(self, found: list[CandidateGroup], of: NDArray[np.bool_]) -> Array:
-        return sum((group.to_go(PRICES / self._base, of[group.places]) for group in found), np.zeros(len(PRICES)))
+            self.truths = tuple(TruthTransform.restored(truth) for truth in state["truths"])
 
 
-def _mixed(found: Sequence[_Found], n: int) -> Array:
+def _mixed(found: Sequence[_ByLaw], n: int) -> Array:
     """(n,) index, the laws' together."""
     index = np.zeros(n)
     for law, group in found:
         index[group.places] += law.weight * group.index
     return index
-
-
-def _above(pool: CandidatePool, of: int, j: PaidIndex) -> bool:
-    """Whether rung j can still be bought for a candidate: only while no dearer rung has been tried. Buying a cheap rung
-    after a good dearer result would teach the law that having its result is a sign of a good candidate."""
-    return not pool.closed[of, j:].any()
 
 
 def _spread(z: Array, open_: Places, n: int, rng: np.random.Generator, ends: bool) -> Places:

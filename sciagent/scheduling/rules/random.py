@@ -25,7 +25,7 @@ class Random(RungRule):
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def choose(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+    def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         shown = [at.rows[:WINDOW] for at in waiting]
         rng = np.random.default_rng([self._seed, _digest(shown)])
         rows = [list(map(int, of)) for of in shown]

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
-from sciagent.domain.valuation import Valuation
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 FIRST = PaidIndex(0)
 
 
@@ -58,43 +56,37 @@ class Waiting:
 
 
 class RungRule(ABC):
-    """Says which of the waiting candidates are next. A rule is stateless: what it needs to know, it is given."""
+    """A scheduler that says which of the waiting candidates are next. A candidate waits for the rung after the last one
+    that it has seen. A rule keeps no state."""
 
     name: str
+    """The rule's name in a campaign's YAML."""
+
     first_rung: PaidIndex = FIRST
     """The rung that every candidate gets before any is sent higher."""
 
+    sign = 1
+    """1 where a higher answer is better; read where the pool has no scores, for then the last answers are ranked."""
+
     @abstractmethod
-    def choose(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+    def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         """At most `slots` purchases, most urgent first. waiting: one entry a rung, in ladder order."""
+
+    def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
+        return self.next(waiting_in(pool, self.sign), pool.free_slots)
+
+    def for_everyone(self, pool: CandidatePool) -> list[Purchase]:
+        """Purchases of the first rung alone."""
+        ladder = waiting_in(pool, self.sign)
+        return self.next([w if w.rung == self.first_rung else replace(w, remaining=0) for w in ladder], pool.free_slots)
 
     def leaves(self, rung: PaidIndex) -> bool:
         """Whether candidates that wait for the rung may stay there for good although there is room for them."""
         return False
 
-    def ends_with(self, terminal: Waiting) -> bool:
-        """Whether nothing is to be done any more, given what the terminal rung may still start."""
-        return terminal.remaining == 0
-
-
-class Ruled:
-    """A rule as a scheduler. A candidate waits for the rung after the last one that it has seen."""
-
-    def __init__(self, rule: RungRule, sign: int = 1) -> None:
-        """sign: 1 where a higher answer is better. It counts where the pool has no scores: then a candidate's score is
-        the rank of its last answer."""
-        self.rule, self.name, self._sign = rule, rule.name, sign
-
-    def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        return self.rule.choose(waiting_in(pool, self._sign), pool.free_slots)
-
-    def for_everyone(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        first = self.rule.first_rung
-        ladder = [w if w.rung == first else replace(w, remaining=0) for w in waiting_in(pool, self._sign)]
-        return self.rule.choose(ladder, pool.free_slots)
-
-    def valuation(self, pool: CandidatePool, row: int) -> Valuation | None:
-        return None
+    def ends_with(self, remaining: int | None) -> bool:
+        """Whether the campaign is over, given how many jobs the terminal rung may still start."""
+        return remaining == 0
 
 
 def waiting_in(pool: CandidatePool, sign: int = 1) -> list[Waiting]:

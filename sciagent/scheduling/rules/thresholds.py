@@ -16,7 +16,7 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 class Thresholds(RungRule):
     name = "thresholds"
 
-    def choose(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+    def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         found: list[Purchase] = []
         for at in waiting:
             for i in at.best(at.places(slots - len(found))):

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.dispatch import _decide
-from sciagent.campaign.pricing.auditing import Audit, Auditing, _rounded
+from sciagent.campaign.pricing.auditing import Auditing, _rounded
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import observation_schema
 from sciagent.campaign.spec.load import parse_spec
@@ -77,18 +77,18 @@ class Stage:
                 laws.write(connection, self.campaign, {"audit": news})
         return news
 
-    def due(self, spent: float) -> list[Audit]:
+    def due(self, spent: float) -> list[Purchase]:
         with self.built.ledger.read() as connection:
             return self.auditing.due(connection, spent)
 
-    def buy(self, *found: Audit) -> None:
+    def buy(self, *found: Purchase) -> None:
         """What dispatch does with the choices, less the jobs."""
         with self.built.ledger.begin() as connection:
             for one in found:
-                id_ = int(self.pool.ids[one.purchase.of])
+                id_ = int(self.pool.ids[one.of])
                 choice = Choice(id_, TERMINAL, 1.0, one.propensity, "audit: drawn")
                 _decide(connection, self.built, [(choice, "run", choice.why, None)])
-        self.stand(Standing.PENDING, *(one.purchase.of for one in found), position=TERMINAL)
+        self.stand(Standing.PENDING, *(one.of for one in found), position=TERMINAL)
 
     def stand(self, standing: Standing, *of: int, **more: Any) -> None:
         ids = {int(self.pool.ids[row]): {"standing": standing, **more} for row in of}
@@ -167,20 +167,20 @@ def test_nobody_is_audited_whom_people_or_gates_took_out(stage: Stage, standing:
     stage.stand(standing, 0, 1, 2)
     stage.look(0.9)
     assert not set(stage.ids[:3]) & set(stage.log().ids)
-    drawn = {one.purchase.of for one in stage.due(0.9)}
+    drawn = {one.of for one in stage.due(0.9)}
     assert len(drawn) > 3
     gone = sorted(drawn)[:3]
     stage.stand(standing, *gone)
-    assert drawn - set(gone) <= {one.purchase.of for one in stage.due(0.9)}
-    assert not set(gone) & {one.purchase.of for one in stage.due(0.9)}
+    assert drawn - set(gone) <= {one.of for one in stage.due(0.9)}
+    assert not set(gone) & {one.of for one in stage.due(0.9)}
 
 
 def test_who_is_found_by_choice_later_costs_the_audit_nothing(stage: Stage) -> None:
     stage.look(0.5)
-    drawn = [one.purchase.of for one in stage.due(0.5)]
+    drawn = [one.of for one in stage.due(0.5)]
     stage.stand(Standing.SETTLED, drawn[0], position=TERMINAL, is_hit=True)
     stage.look(0.9)
-    assert drawn[0] not in {one.purchase.of for one in stage.due(0.9)}
+    assert drawn[0] not in {one.of for one in stage.due(0.9)}
     with stage.built.ledger.read() as connection:
         them = audit_report.population(connection, stage.built.row, stage.log())
         found = audit_report.audit(connection, stage.built.row)

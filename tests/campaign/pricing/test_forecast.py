@@ -19,7 +19,7 @@ from sciagent.campaign.planning.plan import plan
 from sciagent.campaign.pricing import forecast, outlook
 from sciagent.campaign.pricing.forecast import promise, remake
 from sciagent.campaign.pricing.numeraire import allowances
-from sciagent.campaign.pricing.predicted import forecasts, sentence
+from sciagent.campaign.pricing.outlook import forecasts, sentence
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.model import plain
 from sciagent.domain.answers.outlook import PropertyForecast
@@ -91,10 +91,10 @@ def test_what_is_known_already_is_not_foretold(ledger: Ledger) -> None:
     with ledger.read() as connection:
         made = remake(open_for_people(ledger, "small"), connection)
     assert made is not None
-    schema, scores = made.campaign.schema, made.campaign.pool.scores
+    schema, scores = made.schema, made.pool.scores
     last = len(schema.columns) - 1
     for row in range(len(scores)):
-        found = forecasts(made.campaign.built, schema, made.laws, made.truths, scores, row)
+        found = forecasts(made, row)
         assert bool(found) == bool(np.isnan(scores[row, last]))
 
 
@@ -124,11 +124,12 @@ def test_it_is_what_the_scheduler_itself_would_say(ledger: Ledger) -> None:
     with ledger.read() as connection:
         made = remake(built, connection)
         assert made is not None
-        schema, pool = made.campaign.schema, made.campaign.pool
+        schema, pool = made.schema, made.pool
         assert {a.name: a.limit for a in allowances(built.spec, schema.paid)} == BudgetTracker(
             built, connection
         ).limits()
         rule = Priced(schema.aims, pool.structures, built.spec.seed, 1.0, schema.trusted)
+        assert made.row is not None
         state = made.row.state["priced"]
         rule.restore(state | {"stack": state["stack"] | {"fitted_at": 10**6}})  # hyper-parameters stay as they are
         rule.choose(pool, 0.5)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung, create_or_open
 from sciagent.campaign.core.record import Settling, direct_result, settle
 from sciagent.campaign.driving.driver import Driver
@@ -181,6 +182,20 @@ def test_what_a_person_holds_is_out_and_comes_back(tmp_path: Path) -> None:
         made.touch([id_])
         made.refresh(connection)
     assert not made.out[row]
+
+
+def test_a_slow_look_is_not_repeated_for_a_batch_that_the_budget_refuses(ran: tuple[Built, LedgerPool]) -> None:
+    built, kept = ran
+    looks = []
+    with built.ledger.begin() as connection:
+        purse, pricing = BudgetTracker(built, connection), purchasing_of(built, connection)
+        assert isinstance(pricing, Pricing)
+        for took in (0.0, 2.0, 2.0):
+            pricing.choose(connection, purse, 4, False, range(9), put_off=kept.ids[:3].tolist())
+            looks.append(pricing._asked_at)
+            pricing._took = took
+            pricing._queue.clear()
+    assert looks[0] < looks[1] == looks[2]
 
 
 DIPOLES = """

@@ -14,14 +14,14 @@ SECOND, TERMINAL = PaidIndex(1), PaidIndex(3)
 
 
 def test_what_waits_below_is_ranked_first_and_jumps_the_rungs_between() -> None:
-    choices = BestRung(SECOND, TERMINAL).choose(LADDER, 9)
+    choices = BestRung(SECOND, TERMINAL).next(LADDER, 9)
     assert [(c.of, c.rung) for c in choices] == [(1, 1), (2, 1), (3, 1), (4, 1), (6, 3), (5, 3)]
     assert choices[0].why == "best_rung: ranked by this rung alone"
     assert choices[4].why == "best_rung: best of those that wait; score 0.900"
 
 
 def test_the_terminal_rung_waits_while_there_are_places_for_fewer() -> None:
-    assert [c.rung for c in BestRung(SECOND, TERMINAL).choose(LADDER, 4)] == [1, 1, 1, 1]
+    assert [c.rung for c in BestRung(SECOND, TERMINAL).next(LADDER, 4)] == [1, 1, 1, 1]
 
 
 def test_budgets_count_where_it_is_sent_and_not_where_it_waits() -> None:
@@ -31,12 +31,12 @@ def test_budgets_count_where_it_is_sent_and_not_where_it_waits() -> None:
         waiting(2, [5, 6], [0.2, 0.9], remaining=0),
         waiting(3, [], remaining=1),
     ]
-    choices = BestRung(SECOND, TERMINAL).choose(tight, 9)
+    choices = BestRung(SECOND, TERMINAL).next(tight, 9)
     assert [(c.of, c.rung) for c in choices] == [(1, 1), (2, 1), (6, 3)]
 
 
 def test_without_a_rung_to_rank_by_all_go_to_the_terminal_one_once() -> None:
-    choices = BestRung(PaidIndex(0), PaidIndex(0)).choose([waiting(0, [3, 4], [NAN, 0.5])], 9)
+    choices = BestRung(PaidIndex(0), PaidIndex(0)).next([waiting(0, [3, 4], [NAN, 0.5])], 9)
     assert [(c.of, c.rung) for c in choices] == [(4, 0), (3, 0)]
 
 

@@ -14,18 +14,18 @@ def ids(choices: list) -> list[tuple[int, int]]:  # type: ignore[type-arg]
 
 def test_nothing_goes_on_before_eta_were_answered() -> None:
     above = waiting(1, [1, 2], [0.9, 0.5])
-    assert ids(Halving(3).choose([waiting(0, [5, 6, 7], started=2), above], 1)) == [(5, 0)]
-    assert ids(Halving(3).choose([waiting(0, [5, 6, 7], started=3), above], 1)) == [(1, 1)]
+    assert ids(Halving(3).next([waiting(0, [5, 6, 7], started=2), above], 1)) == [(5, 0)]
+    assert ids(Halving(3).next([waiting(0, [5, 6, 7], started=3), above], 1)) == [(1, 1)]
 
 
 def test_what_runs_has_not_answered() -> None:
     ladder = [waiting(0, [5], started=4, running=2), waiting(1, [1], [0.9])]
-    assert ids(Halving(3).choose(ladder, 1)) == [(5, 0)]
+    assert ids(Halving(3).next(ladder, 1)) == [(5, 0)]
 
 
 def test_the_share_is_kept_and_the_best_that_wait_go_first() -> None:
     ladder = [waiting(0, [20, 21], started=13), waiting(1, [3, 4, 6, 9], [0.8, 0.2, 0.5, 0.8], started=1)]
-    choices = Halving(3).choose(ladder, 8)
+    choices = Halving(3).next(ladder, 8)
     assert ids(choices) == [(3, 1), (9, 1), (6, 1), (20, 0), (21, 0)]  # floor(13 / 3) - 1 = 3 places
     assert choices[0].why == "halving: best of those waiting; place 2 on 13 answers below, eta 3"
     assert choices[-1].why == "halving: next in order at the first paid rung"
@@ -34,14 +34,14 @@ def test_the_share_is_kept_and_the_best_that_wait_go_first() -> None:
 def test_the_deepest_rung_comes_first_on_a_ladder_of_three() -> None:
     above = [waiting(1, [5, 6], [0.3, 0.4], started=4), waiting(2, [1, 2], [0.1, 0.7], started=1)]
     # 4 // 2 - 1 places, 8 // 2 - 4 places
-    assert ids(Halving(2).choose([waiting(0, [9], started=8), *above], 5)) == [(2, 2), (9, 0)]
-    assert ids(Halving(2).choose([waiting(0, [9], started=10), *above], 5)) == [(2, 2), (6, 1), (9, 0)]
+    assert ids(Halving(2).next([waiting(0, [9], started=8), *above], 5)) == [(2, 2), (9, 0)]
+    assert ids(Halving(2).next([waiting(0, [9], started=10), *above], 5)) == [(2, 2), (6, 1), (9, 0)]
 
 
 def test_a_budget_by_count_is_kept() -> None:
     one, none = (waiting(1, [5, 6], [0.3, 0.4], remaining=n) for n in (1, 0))
-    assert ids(Halving(2).choose([waiting(0, [9], started=20), one], 5)) == [(6, 1), (9, 0)]
-    assert ids(Halving(2).choose([waiting(0, [9], remaining=0, started=20), none], 5)) == []
+    assert ids(Halving(2).next([waiting(0, [9], started=20), one], 5)) == [(6, 1), (9, 0)]
+    assert ids(Halving(2).next([waiting(0, [9], remaining=0, started=20), none], 5)) == []
 
 
 def test_a_whole_run_promotes_the_best_ninth_and_nobody_waits() -> None:
@@ -54,7 +54,7 @@ def test_a_whole_run_promotes_the_best_ninth_and_nobody_waits() -> None:
             waiting(j, sorted(at[j]), [score[i] for i in sorted(at[j])] if j else None, started=started[j])
             for j in range(3)
         ]
-        chosen = Halving(3).choose(ladder, 1)
+        chosen = Halving(3).next(ladder, 1)
         if not chosen:
             break
         one = chosen[0]

@@ -8,7 +8,7 @@ from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
-from sciagent.scheduling.rules.rung_by_rung import FIRST, Ruled, RungRule, standing, waiting_in
+from sciagent.scheduling.rules.rung_by_rung import FIRST, RungRule, standing, waiting_in
 from sciagent.scheduling.rules.thresholds import Thresholds
 from tests.scheduling.rules.arrays import NAN, waiting
 
@@ -28,7 +28,8 @@ def six_of_seven() -> CandidatePool:
 
 def bought(rule: RungRule, made: CandidatePool, slots: int, sign: int = 1) -> list[tuple[int, int]]:
     made.slots = slots
-    return [(one.of, one.rung) for one in Ruled(rule, sign).choose(made, 1e9)]
+    rule.sign = sign
+    return [(one.of, one.rung) for one in rule.choose(made, 1e9)]
 
 
 def test_the_score_is_the_rank_of_the_last_answer_towards_the_goal() -> None:
@@ -86,8 +87,8 @@ def test_a_rung_without_room_leaves_the_shares_of_the_others_alone() -> None:
 
 def test_what_everyone_gets_is_the_first_rung_or_the_one_that_ranks() -> None:
     made = six_of_seven()
-    assert [(one.of, one.rung) for one in Ruled(Thresholds()).for_everyone(made, 1e9)] == [(6, 0)]
-    ranks = Ruled(BestRung(made.paid[1], made.paid[2])).for_everyone(made, 1e9)
+    assert [(one.of, one.rung) for one in Thresholds().for_everyone(made)] == [(6, 0)]
+    ranks = BestRung(made.paid[1], made.paid[2]).for_everyone(made)
     assert {one.rung for one in ranks} == {1} and len(ranks) == 6
 
 

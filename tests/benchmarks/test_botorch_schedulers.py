@@ -6,7 +6,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from sciagent.bench.botorch_schedulers import log_improvement
+from benchmarks.scheduling.botorch_schedulers import log_improvement
 
 
 def test_the_improvement_is_the_integral_it_stands_for() -> None:

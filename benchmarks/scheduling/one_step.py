@@ -7,17 +7,14 @@ Source: Jiang et al., ICML 2017, arXiv 1703.02576, the one-step rule of active s
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sciagent.bench.opening import warm_up
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Question, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 WARM_UP = 4  # terminal answers before there is a law
 BATCH, BATCH_SHARE = 8, 0.04  # purchases between two laws, the share of the terminal answers there are

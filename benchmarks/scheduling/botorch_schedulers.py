@@ -6,7 +6,7 @@ as these acquisitions do, and not hits. What a process cannot explain is a candi
 gain. A process learns from at most ROWS answers of each rung, and the knowledge gradient compares POOL candidates a
 step, half the most promising of all open ones, half drawn; more is not computable in a bench. These processes know a
 candidate by its inputs alone: what a dear rung says of one counts for all with like inputs, and for itself no more.
-Needs the extra `bench`.
+Needs the extra `bench`; `benchmarks.scheduling.live` registers them.
 
 Sources: Balandat et al., NeurIPS 2020, arXiv 1910.06403; Snoek et al., NeurIPS 2012, arXiv 1206.2944 (improvement per
 second); Wu et al., UAI 2019, arXiv 1903.04703 (knowledge gradient with fidelities), here exact on a discrete pool.
@@ -18,16 +18,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from sciagent.bench.opening import CHEAP, features, tails
 from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
-
-Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 POOL, ROWS = 200, 200
 WARM_UP = 8  # answers of each rung that is modelled before there is a process
