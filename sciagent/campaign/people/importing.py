@@ -255,12 +255,10 @@ def _write(
             new: list[NewEvidence] = []
             for molecule, key, measured in chunk:
                 same = (ids[molecule.key], *_values(measured))
-                if key.hash not in there and elsewhere[same] > 0:
-                    elsewhere[same] -= 1
-                    report.known += 1
-                    continue
                 current, key = _latest(connection, key) if key.hash in there else (None, key)
-                if current is not None and _values(current.measured) == _values(measured):
+                in_other_file = current is None and elsewhere[same] > 0
+                elsewhere[same] -= in_other_file
+                if in_other_file or _is_same(current, measured):
                     report.known += 1
                     continue
                 if current is not None and revise is None:
@@ -269,8 +267,8 @@ def _write(
                         'supersede it with --revise "why it changed" (nothing was imported)'
                     )
                 report.revised += current is not None
-                finding = Finding(molecule.key, Outcome.OK, measured=measured)
-                old, id_ = current.id if current else None, ids[molecule.key]
+                finding, old = Finding(molecule.key, Outcome.OK, measured=measured), current.id if current else None
+                id_ = ids[molecule.key]
                 new.append(NewEvidence(finding, key, id_, source=source, who=who, why=revise, supersedes=old))
             report.recorded += len(evidence.record(connection, new))
 
@@ -281,6 +279,10 @@ def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.Recorded
     while (revision := evidence.by_key(connection, key.hash)) is not None:
         current, key = revision, replace(key, revision=key.revision + 1)
     return current, key
+
+
+def _is_same(current: evidence.RecordedEvidence | None, measured: Sequence[Measured]) -> bool:
+    return current is not None and _values(current.measured) == _values(measured)
 
 
 def _elsewhere(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:
