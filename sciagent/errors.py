@@ -64,11 +64,12 @@ class InvalidCandidateError(SciagentError):
 class SimulatorError(SciagentError):
     """An engine gave no reliable result. `outcome` and `reason` are values of `domain.outcomes`."""
 
-    def __init__(self, outcome: str, reason: str, detail: str) -> None:
+    def __init__(self, outcome: str, reason: str, detail: str, **diagnostics: object) -> None:
         super().__init__(f"{outcome} ({reason}): {detail}")
         self.outcome = outcome
         self.reason = reason
         self.detail = detail
+        self.diagnostics = diagnostics
 
 
 class LedgerError(SciagentError):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import getpass
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from sciagent.errors import UsageError
 
@@ -14,17 +13,16 @@ DEFAULT_LEDGER = "sciagent.db"
 MAX_SECRET_BYTES = 4096
 
 
-class InstallationSettings(BaseModel):
+@dataclass(frozen=True)
+class InstallationSettings:
     """Where the ledger, the artifacts and the broker are. URLs may hold passwords, so they are not in the
     representation."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    ledger: str = Field(DEFAULT_LEDGER, repr=False)
+    ledger: str = field(default=DEFAULT_LEDGER, repr=False)
     """SQLAlchemy URL or path of a file."""
     artifacts: Path | None = None
     """Folder of files named by their SHA-256."""
-    broker: str | None = Field(None, repr=False)
+    broker: str | None = field(default=None, repr=False)
     """URL of Redis or RabbitMQ."""
 
 

@@ -54,7 +54,7 @@ def main() -> None:
         "screen_version": screen.version,
         "refused": len(refused),
         "refused_percent": round(100 * len(refused) / len(molecules), 3),
-        "by_rule": dict(Counter(one.rule for found in refused for one in found)),
+        "by_rule": dict(Counter(one.name for found in refused for one in found)),
         "ms_per_molecule_cpu": {"best": round(min(times), 4), "worst": round(max(times), 4), "runs": len(times)},
         "machine": f"{platform.machine()}, Python {platform.python_version()}, RDKit {rdkit.__version__}",
     }

@@ -33,7 +33,7 @@ from sciagent.scheduling.law.chain import Chain, Similarity
 from sciagent.scheduling.law.hints import UNTIL, Hint, made_up
 from sciagent.scheduling.law.transforms import TruthTransform, between
 from sciagent.scheduling.rules.priced import Priced
-from sciagent.scheduling.value import PRICES, STOP, TERMINAL, Programme, U, solve
+from sciagent.scheduling.value import PRICES, STOP, TERMINAL, Programme, U, solve_left
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -171,7 +171,7 @@ def found_early() -> dict[str, list[float]]:
 
 def programme(cost: float, tells: float) -> Programme:
     """Of one rung below the terminal one."""
-    return solve(np.array([[1.0, tells**0.5], [tells**0.5, 1.0]]), [cost])
+    return solve_left(np.array([1.0, 1.0 - tells]), [cost])
 
 
 def verdict(one: Programme, chance: float) -> tuple[float, str]:

@@ -15,7 +15,6 @@ from sciagent.agent.tools.registry import Observation
 
 TRIES = 5  # of one question, where asking again may help
 FIRST_PAUSE = 1.0  # seconds before the second; each is twice the last
-LONGEST_PAUSE = 60.0
 
 
 class ModelAnswer(NamedTuple):
@@ -31,59 +30,61 @@ class ModelAnswer(NamedTuple):
 
 
 class Asking:
-    """Asks questions in threads. at_once: most questions at a time. bell: set whenever an answer arrives. fetch:
-    calls the MCP servers that an answer names, in the same thread, so that slow servers delay no other episode."""
+    """Asks questions in threads."""
 
     def __init__(
         self,
         policy: PolicyClient,
         at_once: int,
-        bell: threading.Event | None = None,
-        fetch: Callable[[Message], Mapping[int, Observation]] | None = None,
+        bell: threading.Event,
+        fetch: Callable[[Message], Mapping[int, Observation]],
     ) -> None:
-        self.policy, self._fetch, self._bell = policy, fetch, bell or threading.Event()
+        """at_once: most questions at a time. bell: set whenever an answer arrives. fetch: calls the MCP servers that an
+        answer names, in the same thread, so that slow servers delay no other episode."""
+        self.policy, self._fetch, self._bell = policy, fetch, bell
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="episode")
         self._answers: queue.SimpleQueue[ModelAnswer] = queue.SimpleQueue()
-        self._waiting: ModelAnswer | None = None
         self._stop = threading.Event()
         self.out = 0
+        """Number of questions whose answers were not taken yet."""
 
     def ask(self, episode: Episode, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> None:
         """Ask for the episode's next message; `next` returns it."""
         self.out += 1
         self._threads.submit(self._ask, episode, episode.messages, tools, sampling)
 
-    def _ask(self, episode: Episode, messages: Any, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> None:
+    def _ask(
+        self, episode: Episode, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling
+    ) -> None:
         try:
             sampled = self._sampled(messages, tools, sampling)
-            fetched = self._fetch(sampled.message) if self._fetch and not episode.wants_summary else {}
+            fetched = {} if episode.wants_summary else self._fetch(sampled.message)
             self._answers.put(ModelAnswer(episode, sampled, "", fetched))
-        except PolicyError as error:
-            self._answers.put(ModelAnswer(episode, None, str(error)[:1000]))
         except BaseException as error:  # noqa: BLE001  an answer must come, or the driver would wait for ever
-            self._answers.put(ModelAnswer(episode, None, f"{type(error).__name__}: {error}"[:1000]))
+            fault = str(error) if isinstance(error, PolicyError) else f"{type(error).__name__}: {error}"
+            self._answers.put(ModelAnswer(episode, None, fault[:1000]))
         self._bell.set()
 
-    def _sampled(self, messages: Any, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
-        for number in range(TRIES):
+    def _sampled(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
+        pause = FIRST_PAUSE
+        for tries_left in reversed(range(TRIES)):
             try:
                 return self.policy.sample(messages, tools, sampling)
             except PolicyError as error:
-                if not error.retry or number == TRIES - 1:
+                if not error.retry or not tries_left:
                     raise
-            if self._stop.wait(min(FIRST_PAUSE * 2**number, LONGEST_PAUSE)):
+            if self._stop.wait(pause):
                 break
+            pause *= 2
         raise PolicyError("stopped while it waited to ask again")
 
     def is_ready(self) -> bool:
         """Whether an answer has arrived."""
-        if self._waiting is None and not self._answers.empty():
-            self._waiting = self._answers.get()
-        return self._waiting is not None
+        return not self._answers.empty()
 
     def next(self) -> ModelAnswer:
         """Wait for the next answer."""
-        answered, self._waiting = self._waiting or self._answers.get(), None
+        answered = self._answers.get()
         self.out -= 1
         return answered
 

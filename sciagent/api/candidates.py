@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from typing import Any
 
-from sciagent.api import answers
+from sqlalchemy.engine import Connection
+
 from sciagent.api.tables import ResultQuery
-from sciagent.api.values import CandidateRow, MeasuredValue
+from sciagent.domain.answers.values import PropertyValue
 from sciagent.report.export import parquet
 from sciagent.report.parts import table
 from sciagent.report.parts.table import Entry
@@ -17,53 +20,88 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import queries
 
 
-def query(store: Ledger, name: str, shown: Sequence[str]) -> ResultQuery[CandidateRow]:
-    """The candidates of the campaign of that name, in order of arrival. shown: properties that are shown in HTML."""
+class MeasuredValue(PropertyValue):
+    """A value that a rung measured."""
+
+    rung: str
+    """Label of the rung."""
+
+    def __repr__(self) -> str:
+        return f"<{self.line()}>"
+
+
+@dataclass(frozen=True, repr=False)
+class CandidateRow:
+    """A candidate of a campaign: where it stands, and every value that the rungs gave it."""
+
+    key: str
+    """Its identity in every ledger."""
+    smiles: str
+    """Canonical SMILES."""
+    inchikey: str | None
+    """None where InChI has none."""
+    standing: str
+    """`open`, `pending`, `dropped`, `settled`, `held` or `vetoed`."""
+    rung: str | None
+    """The rung that it waits for, runs at, or ended at."""
+    verdict: str | None
+    """Of that rung: `pass`, `fail`, `not_applicable`, `inconclusive` or `error`."""
+    reason: str | None
+    """Why it did not pass."""
+    detail: str | None
+    """The reason in words."""
+    hit: bool
+    """Whether it passes every gate and objective at the rung that decides."""
+    utility: float | None
+    """How well it meets the objectives, from 0 to 1, once the rung that decides has answered."""
+    in_seeds: bool
+    """Whether the proposer was given it."""
+    values: tuple[MeasuredValue, ...] = ()
+    """By rung, in ladder order."""
+
+    def value(self, property: str) -> MeasuredValue | None:
+        """The property at the highest rung that measured it."""
+        return next((value for value in reversed(self.values) if value.property == property), None)
+
+    def __repr__(self) -> str:
+        return f"<{self.smiles}: {'hit' if self.hit else self.standing}, {len(self.values)} values>"
+
+
+def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> ResultQuery[CandidateRow]:
+    """The candidates of the campaign of that name, in order of arrival. properties: those whose values are shown."""
+
+    def page(connection: Connection, last: int | None) -> tuple[list[CandidateRow], int | None]:
+        row = campaigns.get(connection, name)
+        entries = table.entries(connection, row, table.columns(connection, row), -1 if last is None else last)
+        some = list(islice(entries, table.PAGE))
+        return [_row(entry) for entry in some], some[-1].candidate.seq if some else last
+
     return ResultQuery(
         f"Candidates of {name}",
-        lambda: _pages(store, name),
-        lambda: _count(store, name),
-        lambda: _columns(store, name),
-        answers.candidates_layout(shown),
+        store,
+        page,
+        lambda connection: queries.members(connection, campaigns.get(connection, name).id),
+        lambda connection: parquet.candidate_rows(connection, campaigns.get(connection, name)),
+        partial(_brief, properties=properties),
+        _record,
     )
-
-
-def _pages(store: Ledger, name: str) -> Iterator[list[CandidateRow]]:
-    """A read transaction each, so that a reader who stops half way holds nothing."""
-    last = -1
-    while True:
-        with store.read() as connection:
-            row = campaigns.get(connection, name)
-            entries = table.entries(connection, row, table.columns(connection, row), last)
-            page = list(islice(entries, table.PAGE))
-        if not page:
-            return
-        yield [_row(entry) for entry in page]
-        last = page[-1].candidate.seq
-
-
-def _count(store: Ledger, name: str) -> int:
-    with store.read() as connection:
-        return queries.members(connection, campaigns.get(connection, name).id)
-
-
-@contextmanager
-def _columns(store: Ledger, name: str) -> Iterator[parquet.ArrowRows]:
-    with store.read() as connection:
-        yield parquet.candidate_rows(connection, campaigns.get(connection, name))
 
 
 def _row(entry: Entry) -> CandidateRow:
-    values = (
-        MeasuredValue(
-            name,
-            measured.quantity.value,
-            measured.quantity.uncertainty,
-            measured.quantity.unit,
-            measured.level.label,
-            rung,
-            str(measured.quantity.censoring),
-        )
-        for (rung, name), measured in entry.values.items()
-    )
+    values = (MeasuredValue.of(measured, rung=rung, property=name) for (rung, name), measured in entry.values.items())
     return CandidateRow(**entry.fixed, values=tuple(values))
+
+
+def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
+    values = {name.replace("_", " "): row.value(name) for name in properties}
+    stands = "hit" if row.hit else row.standing
+    level = next((value.level.split("//")[0] for value in values.values() if value), None)
+    return {"smiles": row.smiles, **values, "level": level, "stands": stands, "rung": row.rung, "reason": row.reason}
+
+
+def _record(row: CandidateRow) -> Mapping[str, Any]:
+    cells = {name: cell for name, cell in vars(row).items() if name != "values"}
+    for value in row.values:
+        name = f"{value.rung}.{value.property}"
+        cells |= {name: value.value, f"{name}.uncertainty": value.uncertainty}
+    return cells

@@ -1,13 +1,14 @@
-"""HTML of what notebooks show: one style sheet for light and dark, structures drawn, everything escaped."""
+"""HTML of what notebooks show: a style sheet for light and dark, structures drawn, everything escaped."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable
 from functools import lru_cache
 from html import escape
-from typing import Any
+
+from sciagent.api.terminal import Paragraph, Records, cell_text, columns_of, is_number
+
+DRAWN = ("smiles", "candidate", "text")  # columns of structures
 
 STYLE = """<style>
 .sciagent{--atom:#222;--atom-n:#2b50c7;--atom-o:#c2321f;--atom-x:#2a7d34;--atom-s:#8a6a00;--atom-p:#a8560c;
@@ -24,16 +25,13 @@ border-bottom:1px solid var(--line);background:none}
 .sciagent h4{margin:6px 0 4px;font-size:14px}
 .sciagent .soft{color:var(--soft)}
 .sciagent .hit{color:var(--good);font-weight:600}
-.sciagent code{background:none;padding:0;overflow-wrap:anywhere}
 .sciagent svg.molecule{width:130px;height:95px;display:block}
-.sciagent ul{margin:2px 0 2px 18px;padding:0}
 .sciagent p{margin:2px 0}
-.sciagent summary{cursor:pointer}
 </style>"""
 
 
 def box(*parts: str) -> str:
-    """The parts under one style sheet."""
+    """The parts under the style sheet."""
     return f'{STYLE}<div class="sciagent">{"".join(parts)}</div>'
 
 
@@ -45,66 +43,34 @@ def paragraph(text: str, soft: bool = False) -> str:
     return f'<p class="soft">{escape(text)}</p>' if soft else f"<p>{escape(text)}</p>"
 
 
-def folded(lines: Sequence[str], what: str) -> str:
-    """Lines of HTML; more than a few are folded under how many there are."""
-    body = "<br>".join(lines)
-    return body if len(lines) <= 6 else f"<details><summary>{len(lines)} {escape(what)}</summary>{body}</details>"
-
-
-def note(text: str) -> str:
-    """A line below a table."""
-    return box(paragraph(text, soft=True))
-
-
-def rows_html(heads: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -> str:
-    """A table. heads: (text, whether the column holds numbers). rows: cells that are HTML already."""
-    kinds = [' class="n"' if number else "" for _, number in heads]
-    top = "".join(f"<th{kind}>{escape(text)}</th>" for (text, _), kind in zip(heads, kinds, strict=True))
-    body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(row, kinds, strict=True)) + "</tr>"
-        for row in rows
+def paragraphs(lines: Iterable[Paragraph]) -> str:
+    """Paragraphs under their own indent; headings are bold."""
+    return "".join(
+        f"<p style='margin-left:{line.depth}em'>{escape(line.text)}</p>" if line.depth else heading(line.text)
+        for line in lines
     )
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def table(records: Sequence[Mapping[str, Any]], title: str = "") -> str:
-    """A plain table of records; a column `smiles` or `text` is drawn as well."""
+def table(records: Records, title: str = "") -> str:
+    """A table of records; a column of structures is drawn as well."""
     if not records:
         return box(heading(title), paragraph("no rows", soft=True))
     names = columns_of(records)
-    drawn = next((name for name in ("smiles", "text") if name in names), "")
-    heads = [("", False)] * bool(drawn) + [(name, _is_number(records, name)) for name in names]
-    rows = [
-        [structure(str(record.get(drawn) or ""))] * bool(drawn)
-        + [escape(cell_text(record.get(name))) for name in names]
-        for record in records
-    ]
-    return box(heading(title), rows_html(heads, rows))
+    drawn = [name for name in DRAWN if name in names][:1]
+    kinds = {name: ' class="n"' if is_number(records, name) else "" for name in names}
+    heads = "<th></th>" * len(drawn) + "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in kinds.items())
+    rows = []
+    for record in records:
+        drawings = "".join(f"<td>{structure(str(record.get(name) or ''))}</td>" for name in drawn)
+        cells = (f"<td{kind}>{_cell(record.get(name))}</td>" for name, kind in kinds.items())
+        rows.append(f"<tr>{drawings}{''.join(cells)}</tr>")
+    body = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return box(heading(title), body)
 
 
-def columns_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """All columns of the records, in order of their first appearance, without those that are empty everywhere."""
-    names = dict.fromkeys(name for record in records for name in record)
-    return [name for name in names if any(record.get(name) not in (None, "") for record in records)]
-
-
-def cell_text(value: object) -> str:
-    """A cell in words: four digits of a number, an empty text where nothing is known."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M")
-    text = str(value)
-    return f"{text[:12]}…" if len(text) == 64 and text.isalnum() else text
-
-
-def _is_number(records: Sequence[Mapping[str, Any]], name: str) -> bool:
-    held = [record.get(name) for record in records if record.get(name) is not None]
-    return bool(held) and all(isinstance(one, int | float) and not isinstance(one, bool) for one in held)
+def _cell(value: object) -> str:
+    text = escape(cell_text(value))
+    return f'<span class="hit">{text}</span>' if value == "hit" else text
 
 
 @lru_cache(maxsize=2048)

@@ -11,7 +11,7 @@ from types import FrameType
 
 @contextmanager
 def each_signal(*steps: Callable[[], None], last: Callable[[], None]) -> Iterator[None]:
-    """The first SIGINT or SIGTERM takes the first step, the next one the next, and each further one calls `last`.
+    """The first SIGINT or SIGTERM takes the first step, the second the next step, and each further signal calls `last`.
 
     Only the main thread receives signals: in any other thread nothing is changed.
     """
@@ -23,7 +23,7 @@ def each_signal(*steps: Callable[[], None], last: Callable[[], None]) -> Iterato
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {one: signal.signal(one, on_signal) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol
 
-from sciagent.api.interrupts import each_signal, raise_interrupt
+from sciagent.api.interrupts import each_signal
+from sciagent.api.progress import Progress
 from sciagent.campaign.core.build import Built, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.jobs.states import CampaignState
@@ -19,58 +17,17 @@ from sciagent.execution.executor import Executor
 from sciagent.execution.worker.runner import patiently
 from sciagent.report.page.writer import GrowingReport
 
-log = logging.getLogger(__name__)
-
-
-class RunView(Protocol):
-    """What a person sees of a campaign while it runs; used by one thread, entered once for each driver."""
-
-    def __enter__(self) -> RunView: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None: ...
-
-    def step(self) -> None:
-        """Called at each step of the driver, many times a second; returns at once where nothing is to be shown."""
-
-    def note(self, text: str) -> None:
-        """Show a line, before, while or after the view is entered."""
-
-    def warn(self, text: str) -> None:
-        """The same for what has to be known even where little is shown."""
-
-    def leave(self) -> None:
-        """End the process or raise: the person has asked for it for the third time, or before a driver stood."""
-
-
-class Silence:
-    """Shows nothing."""
-
-    def __enter__(self) -> Silence:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        return None
-
-    def step(self) -> None:
-        return None
-
-    def note(self, text: str) -> None:
-        return None
-
-    def warn(self, text: str) -> None:
-        log.warning("%s", text)
-
-    def leave(self) -> None:
-        raise_interrupt()
-
 
 class Drive:
     """One run of a campaign in this process. `stop` may be called from any thread."""
 
     def __init__(
-        self, built: Built, view: RunView, executor: Callable[[], Executor | None], who: str, workers: int | None = None
+        self,
+        built: Built,
+        view: Progress,
+        executor: Callable[[], Executor | None],
+        who: str,
+        workers: int | None = None,
     ) -> None:
         self._built, self._view, self._executor, self._who, self._workers = built, view, executor, who, workers
         self._driver: Driver | None = None

@@ -2,70 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from rich.table import Table
+from sqlalchemy.engine import Connection
 
 from sciagent.api import html
+from sciagent.api.terminal import records_table, text_of
 from sciagent.errors import UsageError
 from sciagent.report.export.parquet import ArrowRows
+from sciagent.store.database.ledger import Ledger
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 10  # rows that a notebook or a terminal is shown of a query
-
-
 R = TypeVar("R")
 """A row of a table."""
+Cells = Callable[[R], Mapping[str, Any]]
+"""Cells of a row, by column."""
 
 
-@dataclass(frozen=True)
-class Layout(Generic[R]):
-    """How rows become data frames, terminal tables and HTML."""
+class ResultTable(tuple[R, ...]):
+    """A few rows in memory: a tuple of frozen rows that shows itself in a notebook and in a terminal."""
 
-    record: Callable[[R], Mapping[str, Any]]
-    """All cells of a row, by column of the data frame."""
-    brief: Callable[[R], Mapping[str, Any]]
-    """The few cells that a terminal has room for."""
-    html: Callable[[Sequence[R]], str]
-    """The rows as a notebook shows them."""
+    title: str
+    """What the rows are."""
+    brief: Cells[R]
+    """The few cells of a row that are shown."""
+    record: Cells[R]
+    """All cells of a row, for a data frame."""
 
-
-class ResultTable(Sequence[R]):
-    """A few rows in memory: a sequence of frozen rows that shows itself in a notebook."""
-
-    def __init__(self, rows: Sequence[R], title: str, layout: Layout[R]) -> None:
-        self.title = title
-        self._rows = tuple(rows)
-        self._layout = layout
-
-    @overload
-    def __getitem__(self, index: int) -> R: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> ResultTable[R]: ...
-
-    def __getitem__(self, index: int | slice) -> R | ResultTable[R]:
-        if isinstance(index, slice):
-            return ResultTable(self._rows[index], self.title, self._layout)
-        return self._rows[index]
-
-    def __len__(self) -> int:
-        return len(self._rows)
+    def __new__(cls, rows: Iterable[R], title: str, brief: Cells[R] = vars, record: Cells[R] = vars) -> Self:
+        made = super().__new__(cls, rows)
+        made.title, made.brief, made.record = title, brief, record
+        return made
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame, a row each. Raises UsageError where pandas is not installed."""
-        return _pandas().DataFrame.from_records([dict(self._layout.record(row)) for row in self._rows])
+        return _pandas().DataFrame.from_records([dict(self.record(row)) for row in self])
+
+    def table(self) -> Table:
+        """The rows as a terminal shows them."""
+        return records_table([self.brief(row) for row in self], self.title)
 
     def __repr__(self) -> str:
-        return text_table([self._layout.brief(row) for row in self._rows], self.title)
+        return text_of(self.table()) if self else f"{self.title}: none yet"
 
     def _repr_html_(self) -> str:
-        return self._layout.html(self._rows)
+        return html.table([self.brief(row) for row in self], self.title)
 
 
 @dataclass(frozen=True)
@@ -77,35 +66,47 @@ class ResultQuery(Generic[R]):
 
     title: str
     """What the rows are."""
-    pages: Callable[[], Iterator[Sequence[R]]]
-    """The rows, a page at a time."""
-    count: Callable[[], int]
-    """How many there are now."""
-    arrow: Callable[[], AbstractContextManager[ArrowRows]]
-    """The same rows as columns, inside one read transaction."""
-    layout: Layout[R]
-    """What the rows look like."""
+    store: Ledger
+    """Where they are."""
+    page: Callable[[Connection, Any], tuple[Sequence[R], Any]]
+    """The page after a cursor, None before the first page, and its own cursor; no rows after the last page."""
+    count: Callable[[Connection], int]
+    """How many rows there are now."""
+    arrow: Callable[[Connection], ArrowRows]
+    """The same rows as columns."""
+    brief: Cells[R]
+    """The few cells of a row that are shown."""
+    record: Cells[R] = vars
+    """All cells of a row, for a data frame of a block."""
 
     def __iter__(self) -> Iterator[R]:
-        return chain.from_iterable(self.pages())
+        return chain.from_iterable(self._pages())
 
     def __len__(self) -> int:
-        return self.count()
+        with self.store.read() as connection:
+            return self.count(connection)
 
-    def blocks(self) -> Iterator[ResultTable[R]]:
-        """The rows, a page at a time."""
-        return (ResultTable(page, self.title, self.layout) for page in self.pages())
+    def _pages(self) -> Iterator[Sequence[R]]:
+        """A read transaction each, so that a reader who stops half way holds nothing."""
+        cursor = None
+        while True:
+            with self.store.read() as connection:
+                rows, cursor = self.page(connection, cursor)
+            if not rows:
+                return
+            yield rows
 
     def head(self, n: int = SHOWN) -> ResultTable[R]:
         """The first n rows."""
-        return ResultTable(list(islice(self, n)), self.title, self.layout)
+        return ResultTable(list(islice(self, n)), self.title, self.brief, self.record)
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame, built block by block. Raises UsageError where pandas is not installed."""
         import pyarrow as pa
 
         _pandas()
-        with self.arrow() as rows:
+        with self.store.read() as connection:
+            rows = self.arrow(connection)
             return pa.Table.from_batches(rows.batches(), schema=rows.schema).to_pandas()
 
     def to_parquet(self, path: str | Path) -> Path:
@@ -113,40 +114,19 @@ class ResultQuery(Generic[R]):
         target = Path(path)
         if not target.parent.is_dir():
             raise UsageError(f"{target}: the folder {target.parent} does not exist")
-        with self.arrow() as rows:
-            rows.write(target)
+        with self.store.read() as connection:
+            self.arrow(connection).write(target)
         return target
 
     def __repr__(self) -> str:
-        n, head = self.count(), self.head()
+        n, head = len(self), self.head()
         more = f"\n… {n - len(head):,} more; iterate, or use .head(n), .to_pandas(), .to_parquet(path)"
         return repr(head) + (more if n > len(head) else "")
 
     def _repr_html_(self) -> str:
-        n, head = self.count(), self.head()
+        n, head = len(self), self.head()
         more = f"{len(head)} of {n:,}; all of them with .to_pandas() or .to_parquet(path)"
-        return head._repr_html_() + (html.note(more) if n > len(head) else "")
-
-
-def text_table(records: Sequence[Mapping[str, Any]], title: str) -> str:
-    """A table for a terminal, as wide as it is."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    if not records:
-        return f"{title}: none yet"
-    made = Table(title=title, title_justify="left", title_style="", box=SIMPLE_HEAD, pad_edge=False)
-    columns = html.columns_of(records)
-    for name in columns:
-        made.add_column(name, overflow="fold")
-    for record in records:
-        made.add_row(*(Text(html.cell_text(record.get(name))) for name in columns))
-    console = Console(highlight=False, force_jupyter=False)
-    with console.capture() as capture:
-        console.print(made)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")
+        return head._repr_html_() + (html.box(html.paragraph(more, soft=True)) if n > len(head) else "")
 
 
 def _pandas() -> Any:

@@ -50,9 +50,9 @@ def _plain(value: Any, path: str) -> Any:
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", exclude_unset=True)
     if isinstance(value, Mapping):
-        return {str(key): _plain(one, f"{path}.{key}" if path else str(key)) for key, one in value.items()}
+        return {str(key): _plain(part, f"{path}.{key}" if path else str(key)) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one, f"{path}[{i}]") for i, one in enumerate(value)]
+        return [_plain(part, f"{path}[{place}]") for place, part in enumerate(value)]
     if isinstance(value, Path):
         return str(value)
     if value is None or isinstance(value, str | bool | int | float):

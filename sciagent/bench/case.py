@@ -55,8 +55,8 @@ class Reordered:
     similarity: Similarity
     order: Places
 
-    def between(self, one: Places, other: Places) -> Array:
-        return self.similarity.between(self.order[one], self.order[other])
+    def between(self, rows: Places, columns: Places) -> Array:
+        return self.similarity.between(self.order[rows], self.order[columns])
 
 
 @dataclass(frozen=True)

@@ -27,22 +27,22 @@ def features(pool: CandidatePool, left: float, structure: bool) -> list[Purchase
     if not rungs and not structure and last:
         rungs, share = [PaidIndex(int(np.argmin(relative)))], SHARE_OF_ONLY
     total = 0.0
-    found: list[Purchase] = []
+    purchases: list[Purchase] = []
     for j in rungs:
         places = np.flatnonzero(~pool.out & ~pool.closed[:, j])
         total += float(pool.costs[places, j].sum())
         if total > share * left:
             break
-        found += [Purchase(int(i), j, math.inf) for i in places]
-    return found
+        purchases += [Purchase(int(i), j, math.inf) for i in places]
+    return purchases
 
 
 def warm_up(
     pool: CandidatePool, left: float, structure: bool, answers: int, sign: int, rng: np.random.Generator
 ) -> list[Purchase]:
     """Features, then terminal verifications until there are so many answers; empty once there are."""
-    if found := features(pool, left, structure):
-        return found
+    if purchases := features(pool, left, structure):
+        return purchases
     lacking = answers - int((~np.isnan(pool.scores[:, -1])).sum())
     last = pool.paid[-1]
     return [Purchase(int(i), last, math.inf) for i in tails(pool, lacking, sign, rng)] if lacking > 0 else []
@@ -68,5 +68,5 @@ def tails(pool: CandidatePool, n: int, sign: int, rng: np.random.Generator) -> P
     half, quarter = math.ceil(n / 2), n // 4
     ends = np.concatenate([order[:half], order[len(order) - quarter :]])
     middle = np.setdiff1d(np.arange(len(open_)), ends)[: n - half - quarter]
-    found: Places = open_[np.unique(np.concatenate([ends, middle]))]
-    return found
+    chosen: Places = open_[np.unique(np.concatenate([ends, middle]))]
+    return chosen

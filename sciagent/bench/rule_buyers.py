@@ -76,8 +76,8 @@ class FallingHalving:
         entrance = math.ceil(ENTRANCE * (left + pool.spent) / float(pool.costs[:, 0].mean()))
         entrance = max(entrance - int(pool.closed[:, 0].sum()), 0)
         while self._eta > MIN_ETA:
-            if found := _bought(Halving(self._eta), self._sign, pool, {0: entrance}, n):
-                return found
+            if purchases := _bought(Halving(self._eta), self._sign, pool, {0: entrance}, n):
+                return purchases
             self._eta = 1 + FALL * (self._eta - 1)
         return []
 
@@ -132,15 +132,15 @@ def choose_rung(pilot: Array, threshold: float, costs: Array, budget: float) -> 
         laws.append(multivariate_normal(cov=[[1.0, rho], [rho, 1.0]]))
 
     def best(budget: float) -> tuple[float, int, float]:
-        found = (min(budget / float(price[-1]), 1.0) * float(norm.sf(level)), last, 1.0)
+        plan = (min(budget / float(price[-1]), 1.0) * float(norm.sf(level)), last, 1.0)
         for j, law in enumerate(laws):
             for entered in ENTERED:
                 through = min((budget - entered * price[j]) / price[-1], entered)
                 if through > 0:
                     # above both: P(score > a, answer > b) = P(-score < -a, -answer < -b)
                     hits = float(law.cdf([norm.ppf(min(through / entered, 1 - 1e-9)), -level])) * entered
-                    found = max(found, (hits, j, float(entered)))
-        return found
+                    plan = max(plan, (hits, j, float(entered)))
+        return plan
 
     plan = best(budget)
     while (tighter := best(LESS * budget))[0] >= ENOUGH * float(norm.sf(level)):  # more than enough: what suffices

@@ -24,22 +24,16 @@ class Facts:
 
     threshold: float
     """Of a hit, in the terminal rung's unit."""
-
     sign: int
     """1 where hits lie above the threshold, -1 below."""
-
     similarity: Similarity | None
     """Of the candidates, by place."""
-
     seed: int
     """Of all that the scheduler draws."""
-
     budget: float
     """In units of cost."""
-
     rungs: int
     """How many there are, the terminal one included."""
-
     aims: Aims | None = None
     """Where a hit is more than one threshold; only `priced` reads them."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Mask
-from sciagent.scheduling.candidate_pool import Buyer, CandidatePool
+from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 
 SLOTS = 16  # purchases of a rule between two looks at the answers
 
@@ -32,13 +32,20 @@ class Truth:
 
 @dataclass
 class Replay:
-    """Purchases in order. of, rung, index, cost: one entry each; hits: whether it found one."""
+    """Purchases in order, an entry each in every list."""
 
     of: list[int] = field(default_factory=list)
     rung: list[int] = field(default_factory=list)
     index: list[float] = field(default_factory=list)
     cost: list[float] = field(default_factory=list)
     hit: list[bool] = field(default_factory=list)
+
+    def add(self, purchase: Purchase, cost: float, hit: bool) -> None:
+        self.of.append(purchase.of)
+        self.rung.append(purchase.rung)
+        self.index.append(purchase.index)
+        self.cost.append(cost)
+        self.hit.append(hit)
 
     @property
     def spent(self) -> float:
@@ -52,7 +59,7 @@ def simulate(truth: Truth, buyer: Buyer, budget: float, stream: int = 0, enough:
     the start. enough: stop at this recall; a pool's curve ends there.
     """
     n, run = len(truth.scores), Replay()
-    found, wanted = 0, max(1, int(np.ceil(enough * truth.hit.sum())))
+    hits, wanted = 0, max(1, int(np.ceil(enough * truth.hit.sum())))
     size = stream or n
     c, k = truth.scores.shape[1], truth.costs.shape[1]
     pool = CandidatePool(np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), truth.rungs, slots=SLOTS)
@@ -61,27 +68,23 @@ def simulate(truth: Truth, buyer: Buyer, budget: float, stream: int = 0, enough:
         pool.add(truth.costs[start : start + size])
         limit = budget * truth.exhaustive * min(start + size, n) / n
         spent = run.spent
-        while found < wanted or stream:
+        while hits < wanted or stream:
             bought = False
-            for one in buyer.choose(pool, limit - spent):
-                cost = float(truth.costs[one.of, one.rung])
-                if pool.closed[one.of, one.rung] or spent + cost > limit * (1 + 1e-12):
+            for purchase in buyer.choose(pool, limit - spent):
+                of, rung = purchase.of, purchase.rung
+                cost = float(truth.costs[of, rung])
+                if pool.closed[of, rung] or spent + cost > limit * (1 + 1e-12):
                     continue
                 bought = True
                 spent += cost
-                pool.closed[one.of, one.rung] = True
-                answer = truth.scores[one.of, columns[one.rung]]
-                pool.scores[one.of, columns[one.rung]] = answer
-                pool.tried[one.rung] += 1
-                pool.failed[one.rung] += bool(np.isnan(answer).all())
-                last = one.rung == k - 1
-                pool.out[one.of] |= last
-                run.of.append(one.of)
-                run.rung.append(one.rung)
-                run.index.append(one.index)
-                run.cost.append(cost)
-                run.hit.append(last and bool(truth.hit[one.of]))
-                found += run.hit[-1]
+                answer = truth.scores[of, columns[rung]]
+                pool.closed[of, rung], pool.scores[of, columns[rung]] = True, answer
+                pool.tried[rung] += 1
+                pool.failed[rung] += bool(np.isnan(answer).all())
+                last = rung == k - 1
+                pool.out[of] |= last
+                run.add(purchase, cost, last and bool(truth.hit[of]))
+                hits += run.hit[-1]
             if not bought:
                 break
     return run

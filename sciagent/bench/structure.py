@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
 import numpy as np
 from ase.data import atomic_numbers
-from scipy.sparse import csr_matrix
 
 from sciagent.chemistry.fingerprint import structure_of
 from sciagent.scheduling.arrays import Array
-from sciagent.scheduling.law.similarity import OF_TRAITS, CountTanimoto, Mixed, Overlap, Radial, Similarity
+from sciagent.scheduling.law.growing import GrowingTanimoto
+from sciagent.scheduling.law.similarity import OF_TRAITS, Mixed, Overlap, Radial, Similarity
 
 _PART = re.compile(r"([A-Z][a-z]?|[()])(\d+(?:\.\d+)?|\.\d+)?")
 
@@ -28,15 +27,24 @@ class UnreadableError(ValueError):
 def of_identifiers(texts: Sequence[str]) -> Similarity:
     """Likeness of molecules if all are SMILES, else overlap of compositions."""
     structures = [structure_of(text) for text in texts]
-    found = [one for one in structures if one is not None]
-    if len(found) == len(texts):
-        parts = CountTanimoto(_matrix([one.counts for one in found])), Radial(np.array([one.traits for one in found]))
-        return Mixed(parts, (1 - OF_TRAITS, OF_TRAITS))
-    fractions = [composition(text) for text in texts]
-    read = [one for one in fractions if one is not None]
+    molecules = [structure for structure in structures if structure is not None]
+    if len(molecules) == len(texts):
+        column: dict[int, int] = {}
+        likeness = GrowingTanimoto()
+        likeness.add([{column.setdefault(f, len(column)): n for f, n in m.counts.items()} for m in molecules])
+        return Mixed((likeness, Radial(np.array([m.traits for m in molecules]))), (1 - OF_TRAITS, OF_TRAITS))
+    compositions = [composition(text) for text in texts]
+    read = [fractions for fractions in compositions if fractions is not None]
     if len(read) == len(texts):
-        return Overlap(_matrix([{atomic_numbers[e]: x for e, x in one.items()} for one in read]).toarray())
-    kind, place = ("formula", fractions.index(None)) if len(read) > len(found) else ("SMILES", structures.index(None))
+        known = sorted({atomic_numbers[element] for fractions in read for element in fractions})
+        table = np.zeros((len(read), len(known)))
+        for row, fractions in enumerate(read):
+            for element, share in fractions.items():
+                table[row, known.index(atomic_numbers[element])] = share
+        return Overlap(table)
+    are_formulas = len(read) > len(molecules)
+    place = compositions.index(None) if are_formulas else structures.index(None)
+    kind = "formula" if are_formulas else "SMILES"
     raise UnreadableError(place, f'"{texts[place]}" is no {kind}, as most others are')
 
 
@@ -73,21 +81,12 @@ def composition(text: str) -> dict[str, float] | None:
         if part == ")":
             if len(groups) == 1:
                 return None
-            found = groups.pop()
+            amounts = groups.pop()
         else:
             if not atomic_numbers.get(part):  # "X" is 0
                 return None
-            found = {part: 1.0}
-        for element, x in found.items():
+            amounts = {part: 1.0}
+        for element, x in amounts.items():
             groups[-1][element] = groups[-1].get(element, 0.0) + amount * x
     total = sum(groups[0].values())
     return {element: x / total for element, x in groups[0].items()} if len(groups) == 1 and total > 0 else None
-
-
-def _matrix(rows: Sequence[Mapping[int, float]]) -> csr_matrix:
-    """(n, features) from what each row has of each feature."""
-    of = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    keys = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
-    values = np.fromiter(chain.from_iterable(row.values() for row in rows), dtype=np.float64)
-    known, columns = np.unique(keys, return_inverse=True)
-    return csr_matrix((values, (of, columns)), shape=(len(rows), len(known)))

@@ -87,7 +87,7 @@ def read_case(
 
 def parse_rungs(text: str) -> tuple[TableRung, ...]:
     """`column:cost` of each rung, separated by commas, the truth last."""
-    found: list[TableRung] = []
+    rungs: list[TableRung] = []
     for part in text.split(","):
         column, _, cost = part.strip().rpartition(":")
         value = _number(cost.strip())
@@ -95,13 +95,13 @@ def parse_rungs(text: str) -> tuple[TableRung, ...]:
             raise UsageError(f'rung "{part.strip()}" is not column:cost, such as gap_GFN2:0.03')
         if value < 0:
             raise UsageError(f'rung "{part.strip()}": a cost is not below 0')
-        found.append(TableRung(column.strip(), value))
-    names = [rung.column for rung in found]
+        rungs.append(TableRung(column.strip(), value))
+    names = [rung.column for rung in rungs]
     if twice := {name for name in names if names.count(name) > 1}:
         raise UsageError(f"rung {', '.join(sorted(twice))} is named twice")
-    if not found[-1].cost:
+    if not rungs[-1].cost:
         raise UsageError(f'rung "{names[-1]}": the last one, the truth, must cost something')
-    return tuple(found)
+    return tuple(rungs)
 
 
 def read_sheet(path: Path) -> Sheet:

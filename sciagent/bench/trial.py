@@ -44,8 +44,8 @@ class TrialOutcome:
     def summary(self) -> Mapping[str, Any]:
         """Mean, low and high by budget and by mark."""
         return {
-            name: {f"{at:g}": summarised(values) for at, values in sorted(found.items())}
-            for name, found in (("recall", self.recall), ("cost_to", self.cost_to))
+            name: {f"{at:g}": summarised(values) for at, values in sorted(by_point.items())}
+            for name, by_point in (("recall", self.recall), ("cost_to", self.cost_to))
         }
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +33,6 @@ BIN = 0.02  # angstrom
 EDGE = BIN * (math.sqrt(5) - 1) / 2  # keeps decimal lengths, such as half of 5.63, off the edge of a bin
 MIN_DISTANCE = 0.5  # angstrom; H2 has 0.74
 MAX_SITES = 500
-MAX_CHARACTERS = 200_000
 
 
 @dataclass(frozen=True)
@@ -42,12 +40,14 @@ class Crystal:
     """A perfect crystal in its standardised primitive cell; equal where the fingerprint is."""
 
     identity: str
-    formula: str = field(compare=False)  # reduced
+    formula: str = field(compare=False)
+    """Reduced."""
     space_group: str = field(compare=False)
-    lattice: tuple[tuple[float, ...], ...] = field(compare=False)  # angstrom, rows
+    lattice: tuple[tuple[float, ...], ...] = field(compare=False)
+    """Rows, in angstrom."""
     species: tuple[str, ...] = field(compare=False)
-    coordinates: tuple[tuple[float, ...], ...] = field(compare=False)  # fractional
-
+    coordinates: tuple[tuple[float, ...], ...] = field(compare=False)
+    """Fractional."""
     charge: int = 0
     multiplicity: int = 1
 
@@ -87,31 +87,6 @@ class Crystal:
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> Crystal:
         return crystal_from_structure(_structure(payload))
-
-
-def parse_crystal(cif_text: object) -> Crystal:
-    """The crystal that the first data block of a CIF describes.
-
-    Raises InvalidCandidateError with a Reason, and UsageError where pymatgen is not installed.
-    """
-    if not isinstance(cif_text, str) or "\x00" in cif_text:
-        raise InvalidCandidateError(Reason.NOT_TEXT, "a CIF is text")
-    if not cif_text.strip():
-        raise InvalidCandidateError(Reason.EMPTY, "there is no text")
-    if len(cif_text) > MAX_CHARACTERS:
-        raise InvalidCandidateError(Reason.TOO_LONG, f"{len(cif_text)} characters; the limit is {MAX_CHARACTERS}")
-    _need_pymatgen()
-    from pymatgen.io.cif import CifParser
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            parser = CifParser.from_str(cif_text, occupancy_tolerance=100.0, site_tolerance=1e-4)
-            structure = parser.parse_structures(primitive=False, check_occu=False)[0]
-        except Exception as error:  # the parser raises whatever its dictionaries and regexes do
-            detail = f"pymatgen cannot read the CIF: {type(error).__name__}: {error}"
-            raise InvalidCandidateError(Reason.UNPARSABLE, detail[:300]) from error
-    return crystal_from_structure(structure)
 
 
 def crystal_from_structure(structure: Any) -> Crystal:

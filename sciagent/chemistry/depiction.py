@@ -7,19 +7,9 @@ from typing import Any
 
 from sciagent.chemistry.molecule import Molecule
 
-# RDKit draws in these; the page's style sheet has the real ones
-_SENTINELS = {0: 0x010101, 6: 0x010101, 7: 0x020202, 8: 0x030303, 9: 0x040404, 17: 0x040404, 35: 0x040404, 53: 0x040404,
-              16: 0x050505, 15: 0x060606, 5: 0x070707, 14: 0x070707}  # fmt: skip
-_NAMES = {
-    "#010101": "var(--atom)",
-    "#020202": "var(--atom-n)",
-    "#030303": "var(--atom-o)",
-    "#040404": "var(--atom-x)",
-    "#050505": "var(--atom-s)",
-    "#060606": "var(--atom-p)",
-    "#070707": "var(--atom-b)",
-    "#000000": "var(--atom)",
-}
+_COLOURS = ("atom", "atom-n", "atom-o", "atom-x", "atom-s", "atom-p", "atom-b")
+_ELEMENTS = {-1: 0, 0: 0, 6: 0, 7: 1, 8: 2, 9: 3, 17: 3, 35: 3, 53: 3, 16: 4, 15: 5, 5: 6, 14: 6}
+"""By atomic number, the place of its colour; -1 is RDKit's number of all others."""
 
 
 def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:
@@ -35,7 +25,8 @@ def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:
     made = rdMolDraw2D.MolDraw2DSVG(width, height)
     options: Any = made.drawOptions()
     options.clearBackground = False
-    options.setAtomPalette({number: _rgb(code) for number, code in _SENTINELS.items()} | {-1: _rgb(0x010101)})
+    # RDKit draws the n-th colour as #0n0n0n, which is then replaced by the CSS variable
+    options.setAtomPalette({number: ((place + 1) / 255,) * 3 for number, place in _ELEMENTS.items()})
     options.fixedBondLength = 26
     options.bondLineWidth = 1.6
     options.minFontSize = 11
@@ -57,14 +48,11 @@ def _plain(molecule: Molecule) -> Any:
     return mol
 
 
-def _rgb(code: int) -> tuple[float, float, float]:
-    return (code >> 16 & 255) / 255, (code >> 8 & 255) / 255, (code & 255) / 255
-
-
 def _themed(svg: str, width: int, height: int) -> str:
     body = svg[svg.index("<svg") :]
     inner = re.sub(r"^<svg[^>]*>", "", body, count=1)
     inner = re.sub(r"<!--.*?-->", "", inner, flags=re.DOTALL).strip()
-    inner = re.sub(r"#[0-9A-Fa-f]{6}", lambda m: _NAMES.get(m.group().lower(), "var(--atom)"), inner)
+    colours = {f"#{place:02x}{place:02x}{place:02x}": name for place, name in enumerate(_COLOURS, start=1)}
+    inner = re.sub(r"#[0-9A-Fa-f]{6}", lambda m: f"var(--{colours.get(m.group().lower(), 'atom')})", inner)
     head = f'<svg class="molecule" viewBox="0 0 {width} {height}" role="img" aria-hidden="true" focusable="false">'
     return head + inner

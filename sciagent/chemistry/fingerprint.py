@@ -1,4 +1,4 @@
-"""What two molecules are compared by: counts of the surroundings of atoms, and a few traits of the whole."""
+"""Fingerprints that two molecules are compared by: counts of the surroundings of atoms, and traits of the whole."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ UNSATURATED = (Chem.HybridizationType.SP, Chem.HybridizationType.SP2)
 
 @dataclass(frozen=True)
 class MoleculeFingerprint:
-    """counts: how often each surrounding of radius 2 occurs, by its unfolded 32-bit number (Rogers and Hahn, J. Chem.
-    Inf. Model. 50, 742 (2010)). traits: logarithm of the number of heavy atoms, rings, hydrogens a heavy atom, and the
-    shares of heavy atoms that are aromatic, unsaturated, nitrogen, oxygen, neither of these nor carbon; each divided by
-    a spread, so that 1 is a difference that tells."""
+    """Surroundings of atoms, and traits of the whole molecule."""
 
     counts: dict[int, int]
+    """How often each surrounding of radius 2 occurs, by its unfolded 32-bit number (Rogers and Hahn, J. Chem. Inf.
+    Model. 50, 742 (2010))."""
     traits: tuple[float, ...]
+    """Logarithm of the number of heavy atoms, rings, hydrogens per heavy atom, and the shares of heavy atoms that are
+    aromatic, unsaturated, nitrogen, oxygen, or none of C, N, O; each divided by a typical spread."""
 
 
 @cache
@@ -34,13 +35,12 @@ def _generator() -> Any:
 
 
 def structure_of(smiles: str) -> MoleculeFingerprint | None:
-    """None for what is no SMILES."""
+    """None for a text that is no SMILES."""
     with rdBase.BlockLogs():
         mol = Chem.MolFromSmiles(smiles)
     if mol is None or not mol.GetNumAtoms():
         return None
-    counts: dict[int, int] = _generator().GetSparseCountFingerprint(mol).GetNonzeroElements()
-    return MoleculeFingerprint(counts, _traits(mol))
+    return MoleculeFingerprint(_generator().GetSparseCountFingerprint(mol).GetNonzeroElements(), _traits(mol))
 
 
 def _traits(mol: Any) -> tuple[float, ...]:
@@ -57,4 +57,4 @@ def _traits(mol: Any) -> tuple[float, ...]:
     )
     hydrogens = sum(a.GetTotalNumHs(includeNeighbors=True) for a in heavy) / n
     rings = mol.GetRingInfo().NumRings()
-    return (math.log(n) / SIZE, rings / RINGS, hydrogens / (2 * SHARE), *(one / SHARE for one in shares))
+    return (math.log(n) / SIZE, rings / RINGS, hydrogens / (2 * SHARE), *(share / SHARE for share in shares))

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
+from itertools import accumulate
 from types import NoneType
 from typing import Any, Literal
 
@@ -43,12 +44,14 @@ _LARGE_CHARGE = re.compile(r"\[[^\]]*[+-]\d{2,}")  # RDKit keeps eight bits of i
 class Molecule:
     """A molecule with its charge and spin; equal where identity, charge and multiplicity are."""
 
-    smiles: str = field(compare=False)  # canonical, isomeric
+    smiles: str = field(compare=False)
+    """Canonical, isomeric."""
     identity: str
     charge: int
     multiplicity: int
     formula: str = field(compare=False)
-    n_atoms: int = field(compare=False)  # hydrogens included
+    n_atoms: int = field(compare=False)
+    """Hydrogens included."""
     heavy_atoms: int = field(compare=False)
     inchikey: str | None = field(compare=False)
 
@@ -105,9 +108,9 @@ def parse_molecule(
 @lru_cache(maxsize=REMEMBERED)
 def _parsed(smiles: str, standardise: str, multiplicity: int | None) -> Molecule | tuple[Reason, str]:
     """The molecule, or why there is none; remembered, for proposers come back to the same texts."""
-    with rdkit_messages() as said:
+    with rdkit_messages() as messages:
         try:
-            return _build(smiles, standardise, multiplicity, said)
+            return _build(smiles, standardise, multiplicity, messages)
         except InvalidCandidateError as error:
             return Reason(error.reason), error.detail
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
@@ -115,13 +118,13 @@ def _parsed(smiles: str, standardise: str, multiplicity: int | None) -> Molecule
             return Reason(wrong.reason), wrong.detail
 
 
-def _build(smiles: str, standardise: str, multiplicity: int | None, said: list[str]) -> Molecule:
+def _build(smiles: str, standardise: str, multiplicity: int | None, messages: list[str]) -> Molecule:
     from rdkit import Chem
     from rdkit.Chem import rdinchi, rdMolDescriptors
 
     from sciagent.chemistry.standardise import atoms_of, normalise, parent
 
-    mol = normalise(_read(smiles, said))
+    mol = normalise(_read(smiles, messages))
     if standardise == "parent":
         mol = parent(mol)
     elif (fragments := len(Chem.GetMolFrags(mol))) > 1:
@@ -138,7 +141,9 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, said: list[s
     identity, _, message, *_ = rdinchi.MolToInchi(mol, IDENTITY_OPTIONS)
     if not identity:
         raise _invalid(Reason.NO_IDENTITY, f"InChI cannot describe it: {message.strip() or 'no reason given'}")
-    standard = _standard_inchi(mol, identity)
+    # the standard InChI begins with the same layers, except where bonds to metals make these differ
+    same = "InChI=1S/" + identity.partition("/f")[0].removeprefix("InChI=1/")
+    standard = rdinchi.MolToInchi(mol)[0] if "/r" in identity else same
     return Molecule(
         smiles=canonical,
         identity=identity,
@@ -149,16 +154,6 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, said: list[s
         heavy_atoms=heavy,
         inchikey=rdinchi.InchiToInchiKey(standard) if standard else None,
     )
-
-
-def _standard_inchi(mol: Any, identity: str) -> str:
-    """The standard InChI, out of the one with fixed hydrogens, which begins with the same layers; asked for anew only
-    where bonds to metals make these differ."""
-    from rdkit.Chem import rdinchi
-
-    if "/r" in identity:
-        return str(rdinchi.MolToInchi(mol)[0])
-    return "InChI=1S/" + identity.partition("/f")[0].removeprefix("InChI=1/")
 
 
 def _bounded(text: object) -> str:
@@ -175,20 +170,13 @@ def _bounded(text: object) -> str:
         if ord(character) < 160:
             raise _invalid(Reason.NOT_TEXT, f"control character U+{ord(character):04X} at position {place}")
         raise _invalid(Reason.UNPARSABLE, f"{character!a} at position {place} is not used in SMILES")
-    if smiles.count("(") > MAX_DEPTH and (deepest := _depth(smiles)) > MAX_DEPTH:
+    deepest = max(accumulate((character == "(") - (character == ")") for character in smiles))
+    if deepest > MAX_DEPTH:
         raise _invalid(Reason.TOO_DEEP, f"branches nested {deepest} deep; the limit is {MAX_DEPTH}")
     return smiles
 
 
-def _depth(smiles: str) -> int:
-    depth = deepest = 0
-    for character in smiles:
-        depth += (character == "(") - (character == ")")
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _read(smiles: str, said: list[str]) -> Any:
+def _read(smiles: str, messages: list[str]) -> Any:
     """The sanitised RDKit molecule. The graph is bounded before rings, valences and aromaticity are perceived."""
     from rdkit import Chem
 
@@ -198,23 +186,23 @@ def _read(smiles: str, said: list[str]) -> Any:
     params.allowCXSMILES = params.parseName = params.removeHs = params.sanitize = False
     graph = Chem.MolFromSmiles(smiles, params)
     if graph is None:
-        raise _not_smiles(smiles, said)
-    if (
-        _check_graph(graph, smiles) or (mol := _whole(smiles)) is None
-    ):  # of written-out hydrogens the valences count too
+        raise _not_smiles(smiles, messages)
+    has_hydrogens = _check_graph(graph, smiles)
+    mol = _whole(smiles)
+    if has_hydrogens or mol is None:  # written-out hydrogens count for the valences too
         try:
             Chem.SanitizeMol(graph)
         except (Chem.KekulizeException, Chem.AtomKekulizeException) as error:
             raise _invalid(Reason.KEKULIZATION, str(error)) from error
         except Chem.AtomValenceException as error:
             raise _invalid(Reason.VALENCE, str(error)) from error
-        mol = _whole(smiles)
     if mol is None:
-        raise _invalid(Reason.UNPARSABLE, _last(said))
+        raise _invalid(Reason.UNPARSABLE, _parse_error(messages))
     return mol
 
 
 def _whole(smiles: str) -> Any:
+    """The sanitised molecule, with written-out hydrogens made implicit; None if RDKit cannot read it."""
     from rdkit import Chem
 
     params: Any = Chem.SmilesParserParams()
@@ -266,31 +254,27 @@ def _multiplicity(atoms: list[Any], charge: int, asked: int | None) -> int:
     return spin
 
 
-def _not_smiles(smiles: str, said: list[str]) -> InvalidCandidateError:
+def _not_smiles(smiles: str, messages: list[str]) -> InvalidCandidateError:
     """Why RDKit could not read it, by the first bracket that explains it."""
-    from rdkit import Chem
-
-    table = Chem.GetPeriodicTable()
     for content in _BRACKET.findall(smiles):
         symbol = _SYMBOL.match(content)
         if _QUERY.search(content):
             return _invalid(Reason.WILDCARD, f"[{content}] is a query; every atom needs one element")
-        names = {symbol[1].capitalize(), symbol[1][0].upper()} if symbol else set()
-        if symbol and not any(_is_element(table, name) for name in names):
+        if symbol and not {symbol[1].capitalize(), symbol[1][0].upper()} & _elements():
             return _invalid(Reason.UNKNOWN_ELEMENT, f"[{content}] names no element")
-    return _invalid(Reason.UNPARSABLE, _last(said))
+    return _invalid(Reason.UNPARSABLE, _parse_error(messages))
 
 
-def _is_element(table: Any, symbol: str) -> bool:
-    try:
-        return bool(table.GetAtomicNumber(symbol) > 0)
-    except RuntimeError:
-        return False
+@cache
+def _elements() -> set[str]:
+    from rdkit import Chem
+
+    return {Chem.GetPeriodicTable().GetElementSymbol(number) for number in range(1, 119)}
 
 
-def _last(said: list[str]) -> str:
-    told = next((line for line in said if "SMILES Parse Error" in line), said[0] if said else "not a SMILES")
-    return told.removeprefix("SMILES Parse Error: ")
+def _parse_error(messages: list[str]) -> str:
+    default = messages[0] if messages else "not a SMILES"
+    return next((m for m in messages if "SMILES Parse Error" in m), default).removeprefix("SMILES Parse Error: ")
 
 
 def _invalid(reason: Reason, detail: str) -> InvalidCandidateError:

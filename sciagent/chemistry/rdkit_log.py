@@ -1,4 +1,4 @@
-"""What RDKit says while it works, caught for the reader instead of printed to stderr."""
+"""Catches the messages that RDKit would print to stderr."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 _active = threading.local()
-_redirected = threading.Lock()
-_done = False
 
 
 class _Catch(logging.Filter):
@@ -24,15 +23,12 @@ class _Catch(logging.Filter):
         return False
 
 
+@cache
 def _redirect() -> None:
-    global _done
-    with _redirected:
-        if not _done:
-            from rdkit import rdBase
+    from rdkit import rdBase
 
-            rdBase.LogToPythonLogger()
-            logging.getLogger("rdkit").addFilter(_Catch())
-            _done = True
+    rdBase.LogToPythonLogger()
+    logging.getLogger("rdkit").addFilter(_Catch())
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,17 +33,19 @@ def read_structures(path: Path, column: str = "smiles", skip: int = 0) -> Iterat
     Raises InputFileError for an unknown ending, a missing column, or bytes that are not text; a bad record is
     handed on with its fault, so that one broken line never ends a campaign.
     """
-    suffixes = [s.lower() for s in path.suffixes]
-    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes[-1] if suffixes else "")
-    readers = {".csv": _csv, ".smi": _smi, ".smiles": _smi, ".txt": _smi, ".sdf": _sdf}
-    if kind not in readers:
-        raise InputFileError(
-            f'{path}:1:1: cannot tell the format of "{path.name}"; use .csv, .smi or .sdf (or .gz of these)'
-        )
-    records = _csv(path, column) if kind == ".csv" else readers[kind](path)  # type: ignore[operator]
-    for record in records:
-        if record.number >= skip:
-            yield record
+    kind = Path(path.name.lower().removesuffix(".gz")).suffix
+    match kind:
+        case ".csv":
+            records = _csv(path, column)
+        case ".smi" | ".smiles" | ".txt":
+            records = _smi(path)
+        case ".sdf":
+            records = _sdf(path)
+        case _:
+            raise InputFileError(
+                f'{path}:1:1: cannot tell the format of "{path.name}"; use .csv, .smi or .sdf (or .gz of these)'
+            )
+    yield from (record for record in records if record.number >= skip)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -60,45 +62,33 @@ def _csv(path: Path, column: str) -> Iterator[StructureRecord]:
     reader = csv.DictReader(_lines(path))
     try:
         header = reader.fieldnames or []
-    except csv.Error as error:
-        raise csv_fault(path, 0, error) from error
-    if column not in header:
-        if len(header) == 1 and ";" in header[0]:
-            raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
-        raise InputFileError(
-            f'{path}:1:1: no column "{column}"{did_you_mean(column, header)}; '
-            f"the header has: {', '.join(header) or 'nothing'}"
-        )
-    for number, row in enumerate(_rows(reader, path)):
-        text, name = (row.get(column) or "").strip(), (row.get("name") or "").strip()
-        yield StructureRecord(number, text, name, "" if text else f"row {number + 2}: nothing in column {column}")
-
-
-def _rows(reader: csv.DictReader[str], path: Path) -> Iterator[Mapping[str, Any]]:
-    try:
-        yield from reader
+        if column not in header:
+            if len(header) == 1 and ";" in header[0]:
+                raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
+            raise InputFileError(
+                f'{path}:1:1: no column "{column}"{did_you_mean(column, header)}; '
+                f"the header has: {', '.join(header) or 'nothing'}"
+            )
+        for number, row in enumerate(reader):
+            text, name = (row.get(column) or "").strip(), (row.get("name") or "").strip()
+            yield StructureRecord(number, text, name, "" if text else f"row {number + 2}: nothing in column {column}")
     except csv.Error as error:
         raise csv_fault(path, reader.line_num, error) from error
 
 
 def csv_fault(path: Path, lines_read: int, error: csv.Error) -> InputFileError:
-    """What Python's reader of CSV says of the line after those that it has read."""
-    line = lines_read + 1
-    if "new-line character" in str(error):
+    """The fault that Python's reader of CSV found in the line after those that it has read."""
+    why = str(error)
+    if "new-line character" in why:
         why = "a carriage return without a line feed; save the file with line feeds, or put the cell in quotes"
-        return InputFileError(f"{path}:{line}:1: {why}")
-    return InputFileError(f"{path}:{line}:1: {error}")
+    return InputFileError(f"{path}:{lines_read + 1}:1: {why}")
 
 
 def _smi(path: Path) -> Iterator[StructureRecord]:
-    number = 0
-    for line in _lines(path):
-        text = line.rstrip("\r\n")
-        if not text.strip() or text.startswith("#"):
-            continue
-        head, _, name = text.strip().partition(" ") if " " in text.strip() else text.strip().partition("\t")
+    texts = (line.strip() for line in _lines(path) if line.strip() and not line.startswith("#"))
+    for number, text in enumerate(texts):
+        head, _, name = text.partition(" " if " " in text else "\t")
         yield StructureRecord(number, head, name.strip())
-        number += 1
 
 
 def _sdf(path: Path) -> Iterator[StructureRecord]:

@@ -1,1 +1,1 @@
-"""The command line: one module a command. Data goes to stdout, everything else to stderr."""
+"""The command line: a module for each command or family of commands. Data goes to stdout, everything else to stderr."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import typer
 
 from sciagent import __version__
 from sciagent.cli.admin import bench, db, doctor, gc, verifiers
-from sciagent.cli.campaigns import best, compare, explain, export, init, plan, report, run, schema, status, verify
+from sciagent.cli.campaigns import answers, compare, export, files, plan, run
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
 from sciagent.cli.models import mcp, models, serve_model, trace
-from sciagent.cli.people import add, amend, control, importer, steer
+from sciagent.cli.people import molecules, steer
 from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
@@ -24,41 +26,53 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (
-    init,
-    plan,
-    run,
-    control,
-    amend,
-    status,
-    best,
-    explain,
-    trace,
-    mcp,
-    compare,
-    add,
-    steer,
-    verify,
-    report,
-    export,
-    importer,
-    verifiers,
-    models,
-    serve_model,
-    dispatcher,
-    worker,
-    slurm,
-    workers,
-    jobs,
-    top,
-    metrics,
-    bench,
-    gc,
-    db,
-    doctor,
-    schema,
-):
-    module.register(app)
+COMMANDS: dict[Callable[..., Any], str] = {
+    files.init: "init my-dyes --template quickstart --name my-dyes",
+    plan.plan: "plan campaigns/quickstart.yaml",
+    run.run: "run campaigns/quickstart.yaml --ledger my.db",
+    run.resume: "resume quickstart",
+    steer.pause: "pause quickstart --reason 'the cores are needed until noon'",
+    steer.stop: "stop quickstart --reason 'the question is answered'",
+    steer.amend: "amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two more days'",
+    answers.status: "status quickstart --json",
+    answers.best: "best quickstart -n 5 --json",
+    answers.explain: "explain 'O=Cc1ccccc1' --campaign quickstart",
+    trace.trace: "trace quickstart_llm 1",
+    mcp.mcp: "mcp quickstart --http 8765",
+    compare.compare: "compare quickstart quickstart-wide",
+    molecules.add: "add 'O=Cc1ccccc1' --campaign quickstart --reason 'the parent of our dyes'",
+    steer.hold: "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'",
+    steer.release: "release 3eb4b86e --reason 'NMR is fine'",
+    steer.veto: "veto 3eb4b86e --campaign quickstart --reason 'not stable in air'",
+    steer.promote: "promote 3eb4b86e --to dft --reason 'GFN2 misjudges aldehydes'",
+    answers.verify: "verify 'O=Cc1ccccc1' --campaign campaigns/quickstart.yaml",
+    answers.report: "report quickstart --output quickstart.html",
+    export.export: "export quickstart -o quickstart.csv",
+    molecules.import_: "import gaps.csv --value 'gap=homo_lumo_gap\\[eV]' --uncertainty gap=0.05 "
+    "--method B3LYP --basis '6-31G(2df,p)'",
+    verifiers.verifiers: "verifiers xtb.singlepoint",
+    serve_model.serve_model: "serve-model smollm2 --port 8000",
+    dispatcher.submit: "submit campaigns/quickstart.yaml",
+    dispatcher.dispatcher: "dispatcher --ledger postgresql://…",
+    worker.worker: "worker --tier simulation --slots 4 --ledger postgresql://…",
+    workers.workers: "workers --all",
+    workers.drain: "drain node7:4242:9f01ac",
+    jobs.jobs: "jobs quickstart --state failed --limit 50",
+    jobs.cancel: "cancel 4711 4712 --reason 'wrong charge'",
+    jobs.retry: "retry --campaign quickstart --state quarantined",
+    top.top: "top --interval 5",
+    metrics.metrics: "metrics --listen 127.0.0.1:9464",
+    gc.gc: "gc --keep-days 90 --delete --reason 'the disk is full'",
+    doctor.doctor: "doctor",
+    files.schema: "schema > campaign.schema.json",
+}
+"""Each command and an example of it, in the order of the help. The example begins with the command's name."""
+GROUPS = {"models": models.app, "adapters": serve_model.app, "slurm": slurm.app, "bench": bench.app, "db": db.app}
+
+for command, example in COMMANDS.items():
+    app.command(example.split()[0], epilog=f"Example: sciagent {example}")(command)
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name)
 
 
 def _version(value: bool) -> None:
@@ -78,26 +92,28 @@ def main() -> None:
     """The entry point; every error that is raised on purpose is a message, not a traceback."""
     try:
         app()
-    except UsageError as error:
-        say(f"{error}")
-        sys.exit(Exit.USAGE)
-    except LedgerAwayError as error:
-        reason = str(error).strip().splitlines()[0]
-        say(f"sciagent: the ledger does not answer: {reason}; `sciagent doctor --ledger URL` says more")
-        sys.exit(Exit.FAILED)
-    except SciagentError as error:
-        say(f"sciagent: {error}")
-        sys.exit(Exit.FAILED)
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
     except BrokenPipeError:
         sys.exit(Exit.OK)
-    except OSError as error:
-        say(f"sciagent: {error.filename or ''}: {error.strerror or error}".replace(": :", ":"))
-        sys.exit(Exit.FAILED)
     except Exception as error:
-        if type(error).__module__.startswith("sqlalchemy.") or type(error).__module__ in ("sqlite3", "psycopg"):
-            reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-            say(f"sciagent: the ledger does not answer: {reason}; `sciagent doctor --ledger URL` says more")
-            sys.exit(Exit.FAILED)
-        raise
+        message = _message(error)
+        if message is None:
+            raise
+        say(message)
+        sys.exit(Exit.USAGE if isinstance(error, UsageError) else Exit.FAILED)
+
+
+def _message(error: Exception) -> str | None:
+    """The line that a person reads in place of the traceback; None for an error that nobody raised on purpose."""
+    if isinstance(error, UsageError):
+        return str(error)
+    from_database = type(error).__module__.startswith(("sqlalchemy.", "sqlite3", "psycopg"))
+    if isinstance(error, LedgerAwayError) or from_database:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        return f"sciagent: the ledger does not answer: {reason}; `sciagent doctor --ledger URL` says more"
+    if isinstance(error, SciagentError):
+        return f"sciagent: {error}"
+    if isinstance(error, OSError):
+        return f"sciagent: {error.filename or ''}: {error.strerror or error}".replace(": :", ":")
+    return None

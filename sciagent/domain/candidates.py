@@ -23,7 +23,7 @@ class Candidate(Protocol):
 
     @property
     def text(self) -> str:
-        """The one notation a person reads: canonical SMILES, or the reduced formula with its space group."""
+        """The notation that a person reads: canonical SMILES, or the reduced formula with its space group."""
 
     @property
     def identity(self) -> str:

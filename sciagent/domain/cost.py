@@ -15,7 +15,7 @@ RESOURCE_UNITS: dict[str, str] = {
 }
 
 MEASURED = frozenset({"core_seconds"})  # by the host, of whatever a verifier does
-MAX_AMOUNT = 1e12  # of any resource; 30 000 years of one core
+MAX_AMOUNT = 1e12  # of any resource; 30 000 years of a core
 
 
 class Cost(Mapping[str, float]):

@@ -1,4 +1,4 @@
-"""The evidence key and the finding: what one verification of one candidate says, before the host adds its cost."""
+"""The evidence key and the finding: what a verification of a candidate says, before the host adds its cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=F
 
 
 def canonical_json(value: Any) -> str:
-    """The one text of a JSON value: sorted keys, no spaces, no NaN. Raises ValueError for NaN or infinity."""
+    """The canonical text of a JSON value: sorted keys, no spaces, no NaN. Raises ValueError for NaN or infinity."""
     return _ENCODE(value)
 
 
@@ -46,17 +46,8 @@ class EvidenceKey:
 
     @cached_property
     def hash(self) -> str:
-        return content_hash(
-            [
-                self.subject,
-                self.verifier,
-                self.verifier_version,
-                self.settings_hash,
-                self.inputs_hash,
-                self.replicate,
-                self.revision,
-            ]
-        )
+        """SHA-256 over the fields in their order."""
+        return content_hash([getattr(self, name) for name in self.__dataclass_fields__])
 
     @property
     def seed(self) -> int:
@@ -66,7 +57,7 @@ class EvidenceKey:
 
 @dataclass(frozen=True)
 class Measured:
-    """One property at one level, in the property's canonical unit."""
+    """A property at a level, in the property's canonical unit."""
 
     property: str
     level: Level
@@ -86,7 +77,7 @@ A = TypeVar("A", bound=HasMeasured)
 def at_highest_rung(answers: Iterable[A]) -> dict[str, tuple[A, Measured]]:
     """Each property's value at the highest rung that measured it, and the answer that holds it.
 
-    answers: of one candidate, in ladder order; of several answers of one rung the last counts.
+    answers: of a candidate, in ladder order; of several answers of a rung the last counts.
     """
     return {measured.property: (answer, measured) for answer in answers for measured in answer.measured}
 
@@ -102,7 +93,7 @@ class ArtifactFile:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a verifier knows of one candidate. The host adds cost, provenance and attempt.
+    """What a verifier knows of a candidate. The host adds cost, provenance and attempt.
 
     spent: what the host cannot measure and the verifier has counted, such as tokens of a language model; None where it
     counts nothing itself, and what it declared is booked.

@@ -1,4 +1,4 @@
-"""Objectives, desirability and utility: what a campaign wants of a property, and how several become one number."""
+"""Objectives, desirability and utility: what a campaign wants of a property, and how several become a single number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each outcome of a verification means everywhere: one table, and a named reason for every fail."""
+"""What each outcome of a verification means everywhere: a table, and a named reason for every fail."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Reason(StrEnum):
     ACUTE_HAZARD = "acute_hazard"  # toxic or violently reactive in small amounts
     CHEMICAL_WEAPON = "chemical_weapon"  # a scheduled class
     NOT_NOVEL = "not_novel"  # in a reference set, or too like it
-    NO_ROUTE = "no_route"  # no synthesis was found
+    NO_ROUTE = "no_route"  # no synthesis is known
     SOLVENT = "solvent"  # the method has no parameters for it
     WRONG_KIND = "wrong_kind"  # a crystal for a molecular method, or the reverse
     # gates and objectives
@@ -114,7 +114,7 @@ class Reason(StrEnum):
     ANION_UNBOUND = "anion_unbound"
     CATION_DISSOCIATED = "cation_dissociated"
     ANION_DISSOCIATED = "anion_dissociated"
-    NEAR_DEGENERATE = "near_degenerate"  # one determinant does not describe the state
+    NEAR_DEGENERATE = "near_degenerate"  # a single determinant does not describe the state
     CHARGE_TRANSFER = "charge_transfer"  # an excitation that the functional is known to place far too low
     NO_EXCITED_STATE = "no_excited_state"
     MISSING_BASIS = "missing_basis"
@@ -124,14 +124,14 @@ class Reason(StrEnum):
     # language models that are asked for an opinion
     TOO_FEW_VOTES = "too_few_votes"  # too many of its answers could not be read
     MODEL_UNREACHABLE = "model_unreachable"
-    MODEL_CHANGED = "model_changed"  # another model answered than the one that was named
+    MODEL_CHANGED = "model_changed"  # another model answered than was named
     # the host
     WALL_LIMIT = "wall_limit"
     MEMORY_LIMIT = "memory_limit"
     SIGNAL = "signal"
     EXCEPTION = "exception"
-    NO_RESULT = "no_result"  # the process ended well and said nothing
-    BAD_RESULT = "bad_result"  # what it said is not a finding
+    NO_RESULT = "no_result"  # the process ended well without a result
+    BAD_RESULT = "bad_result"  # its result is not a finding
     IMPORT_FAILED = "import_failed"
     WORKER_DIED = "worker_died"
     REFERENCE_FILE = "reference_file"  # a file that the settings name is gone, changed or unreadable

@@ -1,4 +1,4 @@
-"""Several measurements of one thing as one value: the only place where replicates are pooled."""
+"""Several measurements of the same thing as a single value: the only place where replicates are pooled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sciagent.domain.quantities import Censoring, Quantity
 
 
 def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
-    """One quantity from replicates in the same unit.
+    """A quantity from replicates in the same unit.
 
     Exact values are pooled (see `pooled`). A bound beside them is left out, unless their mean contradicts it: then it
     enters as a value at the bound. Of bounds alone the tightest stands; bounds from both sides give the middle, with
@@ -42,12 +42,12 @@ def _pooled_bounds(below: Sequence[Quantity], above: Sequence[Quantity], n: int)
 
 
 def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured, ...]:
-    """Each property at each level once, from what replicates of one verification measured."""
-    found: dict[tuple[str, Level], list[Measured]] = {}
-    for measured in replicates:
-        for one in measured:
-            found.setdefault((one.property, one.level), []).append(one)
-    return tuple(replace(same[0], quantity=pooled_quantity([m.quantity for m in same])) for same in found.values())
+    """Each property at each level once, from what replicates of a verification measured."""
+    alike: dict[tuple[str, Level], list[Measured]] = {}
+    for values in replicates:
+        for measured in values:
+            alike.setdefault((measured.property, measured.level), []).append(measured)
+    return tuple(replace(same[0], quantity=pooled_quantity([m.quantity for m in same])) for same in alike.values())
 
 
 def pooled(values: Sequence[float], errors: Sequence[float | None]) -> tuple[float, float | None]:

@@ -1,7 +1,7 @@
 """Properties and levels: what is observed, and how it was obtained.
 
 A property has one canonical unit and an allow-list of units a person may type; nothing else is parsed as a unit
-(pint reads "pH" as picohenry). A GFN2 gap and a PBE0 gap are one property at two levels, never compared as numbers.
+(pint reads "pH" as picohenry). GFN2 and PBE0 gaps are the same property at two levels, never compared as numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from functools import cache
 
@@ -43,9 +43,9 @@ class Property:
     low: float | None = None
     """The least value that is physically plausible, in the canonical unit; None where there is no such limit."""
     high: float | None = None
-    """The largest one."""
+    """The largest such value."""
     conversions: tuple[Conversion, ...] = ()
-    """For the units that no factor converts to the canonical one."""
+    """For the units that no factor converts to the canonical unit."""
 
     @property
     def unit(self) -> str:
@@ -58,7 +58,7 @@ class Property:
 
 
 def check_conversions(prop: Property) -> None:
-    """Raises UnitError for a unit that neither a factor nor a conversion brings to the canonical one."""
+    """Raises UnitError for a unit that neither a factor nor a conversion brings to the canonical unit."""
     for conversion in prop.conversions:
         if conversion.unit not in prop.units[1:]:
             raise UnitError(
@@ -210,25 +210,16 @@ class Clash:
     stands_from: str
 
     def __str__(self) -> str:
-        """`acme 0.1 ("1") against sciagent ("D")`"""
-        mine, theirs = _difference(self.set_aside, self.stands)
+        """`acme 0.1 (unit "1") against sciagent (unit "D")`: the weightiest difference."""
+        both = (self.set_aside, self.stands)
+        names = ("unit", *(field.name for field in fields(Property)))
+        name = next(name for name in names if getattr(both[0], name) != getattr(both[1], name))
+        mine, theirs = (f"{name} {_quoted(getattr(prop, name))}" for prop in both)
         return f"{self.package} ({mine}) against {self.stands_from} ({theirs})"
 
 
-def _difference(one: Property, other: Property) -> tuple[str, str]:
-    """What tells two definitions apart, weightiest first."""
-    if one.unit != other.unit:
-        return f'"{one.unit}"', f'"{other.unit}"'
-    field = next(
-        f
-        for f in ("units", "conversions", "kind", "low", "high", "description")
-        if getattr(one, f) != getattr(other, f)
-    )
-    if field == "units":
-        return ", ".join(one.units), ", ".join(other.units)
-    if field == "conversions":
-        return "a conversion of its own", "another conversion"
-    return f"{field} {getattr(one, field)}", f"{field} {getattr(other, field)}"
+def _quoted(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 class PropertyRegistry(Mapping[str, Property]):
@@ -241,11 +232,11 @@ class PropertyRegistry(Mapping[str, Property]):
         self._own: set[str] = set()  # names that this process has defined
         self.broken = dict(broken or {})
         clashes = []
-        for one, package in offered:
-            stands = self._by_name.setdefault(one.name, one)
-            stands_from = self._from.setdefault(one.name, package)
-            if stands != one:
-                clashes.append(Clash(one, package, stands, stands_from))
+        for prop, package in offered:
+            stands = self._by_name.setdefault(prop.name, prop)
+            stands_from = self._from.setdefault(prop.name, package)
+            if stands != prop:
+                clashes.append(Clash(prop, package, stands, stands_from))
         self.clashes = tuple(clashes)
 
     def __getitem__(self, name: str) -> Property:
@@ -263,7 +254,7 @@ class PropertyRegistry(Mapping[str, Property]):
         return len(self._by_name)
 
     def add(self, defined: Property, package: str) -> None:
-        """Register a property that this process defines, in the place of one that it defined before under the name.
+        """Register a property that this process defines, in the place of an earlier definition of its own.
 
         package: `NAME VERSION`. Raises UsageError where an installed package defines it differently.
         """
@@ -286,10 +277,10 @@ class PropertyRegistry(Mapping[str, Property]):
 def properties() -> PropertyRegistry:
     """The registry of this installation: built-in properties, then those of the entry point group
     `sciagent.properties` (each a Property or several), by name of package. What cannot stand is set aside with a
-    warning: one package must not break the campaigns of another."""
+    warning: a package must not break the campaigns of another."""
     from importlib.metadata import entry_points
 
-    offered = [(one, HOUSE) for one in BUILT_IN]
+    offered = [(prop, HOUSE) for prop in BUILT_IN]
     broken: dict[str, str] = {}
     points = [
         (f"{point.dist.name} {point.dist.version}" if point.dist else point.value, point)
@@ -299,17 +290,17 @@ def properties() -> PropertyRegistry:
         try:
             loaded = point.load()
             several = (loaded,) if isinstance(loaded, Property) else tuple(loaded)
-            if wrong := next((one for one in several if not isinstance(one, Property)), None):
+            if wrong := next((part for part in several if not isinstance(part, Property)), None):
                 raise TypeError(f"a {type(wrong).__name__}, not a Property")
             for prop in several:
                 check_conversions(prop)
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything
             broken[package] = f"{point.value} gives no properties: {type(error).__name__}: {error}"
         else:
-            offered += [(one, package) for one in several]
-    found = PropertyRegistry(offered, broken)
-    for clash in found.clashes:
+            offered += [(prop, package) for prop in several]
+    registry = PropertyRegistry(offered, broken)
+    for clash in registry.clashes:
         _log.warning("property %s is defined twice, and the first stands: %s", clash.set_aside.name, clash)
     for package, why in broken.items():
         _log.warning("%s: %s", package, why)
-    return found
+    return registry

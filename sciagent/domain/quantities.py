@@ -19,6 +19,11 @@ class Censoring(StrEnum):
     BELOW = "below"
     ABOVE = "above"
 
+    @property
+    def sign(self) -> str:
+        """What stands before a censored value: `< ` or `> `."""
+        return {"below": "< ", "above": "> "}.get(self, "")
+
 
 @dataclass(frozen=True)
 class Quantity:
@@ -49,12 +54,11 @@ class Quantity:
             raise ValueError(f"n = {self.n} replicates; at least 1")
 
     def __str__(self) -> str:
-        sign = {Censoring.NONE: "", Censoring.BELOW: "< ", Censoring.ABOVE: "> "}[self.censoring]
-        return sign + show(self.value, self.uncertainty, self.unit)
+        return self.censoring.sign + show(self.value, self.uncertainty, self.unit)
 
 
 def show(value: float, uncertainty: float | None, unit: str) -> str:
-    """`10.043 ± 0.001 eV`: the uncertainty to one digit, the value to the same place; four digits without one."""
+    """`10.043 ± 0.001 eV`: the uncertainty to a single digit, the value to the same place; else four digits."""
     tail = "" if unit == "1" else f" {unit}"
     if not uncertainty:
         return f"{value:.4g}{tail}"
@@ -102,7 +106,7 @@ def spread_in_canonical_unit(value: float, spread: float, unit: str, prop: Prope
 def conversion_factor(unit: str, prop: Property) -> float:
     """Multiply a value in `unit` by this to have it in `prop.unit`.
 
-    Raises UnitError for a unit outside the property's allow-list, and for one that no factor converts.
+    Raises UnitError for a unit outside the property's allow-list, and for a unit that no factor converts.
     """
     if unit not in prop.units:
         raise UnitError(

@@ -10,18 +10,18 @@ COVERS_90 = 1.6448536269514722  # standard deviations to either side that hold n
 
 def read(predicted: Any) -> dict[str, tuple[float, float]]:
     """Value and error by property, of what stands with a proposal; what is no prediction is left out."""
-    found = {}
-    for name, said in predicted.items() if isinstance(predicted, dict) else ():
-        if isinstance(said, dict):
-            numbers = [float(x) for x in (said.get("value"), said.get("error")) if isinstance(x, int | float)]
+    predictions = {}
+    for name, stated in predicted.items() if isinstance(predicted, dict) else ():
+        if isinstance(stated, dict):
+            numbers = [float(x) for x in (stated.get("value"), stated.get("error")) if isinstance(x, int | float)]
             if len(numbers) == 2 and all(map(math.isfinite, numbers)) and numbers[1] >= 0:
-                found[str(name)] = numbers[0], numbers[1]
-    return found
+                predictions[str(name)] = numbers[0], numbers[1]
+    return predictions
 
 
 def crps(value: float, error: float, answer: float) -> float:
     """Continuous ranked probability score of N(value, error²) at the answer, in its unit; 0 is best. error: standard
-    deviation; at 0 the score is the distance. It cannot be bettered by saying anything but what one believes.
+    deviation; at 0 the score is the distance. No prediction but the one believed in scores better on average.
 
     Gneiting and Raftery, J. Am. Stat. Assoc. 102, 359 (2007), equation 21. Raises ValueError for an error below 0 or
     numbers that are not finite.

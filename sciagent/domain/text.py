@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-MAX_TEXT = 4000  # characters of one text that a verifier says
+MAX_TEXT = 4000  # characters of a text that a verifier says
 SHORTEST_SECRET = 8
 """Characters. What is shorter is no key that a provider gives out, and may well be an ordinary word."""
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -39,7 +39,7 @@ def _code(character: str) -> str:
 
 
 def without_secrets(text: str, secrets: Iterable[str | None]) -> str:
-    """The text with `[secret]` in place of each of the secrets that are long enough to be one."""
+    """The text with `[secret]` in place of each of the secrets that are long enough."""
     for secret in secrets:
         if secret and len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, "[secret]")

@@ -21,7 +21,7 @@ class Conversion:
     """Converts what is given in `unit` to the canonical unit of a property."""
 
     unit: str
-    """A unit of the property's allow-list, other than the canonical one."""
+    """A unit of the property's allow-list, other than the canonical unit."""
     value: Callable[[float], float]
     """Takes a value in `unit`. Returns it in the canonical unit. It rises, or it falls, over its whole range."""
     uncertainty: Callable[[float, float], float]
@@ -29,7 +29,7 @@ class Conversion:
 
     @property
     def is_falling(self) -> bool:
-        """Whether a larger value in `unit` is a smaller one in the canonical unit, as between a wavelength and an
+        """Whether a larger value in `unit` is a smaller value in the canonical unit, as between a wavelength and an
         energy."""
         return self.value(2.0) < self.value(1.0)
 
@@ -81,6 +81,3 @@ def _pint() -> Any:
     import pint
 
     return pint.UnitRegistry()
-
-
-__all__ = ["CELSIUS_TO_KELVIN", "Conversion", "factor_between"]

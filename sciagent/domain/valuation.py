@@ -16,7 +16,7 @@ class Valuation:
     """Probability that the candidate is a hit at the terminal rung; None where the goal is not to count hits."""
 
     cost: float
-    """Expected cost of all that would still be bought for it, in shares of the budget; core-seconds without one."""
+    """Expected cost of all that would still be bought for it: shares of the budget, or core-seconds without it."""
 
     value: float
     """Expected payoff of the best way on, less the price of what it costs, in the goal's unit."""

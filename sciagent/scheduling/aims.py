@@ -56,8 +56,8 @@ class Aims:
     @property
     def hints(self) -> tuple[Hint, ...]:
         """The hints of every aim; empty where one aim has none, since the law needs hints for all."""
-        found = tuple(aim.hint for aim in self.aims if aim.hint is not None)
-        return found if len(found) == len(self.aims) else ()
+        hints = tuple(aim.hint for aim in self.aims if aim.hint is not None)
+        return hints if len(hints) == len(self.aims) else ()
 
     def payoff(self, truths: Sequence[TruthTransform], scores: Array) -> Payoff:
         if self.kind == "hits":
@@ -75,8 +75,8 @@ class Aims:
         if len(known) < self.count:
             return 0.0
         worth = [(aim.desirability or np.ones_like)(v) for aim, v in zip(self.aims, known.T, strict=True)]
-        found = utility_payoff([lambda v: v] * len(worth), [aim.weight for aim in self.aims])(np.array(worth))
-        return float(np.sort(found)[-self.count])
+        utilities = utility_payoff([lambda v: v] * len(worth), [aim.weight for aim in self.aims])(np.array(worth))
+        return float(np.sort(utilities)[-self.count])
 
 
 def questions(

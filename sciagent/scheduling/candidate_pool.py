@@ -22,50 +22,35 @@ class CandidatePool:
 
     scores: Array
     """(n, c) answers, each in its own unit; NaN where there is none."""
-
     closed: Mask
     """(n, k) where nothing can be bought: the rung has answered, failed, is at work, or was passed over."""
-
     costs: Array
     """(n, k) expected costs, in one unit."""
-
     rungs: tuple[PaidIndex, ...] = ()
     """(c,) the rung of each column, ascending; by default one column a rung."""
-
     outlay: float | None = None
     """What was spent so far, where somebody keeps account; else the expected cost of what is closed."""
-
     slots: int | None = None
     """Jobs that workers could take now; None: any number."""
-
     room: tuple[int | None, ...] | None = None
     """(k,) jobs that each rung may still start, None for a rung without a limit; None: no rung has one."""
-
     started: tuple[int, ...] | None = None
     """(k,) candidates that each rung was started on; None: those for which it is closed."""
-
     score: Array | None = field(init=False, default=None)
     """(n,) how good each candidate looks to the campaign, in [0, 1], NaN where nothing is known; None: nobody says."""
-
     errors: NDArray[np.float32] | None = field(init=False, default=None)
     """(n, c) standard uncertainties of the answers, 0 where unknown; None as long as none is known."""
-
     bounds: NDArray[np.int8] | None = field(init=False, default=None)
     """(n, c) -1 where the true value lies below the score, 1 where it lies above, 0 where the score is the value; None
     as long as every score is the value."""
-
     out: Mask = field(init=False)
     """(n,) candidates that were verified or cannot be any more."""
-
     pending: Mask = field(init=False)
     """(n,) candidates that a rung is at work on."""
-
     tried: NDArray[np.int64] = field(init=False)
     """(k,) how often each rung has answered or failed to."""
-
     failed: NDArray[np.int64] = field(init=False)
     """(k,) how often each rung has failed to answer."""
-
     _room: dict[str, NDArray[Any]] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -98,18 +83,18 @@ class CandidatePool:
     @property
     def in_play(self) -> Mask:
         """(n,) whether anything was or can be bought for it."""
-        found: Mask = ~self.out | np.any(self.closed, axis=1)
-        return found
+        in_play: Mask = ~self.out | np.any(self.closed, axis=1)
+        return in_play
 
     def columns(self, rung: PaidIndex) -> list[int]:
         return [c for c, j in enumerate(self.rungs) if j == rung]
 
     def answered(self, rung: PaidIndex, of: Places | slice = slice(None)) -> Mask:
         """(n,) whether the rung has said anything of each, or of some."""
-        found = np.zeros(len(self.out[of]), dtype=bool)
+        answered = np.zeros(len(self.out[of]), dtype=bool)
         for column in self.columns(rung):
-            found |= ~np.isnan(self.scores[of, column])
-        return found
+            answered |= ~np.isnan(self.scores[of, column])
+        return answered
 
     def failures(self) -> Array:
         """(k,) probability that a rung gives no answer."""
@@ -160,20 +145,15 @@ class Purchase:
 
     of: int
     """Row of the candidate."""
-
     rung: PaidIndex
     """The rung that is bought."""
-
     index: float
     """What puts purchases in order, the largest first: payoff a unit of cost where a law says it; infinite for what
     is bought unasked."""
-
     propensity: float = 1.0
     """Probability with which the scheduler chose it."""
-
     why: str = ""
     """The reason in words; empty where the campaign has the words for it."""
-
     valuation: Valuation | None = None
     """What the candidate is worth by the scheduler's law, if it has one."""
 

@@ -15,7 +15,7 @@ from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.chain import Chain
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.payoff import Payoff, to_u, told
+from sciagent.scheduling.payoff import Payoff, share_told, to_u
 from sciagent.scheduling.value import FLOOR, NEVER, PRICES, STOP, Programme, U, moves_of, solve_left, variances_left
 
 Plans = dict[int, tuple[Array, list[list[Programme]]]]  # levels, and programmes by level; by what was seen
@@ -38,23 +38,17 @@ class CandidateGroup:
 
     places: Places
     """(n,) places in the candidates asked for."""
-
     rungs: tuple[PaidIndex, ...]
     """The rungs that can be bought, below the terminal one."""
-
     u: Array
     """(n,) probit of the expected payoff, as in `value`."""
-
     expected: Array
     """(n,) expected payoff of a terminal verification."""
-
     weight: Array
     """(n,) the programme's unit of cost: a terminal verification, or what one would cost were the programme's costs the
     candidate's own."""
-
     index: Array
     """(n,) payoff a unit of cost."""
-
     programme: Programme
     """The solved dynamic programme."""
 
@@ -69,23 +63,23 @@ class CandidateGroup:
     def action(self, price: float) -> NDArray[np.int64]:
         """(n,) place in `rungs` of the one to buy, or TERMINAL: at the price, or where that is too high or 0, at the
         price of the index."""
-        found = self.programme.at_index(self.u)
+        at_index = self.programme.at_index(self.u)
         if price <= 0:
-            return found
+            return at_index
         now = self.programme.action(self.u, price * self.weight)
-        return np.where(now == STOP, found, now)
+        return np.where(now == STOP, at_index, now)
 
     def to_go(self, prices: Array, of: Mask | None = None) -> Array:
         """Expected cost to go of all, or of some, (n,), at each of prices: payoff a unit of cost, ascending."""
         total = np.zeros(len(prices))
         bins = np.rint(2 * np.log2(self.weight)).astype(np.int64)
-        for one in np.unique(bins if of is None else bins[of]):
-            mine = bins == one
+        for weight_bin in np.unique(bins if of is None else bins[of]):
+            mine = bins == weight_bin
             if of is not None:
                 mine &= of
-            found = self.programme.to_go(self.u[mine], self.weight[mine])
+            spend = self.programme.to_go(self.u[mine], self.weight[mine])
             price = prices * float(np.median(self.weight[mine]))
-            total += np.interp(np.log(price), np.log(PRICES), found)
+            total += np.interp(np.log(price), np.log(PRICES), spend)
         return total
 
 
@@ -101,37 +95,50 @@ def groups(
 ) -> Iterator[CandidateGroup]:
     """of: (n,) candidates. chains: one for each aim. barred: rungs that are not to be had. plans: kept from others, for
     whom the same law holds; what they lack is added."""
-    last = pool.costs.shape[1] - 1
-    failures = pool.failures()
+    last = pool.paid[-1]
     simple = len(truths) == 1 and truths[0].is_one_sided and aims.kind == "hits"
     deciding = {pool.rungs[aim.columns[-1]] for aim in aims.aims} - {last}
     plans = Plans() if plans is None else plans
     for code, places, had in _situations(pool, of, deciding):
         some, rungs = of[places], tuple(j for j in had if j not in barred)
         means, variances, shares = _forecasts(pool, some, rungs, aims, truths, chains)
-        if simple:
-            u = means[0] / np.sqrt(variances[0])
-            expected = truths[0].chance(means[0], np.sqrt(variances[0]))
-        else:
-            expected = payoff.expected(means, variances)
-            u = to_u(expected)
+        expected, u = _expected(payoff, means, variances, truths[0] if simple else None)
         lost = _lost(pool, some, rungs, aims)
         expected, u = np.where(lost, 0.0, expected), np.where(lost, U[0], u)
-        needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
-        fails = failures[[*rungs, last]].tolist()
         if not simple or code not in plans:
             levels = U[:1] if simple else _levels(u)
-            costs = _typical(pool.costs[some][:, [*rungs, last]], PLANS // len(levels))
-            made: list[list[Programme]] = []
-            for level in levels:
-                left = 1 - shares[0] if simple else _left(payoff, means, variances, shares, _near(u, level))
-                moves = moves_of(left)
-                made.append([solve_left(left, one, fails, needed, moves) for one in costs])
-            plans[code] = levels, made
-        levels, made = plans[code]
+            needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
+            lefts = [
+                1 - shares[0] if simple else _left(payoff, means, variances, shares, _near(u, level))
+                for level in levels
+            ]
+            plans[code] = levels, _solved(pool, some, rungs, lefts, needed)
         for start in range(0, len(some), BLOCK):
             mine = slice(start, start + BLOCK)
-            yield from _assigned(pool, places[mine], some[mine], rungs, u[mine], expected[mine], levels, made)
+            yield from _assigned(pool, places[mine], some[mine], rungs, u[mine], expected[mine], *plans[code])
+
+
+def _expected(payoff: Payoff, means: Array, variances: Array, limit: TruthTransform | None) -> tuple[Array, Array]:
+    """(n,) expected payoff and its probit. limit: the only one, where hits lie above it and nothing else counts."""
+    if limit is None:
+        expected = payoff.expected(means, variances)
+        return expected, to_u(expected)
+    sd = np.sqrt(variances[0])
+    return limit.chance(means[0], sd), means[0] / sd
+
+
+def _solved(
+    pool: CandidatePool, of: Places, rungs: Sequence[PaidIndex], lefts: Sequence[Array], needed: int
+) -> list[list[Programme]]:
+    """The programmes of each level, for typical costs of the candidates. lefts: by level, as for `moves_of`."""
+    last = pool.paid[-1]
+    costs = _typical(pool.costs[of][:, [*rungs, last]], PLANS // len(lefts))
+    fails = pool.failures()[[*rungs, last]].tolist()
+    made = []
+    for left in lefts:
+        moves = moves_of(left)
+        made.append([solve_left(left, typical, fails, needed, moves) for typical in costs])
+    return made
 
 
 def _assigned(
@@ -149,7 +156,7 @@ def _assigned(
     terminal = pool.costs[of, -1]
     own = pool.costs[of[:, None], np.array(rungs, dtype=np.intp)] / terminal[:, None]
     alike = len(plans[0]) == 1 and np.allclose(own, plans[0][0].costs, rtol=1e-6, atol=1e-9)
-    shares = np.array([np.interp(u, levels, one) for one in np.eye(len(levels))])
+    shares = np.array([np.interp(u, levels, unit) for unit in np.eye(len(levels))])
     logs, weight, most = np.zeros(len(u)), terminal.copy(), np.zeros(len(u))
     chosen = np.zeros((2, len(u)), dtype=np.intp)
     for number, level in enumerate(plans):
@@ -178,7 +185,7 @@ def _situations(
     """A number for, and places in `of` of, candidates that have seen the same rungs and can buy the same ones, and the
     latter: a rung can be bought while it and all above it are open. deciding: rungs that are not left out where there
     are too many."""
-    last = pool.costs.shape[1] - 1
+    last = pool.paid[-1]
     bits = 1 << np.arange(last, dtype=np.int64)
     shut = np.logical_or.accumulate(pool.closed[of][:, -2::-1], axis=1)[:, ::-1]
     seen = np.array([pool.answered(j, of) for j in pool.paid[:-1]]).T if last else np.zeros((len(of), 0), bool)
@@ -208,23 +215,17 @@ def _forecasts(
             if len(places) > heaviest:
                 heaviest = len(places)
                 some = forecast.covariance[:: max(1, len(places) // SAMPLE)]
-                columns = [
-                    [
-                        forecast.missing.index(c)
-                        for c, at in enumerate(aim.columns[:-1])
-                        if pool.rungs[at] == j and c in forecast.missing
-                    ]
-                    for j in rungs
-                ]
+                at = [pool.rungs[aim.columns[c]] for c in forecast.missing]
+                columns = [[place for place, rung in enumerate(at) if rung == j] for j in rungs]
                 left = variances_left(np.median(some, axis=0), columns)
                 shares[i] = 1 - left / left[0]
         decides = pool.rungs[aim.columns[-1]]
         if decides in rungs:
             mine = np.arange(1 << len(rungs)) >> rungs.index(decides) & 1
             shares[i, mine == 1] = 1 - FLOOR
-        said = pool.scores[of, aim.columns[-1]]
-        known = ~np.isnan(said)
-        means[i, known], variances[i, known] = truth(said[known]), FLOOR
+        answers = pool.scores[of, aim.columns[-1]]
+        known = ~np.isnan(answers)
+        means[i, known], variances[i, known] = truth(answers[known]), FLOOR
     return means, variances, shares
 
 
@@ -240,9 +241,9 @@ def _lost(pool: CandidatePool, of: Places, rungs: Sequence[int], aims: Aims) -> 
 
 def _levels(u: Array) -> Array:
     """From the most promising candidate down; ascending."""
-    levels = u.max() - APART * np.arange(LEVELS)[::-1]
-    found: Array = levels[levels >= u.min()]
-    return found
+    levels: Array = u.max() - APART * np.arange(LEVELS)[::-1]
+    reached: Array = levels[levels >= u.min()]
+    return reached
 
 
 def _near(u: Array, level: float) -> Places:
@@ -259,7 +260,7 @@ def _left(payoff: Payoff, means: Array, variances: Array, shares: Array, some: P
     left: Array = np.ones(shares.shape[1])
     for seen in range(1, shares.shape[1]):
         expected, second = payoff.moments(means[:, some], variances[:, some], shares[:, seen])
-        left[seen] = 1 - float(np.median(told(expected, second)))
+        left[seen] = 1 - float(np.median(share_told(expected, second)))
     return np.maximum(left, FLOOR)
 
 
@@ -279,8 +280,8 @@ def _typical(costs: Array, most: int) -> list[list[float]]:
         column = box[:, int(np.argmax(np.ptp(box, axis=0)))]
         middle = (column.min() + column.max()) / 2
         boxes += [box[column <= middle], box[column > middle]]
-    found = [2.0 ** np.median(box, axis=0) for box in boxes]
+    typical = [2.0 ** np.median(box, axis=0) for box in boxes]
     if len(boxes) > 1:
         middle = 2.0 ** np.median(logs, axis=0)
-        found += [np.where(np.arange(len(middle)) == j, middle, NEVER) for j in range(-1, len(middle))]
-    return [one.tolist() for one in found]
+        typical += [np.where(np.arange(len(middle)) == j, middle, NEVER) for j in range(-1, len(middle))]
+    return [costs.tolist() for costs in typical]

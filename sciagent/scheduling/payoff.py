@@ -42,9 +42,9 @@ class Payoff(Protocol):
     def expected(self, means: Array, variances: Array) -> Array:
         """(n,) in [0, 1]."""
 
-    def moments(self, means: Array, variances: Array, told: Array) -> tuple[Array, Array]:
+    def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
         """(n,) E[payoff] and E[E[payoff | S]²], in agreement with each other; S is a set of rungs that tells the share
-        told, (q,), of each variance. For a sample of candidates."""
+        shares, (q,), of each variance. For a sample of candidates."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,16 @@ class Hits:
     truths: tuple[TruthTransform, ...]
 
     def expected(self, means: Array, variances: Array) -> Array:
-        found: Array = np.ones(means.shape[1])
+        expected: Array = np.ones(means.shape[1])
         for truth, mean, variance in zip(self.truths, means, variances, strict=True):
-            found = found * between(mean, np.sqrt(variance), truth.low, truth.high)
-        return found
+            expected = expected * between(mean, np.sqrt(variance), truth.low, truth.high)
+        return expected
 
-    def moments(self, means: Array, variances: Array, told: Array) -> tuple[Array, Array]:
-        found: Array = np.ones(means.shape[1])
-        for truth, mean, variance, share in zip(self.truths, means, variances, told, strict=True):
-            found = found * _both_between(mean, np.sqrt(variance), truth.low, truth.high, float(share))
-        return self.expected(means, variances), found
+    def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
+        second: Array = np.ones(means.shape[1])
+        for truth, mean, variance, share in zip(self.truths, means, variances, shares, strict=True):
+            second = second * _both_between(mean, np.sqrt(variance), truth.low, truth.high, float(share))
+        return self.expected(means, variances), second
 
 
 def _both_between(mean: Array, sd: Array, low: float, high: float, share: float) -> Array:
@@ -83,12 +83,12 @@ def _both_between(mean: Array, sd: Array, low: float, high: float, share: float)
     flipped = below + above > 0  # the window lies in the lower half, where probabilities do not cancel
     below, above = np.where(flipped, -above, below), np.where(flipped, -below, above)
     start, end = ndtr(np.maximum(below, FARTHEST)), ndtr(np.maximum(above, FARTHEST))
-    one = ndtri(start + (end - start) * NODES[:, None])
-    rest = np.full_like(one, math.sqrt((1 - share) * (1 + share)))
-    centre = share * one
+    first = ndtri(start + (end - start) * NODES[:, None])
+    rest = np.full_like(first, math.sqrt((1 - share) * (1 + share)))
+    centre = share * first
     then = ndtr((above - centre) / rest) - ndtr((below - centre) / rest)
-    found: Array = chance * (WEIGHTS @ then)
-    return found
+    both: Array = chance * (WEIGHTS @ then)
+    return both
 
 
 @dataclass(frozen=True)
@@ -101,24 +101,24 @@ class Graded:
 
     def expected(self, means: Array, variances: Array) -> Array:
         draws, weights = normal(self.q, DRAWS)
-        found = np.empty(means.shape[1])
-        for start in range(0, len(found), BLOCK):
+        expected = np.empty(means.shape[1])
+        for start in range(0, len(expected), BLOCK):
             part = slice(start, start + BLOCK)
             spread = np.sqrt(variances[:, None, part]) * draws.T[:, :, None]  # (q, draws, n)
-            found[part] = weights @ self.of(means[:, None, part] + spread)
-        return found
+            expected[part] = weights @ self.of(means[:, None, part] + spread)
+        return expected
 
-    def moments(self, means: Array, variances: Array, told: Array) -> tuple[Array, Array]:
+    def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
         """The second is the mean product of the payoffs of two answers that have in common what is told: unbiased,
         where the square of a mean is not."""
         draws, weights = normal(2 * self.q, PAIRS)
-        one, new = draws[:, : self.q], draws[:, self.q :]
-        other = told * one + np.sqrt((1 - told) * (1 + told)) * new
+        first_draws, new_draws = draws[:, : self.q], draws[:, self.q :]
+        second_draws = shares * first_draws + np.sqrt((1 - shares) * (1 + shares)) * new_draws
         first, second = np.empty(means.shape[1]), np.empty(means.shape[1])
         for place, (mean, sd) in enumerate(zip(means.T, np.sqrt(variances).T, strict=True)):
-            worth = self.of((mean + sd * one).T)
+            worth = self.of((mean + sd * first_draws).T)
             first[place] = weights @ worth
-            second[place] = weights @ (worth * self.of((mean + sd * other).T))
+            second[place] = weights @ (worth * self.of((mean + sd * second_draws).T))
         return first, second
 
 
@@ -136,17 +136,17 @@ def normal(q: int, n: int) -> tuple[Array, Array]:
 
 def to_u(expected: Array) -> Array:
     """Probit of an expected payoff."""
-    found: Array = ndtri(np.clip(expected, TAIL, 1 - TAIL))
-    return found
+    u: Array = ndtri(np.clip(expected, TAIL, 1 - TAIL))
+    return u
 
 
 def both_above(u: Array, share: Array | float) -> Array:
     """Φ2(u, u; share)."""
-    found: Array = ndtr(u) - 2 * owens_t(u, np.sqrt((1 - share) / (1 + share)))
-    return found
+    both: Array = ndtr(u) - 2 * owens_t(u, np.sqrt((1 - share) / (1 + share)))
+    return both
 
 
-def told(expected: Array, second: Array) -> Array:
+def share_told(expected: Array, second: Array) -> Array:
     """(n,) the share of a normal answer's variance that moves an expected payoff so far; see above."""
     u = to_u(expected)
     low, high = np.zeros_like(u), np.ones_like(u)

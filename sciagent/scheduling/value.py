@@ -68,14 +68,14 @@ class Programme:
 
     def index(self, u: Array) -> Array:
         """(n,) highest price, in hits a terminal verification, at which a candidate at u is worth something."""
-        found: Array = np.exp(np.interp(u, self.begins, np.log(PRICES)))
-        return found
+        index: Array = np.exp(np.interp(u, self.begins, np.log(PRICES)))
+        return index
 
     def dearer(self, u: Array, own: Array) -> Array:
         """(n,) how many times more the plan costs, at the price of the index, those who pay `own`, (n, m)."""
         plan = np.array([np.interp(u, self.begins, times) for times in self.bought.T])
-        found: Array = (plan[-1] + np.einsum("nj,jn->n", own, plan[:-1])) / (plan[-1] + self.costs @ plan[:-1])
-        return found
+        times: Array = (plan[-1] + np.einsum("nj,jn->n", own, plan[:-1])) / (plan[-1] + self.costs @ plan[:-1])
+        return times
 
     def at_index(self, u: Array) -> NDArray[np.int64]:
         """What to buy at u, (n,), at the price of its own index: a place among the missing rungs, or TERMINAL."""
@@ -110,8 +110,8 @@ def nearest(u: Array) -> NDArray[np.int64]:
 
 def _columns(price: float | Array) -> NDArray[np.int64]:
     """The next lower of PRICES, of each."""
-    found = np.searchsorted(PRICES, np.asarray(price) * (1 + 1e-9)) - 1
-    return np.clip(found, 0, len(PRICES) - 1).astype(np.int64)
+    columns = np.searchsorted(PRICES, np.asarray(price) * (1 + 1e-9)) - 1
+    return np.clip(columns, 0, len(PRICES) - 1).astype(np.int64)
 
 
 def solve_price(to_go: Array, left: float) -> float:
@@ -120,15 +120,6 @@ def solve_price(to_go: Array, left: float) -> float:
         return 0.0
     falling = np.minimum.accumulate(to_go)
     return float(np.exp(np.interp(-left, -falling, np.log(PRICES))))
-
-
-def solve(covariance: Array, costs: Sequence[float], failures: Sequence[float] | None = None) -> Programme:
-    """The programme of candidates with m rungs missing beside the terminal one.
-
-    covariance: (m + 1, m + 1) of what the missing rungs and, last, the terminal one will say, given what is seen.
-    costs, failures: as for `solve_left`.
-    """
-    return solve_left(variances_left(covariance, [[j] for j in range(len(costs))]), costs, failures)
 
 
 def moves_of(left: Array) -> Moves:
@@ -152,7 +143,7 @@ def solve_left(
     needed: int = 0,
     moves: Moves | None = None,
 ) -> Programme:
-    """The same from what each set of rungs leaves open.
+    """The programme of candidates with m rungs missing beside the terminal one.
 
     left: as for `moves_of`. costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no
     answer; default none. A second failure of the same candidate would hardly change what to do and is left out. needed:
@@ -171,11 +162,7 @@ def solve_left(
         possible = not needed & ~seen
         q = terminal.copy() if possible else np.full(terminal.shape, -np.inf)
         best = np.full(terminal.shape, TERMINAL if possible else STOP, dtype=np.int8)
-        for j in weighed:
-            if (seen | gone) >> j & 1 or ((seen, j) not in moves and not needed >> j & 1):
-                continue
-            if needed & ~seen & ((1 << j) - 1):
-                continue  # a needed rung below could not be bought any more
+        for j in _affordable(seen, gone, weighed, needed, moves):
             if (seen, j) in moves:
                 np.matmul(moves[seen, j], values[seen | 1 << j, gone], out=gain)
             else:
@@ -199,16 +186,27 @@ def solve_left(
     return Programme(begins, first, bought, best, values[0, 0], np.array(costs, dtype=float), policy)
 
 
+def _affordable(seen: int, gone: int, weighed: Sequence[int], needed: int, moves: Moves) -> list[int]:
+    """The rungs that tell something or are needed, and leave no needed rung behind that could not be bought later."""
+    return [
+        j
+        for j in weighed
+        if not (seen | gone) >> j & 1
+        and ((seen, j) in moves or needed >> j & 1)
+        and not needed & ~seen & ((1 << j) - 1)
+    ]
+
+
 def _states(rungs: Sequence[int], fails: Array) -> list[tuple[int, int]]:
     """Sets of rungs seen and, of the others, none or one that failed; each after those that it leads to."""
-    found = [0]
+    sets = [0]
     for j in rungs:
-        found += [seen | 1 << j for seen in found]
+        sets += [seen | 1 << j for seen in sets]
     failing = [1 << j for j in rungs if fails[j]]
     return [
         (seen, gone)
-        for seen in sorted(found, key=int.bit_count, reverse=True)
-        for gone in (*(one for one in failing if not seen & one), 0)
+        for seen in sorted(sets, key=int.bit_count, reverse=True)
+        for gone in (*(failed for failed in failing if not seen & failed), 0)
     ]
 
 
@@ -236,21 +234,21 @@ class Policy:
         known: dict[tuple[int, int], Array] = {}
         for seen, gone in reversed(self._order()):
             best = self.actions[seen, gone][:, columns]
-            found = np.where((best == TERMINAL)[:, :, None], counts[-1], 0.0)
+            ahead = np.where((best == TERMINAL)[:, :, None], counts[-1], 0.0)
             for j, then, failed in self._next(seen, gone, best):
                 later = known[then]
                 if (seen, j) in self.moves:
                     later = (self.moves[seen, j] @ later.reshape(len(U), -1)).reshape(later.shape)
                 if failed is not None:
                     later = (1 - self.fails[j]) * later + self.fails[j] * known[failed]
-                np.copyto(found, later + counts[j], where=np.equal(best, j)[:, :, None])
-            known[seen, gone] = found
+                np.copyto(ahead, later + counts[j], where=np.equal(best, j)[:, :, None])
+            known[seen, gone] = ahead
         return known[0, 0]
 
     def from_rows(self, rows: Places) -> Array:
         """(prices, m + 1) the same of candidates that begin at one of U, rows: (prices,), at each of PRICES; the
         terminal rung where none buys anything."""
-        found = np.zeros((len(PRICES), self.m + 1))
+        purchases = np.zeros((len(PRICES), self.m + 1))
         begin = np.zeros((len(U), len(PRICES)))
         begin[rows, np.arange(len(PRICES))] = 1.0
         here = {(0, 0): begin}
@@ -258,20 +256,20 @@ class Policy:
             if (seen, gone) not in here:
                 continue
             mass, best = here.pop((seen, gone)), self.actions[seen, gone]
-            found[:, -1] += (mass * (best == TERMINAL)).sum(0)
+            purchases[:, -1] += (mass * (best == TERMINAL)).sum(0)
             for j, then, failed in self._next(seen, gone, best):
                 going = mass * np.equal(best, j)
                 if not (asked := going.sum(0)).any():
                     continue
-                found[:, j] += asked
+                purchases[:, j] += asked
                 if failed is not None:
                     here[failed] = here.get(failed, 0.0) + self.fails[j] * going
                     going = (1 - self.fails[j]) * going
                 if (seen, j) in self.moves:
                     going = self.moves[seen, j].T @ going
                 here[then] = here.get(then, 0.0) + going
-        found[found.sum(1) == 0, -1] = 1.0
-        return found
+        purchases[purchases.sum(1) == 0, -1] = 1.0
+        return purchases
 
     def _order(self) -> list[tuple[int, int]]:
         """States, each before those that it leads to."""

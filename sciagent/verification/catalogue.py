@@ -1,8 +1,9 @@
-"""What the registered verifiers say of themselves: for `sciagent verifiers`. One that does not load is told, too."""
+"""What the registered verifiers declare, for `sciagent verifiers`; an error in place of what does not load."""
 
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined
 
 from sciagent.domain.candidates import Candidate
+from sciagent.domain.properties import Level, Property
 from sciagent.errors import UsageError
 from sciagent.verification.checks import check_measures
 from sciagent.verification.contract import Verifier
@@ -18,7 +20,7 @@ from sciagent.verification.registry import provider, verifier_class, verifier_na
 
 
 def catalogue(samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
-    """Every verifier by tier, then by name. samples: candidates by name, to tell what one costs."""
+    """Every verifier by tier, then by name. samples: candidates by name, to show what each verifier costs."""
     order = {"fast": 0, "simulation": 1, "high_fidelity": 2, "world": 3, "": 4}
     entries = [entry(name, samples) for name in verifier_names()]
     return sorted(entries, key=lambda item: (order[item["tier"]], item["name"]))
@@ -44,7 +46,7 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         measures = made.measures if made is not None else ()
         costs = _costs(made, samples) if made is not None else []
     except Exception as error:  # noqa: BLE001 - third-party code; whatever it raises, the others are shown
-        # whoever asks for the list needs it most when one of them is broken
+        # whoever asks for the list needs it most when a verifier is broken
         reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         return {"name": name, "tier": "", "package": provider(name), "error": " ".join(reason.split())[:500]}
     return {
@@ -55,15 +57,7 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         "version": verifier_type.version,
         "kind": verifier_type.kind,
         "about": inspect.cleandoc(verifier_type.__doc__ or ""),
-        "measures": [
-            {
-                "property": m.property.name,
-                "unit": m.property.unit,
-                "level": m.level.label,
-                "description": m.property.description,
-            }
-            for m in measures
-        ],
+        "measures": [_measure(measure.property, measure.level) for measure in measures],
         "settings": list(_settings(verifier_type.Settings)),
         "settings_about": _about(verifier_type.Settings),
         "needs": needs,
@@ -72,6 +66,10 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         "engines": list(verifier_type.engines),
         "reusable": verifier_type.reusable,
     }
+
+
+def _measure(prop: Property, level: Level) -> Mapping[str, Any]:
+    return {"property": prop.name, "unit": prop.unit, "level": level.label, "description": prop.description}
 
 
 def _costs(made: Verifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
@@ -99,7 +97,7 @@ def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Mapping[str,
         yield {
             "name": prefix + name,
             "takes": _takes(inner),
-            "default": _plain(shown),
+            "default": list(shown) if isinstance(shown, tuple | set | frozenset) else shown,
             "required": field.is_required(),
             "about": field.description or "",
         }
@@ -107,8 +105,6 @@ def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Mapping[str,
 
 def _takes(annotation: Any) -> str:
     """The type, as a person who writes YAML would say it."""
-    import typing
-
     words = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "nothing"}
     if annotation in words:
         return words[annotation]
@@ -124,10 +120,6 @@ def _takes(annotation: Any) -> str:
     if args:  # a union
         return " or ".join(dict.fromkeys(_takes(a) for a in args))
     return getattr(annotation, "__name__", str(annotation))
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple | set | frozenset) else value
 
 
 def _about(model: type[BaseModel]) -> str:

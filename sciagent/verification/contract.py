@@ -1,10 +1,10 @@
-"""The contract of verifiers: what one measures, what it refuses, what it costs, how sure it is."""
+"""The contract of verifiers: what it measures, what it refuses, what it costs, how sure it is."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -56,7 +56,6 @@ class Context:
     replicate: int = 0
     settings_hash: str = ""
     threads: int = 1
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class Verifier(ABC, Generic[C]):
     """One calculation or measurement; an instance is configured by its settings and otherwise stateless.
 
     Raise `version` whenever the numbers change for the same settings: old evidence is then not reused.
-    `reusable`: whether the answer holds whenever and for whomever it is asked; else it belongs to one campaign. An
+    `reusable`: whether the answer holds whenever and for whomever it is asked; else it belongs to its campaign. An
     `opinion` is of the simulation tier at best, is not reusable, and no campaign lets it outrank a calculation.
     `preload` names the modules the host imports once before it forks a process per job, and `warm` builds tables that
     every job would otherwise build anew. `engines` names the distributions whose versions belong to the provenance.
@@ -95,10 +94,9 @@ class Verifier(ABC, Generic[C]):
     tier: ClassVar[Tier]
     kind: ClassVar[CandidateKind] = "molecule"
     Settings: ClassVar[type[Settings]] = Settings
-    subject: ClassVar[str] = "candidate"  # or "proposal"
     reusable: ClassVar[bool] = True
     together: ClassVar[int] = 1
-    """How many candidates one call of `verify` takes at most; above 1, that many jobs are claimed and run together."""
+    """How many candidates a call of `verify` takes at most; above 1, that many jobs are claimed and run together."""
     opinion: ClassVar[bool] = False  # somebody was asked; nothing was computed or measured
     preload: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[tuple[str, ...]] = ()
@@ -142,11 +140,11 @@ class Verifier(ABC, Generic[C]):
 
     @abstractmethod
     def cost(self, candidate: C) -> Cost:
-        """Expected cost of one verification on one core; the scheduler learns the rest."""
+        """Expected cost of a verification on a core; the scheduler learns the rest."""
 
     @abstractmethod
     def verify(self, batch: Sequence[C], context: Context) -> Iterator[Finding]:
-        """One finding for each candidate, in order. Raise SimulatorError inside `one()` style helpers or yield
+        """One finding for each candidate, in order. Raise SimulatorError in a helper or yield
         findings with their outcome; an exception that leaves this method is recorded as `crashed`."""
 
     @cached_property
@@ -166,10 +164,10 @@ class Verifier(ABC, Generic[C]):
 
     def failed(self, candidate: C, error: SimulatorError) -> Finding:
         """The finding of an engine that gave no trustworthy result."""
-        return Finding(
-            candidate.key,
-            Outcome(error.outcome),
-            reason=Reason(error.reason),
-            detail=error.detail,
-            diagnostics=dict(getattr(error, "diagnostics", {}) or {}),
-        )
+        return error_finding(candidate.key, error)
+
+
+def error_finding(key: str, error: SimulatorError) -> Finding:
+    """The finding that an engine's error stands for. Raises ValueError for an unknown outcome or reason."""
+    outcome, reason = Outcome(error.outcome), Reason(error.reason)
+    return Finding(key, outcome, reason=reason, detail=error.detail, diagnostics=dict(error.diagnostics))

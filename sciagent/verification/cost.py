@@ -43,7 +43,7 @@ def cost_or_none(verifier: Verifier[Any], candidate: Candidate) -> Cost | None:
 
 
 class CostModel:
-    """Expected cost and reservation of one rung: the declared cost times the learnt ratio of actual to declared."""
+    """Expected cost and reservation of a rung: the declared cost times the learnt ratio of actual to declared."""
 
     def __init__(self, ratios: Iterable[float] = ()) -> None:
         self._ratios: deque[float] = deque(ratios, maxlen=WINDOW)
@@ -83,7 +83,7 @@ class CostModel:
 
     def wall_seconds(self, declared: Cost) -> float:
         """The 90th percentile of how long a job takes on the clock: on a busy machine longer than its CPU time. Until a
-        job was observed it is taken as its reservation of CPU time, for engines run on one thread."""
+        job was observed it is taken as its reservation of CPU time, for engines run on a single thread."""
         if not self._wall:
             return self.reservation(declared).get("core_seconds", 0.0)
         if self._upper_wall is None:
@@ -122,5 +122,5 @@ def unmeasured(declared: Mapping[str, float], counted: Mapping[str, float] | Non
 
 
 def _scaled(declared: Mapping[str, float], factor: float) -> Cost:
-    """A slot in a laboratory is one slot, however long the jobs take."""
+    """A slot in a laboratory remains a slot, however long the jobs take."""
     return Cost({r: a * (factor if r in MEASURED else 1.0) for r, a in declared.items()})

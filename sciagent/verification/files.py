@@ -2,9 +2,9 @@
 
 In YAML a file is a path, or a mapping with `path` and, if wished, the `sha256` it must have. Relative paths start at
 the folder of the campaign file. What enters hashes and ledgers is the file's name and the SHA-256 of its content, never
-its folder or its date: a file that was moved or copied is the same, one that was edited is another. The absolute path
-travels beside it to the process that opens it (`Verifier.request_settings`), and whoever opens it checks the content.
-"""
+its folder or its date: a file that was moved or copied is the same, a file that was edited is another. The absolute
+path travels beside it to the process that opens it (`Verifier.request_settings`), and whoever opens it checks the
+content."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class ReferenceFile(BaseModel):
         return whole if (info.context or {}).get("paths") else {k: v for k, v in whole.items() if k != "path"}
 
     def changed(self) -> SimulatorError:
-        """The error of one who opened the file and found another content, or none."""
+        """The error for a file that has another content than was hashed, or is gone."""
         detail = f"{self.name} is gone or is not what it was when the campaign was read (SHA-256 {self.sha256[:12]}…)"
         return SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail)
 
     def check(self) -> Path:
-        """The path, after the content was hashed again. Raises SimulatorError if it is another one."""
+        """The path, after the content was hashed again. Raises SimulatorError if it is another."""
         path = Path(self.path)
         try:
             digest = content_of(path, self.path)

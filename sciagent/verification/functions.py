@@ -18,34 +18,27 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal
 
 import cloudpickle
 from pydantic import create_model
 
-from sciagent.domain.properties import Property, PropertyAtLevel, at, properties
-from sciagent.domain.quantities import convert
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import Measured
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import Level, Property, PropertyAtLevel, at, properties
+from sciagent.domain.quantities import Quantity, convert
+from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification import registry
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Measured,
-    Outcome,
-    Quantity,
-    Reason,
-    Refusal,
-    Settings,
-    Tier,
-    Verifier,
-)
+from sciagent.verification.contract import Context, Finding, Refusal, Settings, Verifier
 from sciagent.verification.fingerprint import code_of
 from sciagent.verification.registry import CODE
 
 __all__ = ["FunctionVerifier", "VerifierFunction", "restore", "verifier"]
 
+Measures = str | Property | Sequence[str | Property] | Mapping[str, str]
+FUNCTION = "function:"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,63}")
 TIERS = {str(tier): tier for tier in (Tier.FAST, Tier.SIMULATION, Tier.HIGH_FIDELITY)}
 
@@ -69,7 +62,7 @@ class Definition:
     method: str
     """Method of the level that its values are of."""
     cost: float | Callable[[Any], float]
-    """Expected core-seconds of one candidate, or a function of the candidate."""
+    """Expected core-seconds of a candidate, or a function of the candidate."""
     code: str
     """Fingerprint of the function and of what it uses."""
     preload: tuple[str, ...]
@@ -90,10 +83,9 @@ class FunctionVerifier(Verifier[Any]):
         return Cost(core_seconds=float(declared(candidate) if callable(declared) else declared))
 
     def verify(self, batch: Sequence[Any], context: Context) -> Iterator[Finding]:
-        for candidate in batch:
-            yield self._one(candidate)
+        yield from map(self._finding, batch)
 
-    def _one(self, candidate: Any) -> Finding:
+    def _finding(self, candidate: Any) -> Finding:
         given = {name: getattr(self.settings, name) for name in type(self.settings).model_fields if name != CODE}
         answer = self.definition.function(candidate, **given)
         if isinstance(answer, Refusal):
@@ -137,14 +129,9 @@ class VerifierFunction:
         return f"verifier {made.name} {made.version}+{made.code[:8]} ({made.tier}): {measured}"
 
 
-@overload
-def verifier(function: Callable[..., Any], /) -> VerifierFunction: ...
-
-
-@overload
 def verifier(
     *,
-    measures: str | Property | Sequence[str | Property] | Mapping[str, str],
+    measures: Measures,
     unit: str | None = None,
     version: str = "1",
     name: str | None = None,
@@ -155,25 +142,7 @@ def verifier(
     low: float | None = None,
     high: float | None = None,
     preload: Sequence[str] = (),
-) -> Callable[[Callable[..., Any]], VerifierFunction]: ...
-
-
-def verifier(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    measures: str | Property | Sequence[str | Property] | Mapping[str, str] | None = None,
-    unit: str | None = None,
-    version: str = "1",
-    name: str | None = None,
-    tier: str = "simulation",
-    cost: float | Callable[[Any], float] = 1.0,
-    method: str | None = None,
-    description: str = "",
-    low: float | None = None,
-    high: float | None = None,
-    preload: Sequence[str] = (),
-) -> VerifierFunction | Callable[[Callable[..., Any]], VerifierFunction]:
+) -> Callable[[Callable[..., Any]], VerifierFunction]:
     """Make a verifier of a function; a ladder then takes it: `ladder=[{"verifier": my_solubility}]`.
 
     The function is called with a molecule, which has `smiles`, `mol` (of RDKit, not to be changed), `charge`,
@@ -189,10 +158,6 @@ def verifier(
 
     Raises UsageError, with what would be right.
     """
-    if function is not None or measures is None:
-        raise UsageError(
-            '@sciagent.verifier needs to know what is measured: @sciagent.verifier(measures="...", unit="...")'
-        )
 
     def decorate(given: Callable[..., Any]) -> VerifierFunction:
         called = str(name or getattr(given, "__name__", ""))
@@ -203,26 +168,21 @@ def verifier(
             raise UsageError(f'{where}: tier="{tier}"{did_you_mean(tier, TIERS)}; one of {", ".join(TIERS)}')
         if not callable(cost) and not (math.isfinite(cost) and cost >= 0):
             raise UsageError(f"{where}: cost={cost}: core-seconds, a finite number of at least 0")
-        units = _units(measures, unit, where)
-        made = Definition(
-            given,
-            called,
-            version,
-            tier,
-            units,
-            tuple(_property(measure, units, description, low, high, where) for measure in _asked(measures)),
-            method or called,
-            cost,
-            code_of(given, where),
-            tuple(preload),
-        )
-        kind = _kind(made, where)
-        for prop in made.properties:
-            properties().add(prop, _package(made))
-        registry.define(called, registry.Defined(kind, _package(made), _pickled(made, where)))
-        return VerifierFunction(made, kind)
+        units, defined = _properties(measures, unit, description, low, high, where)
+        code, modules = code_of(given, where), tuple(preload)
+        made = Definition(given, called, version, tier, units, defined, method or called, cost, code, modules)
+        return VerifierFunction(made, _register(made, _pickled(made, where), where))
 
     return decorate
+
+
+def _register(made: Definition, pickled: bytes, where: str) -> type[FunctionVerifier]:
+    package = f"{FUNCTION}{made.name} {made.version}+{made.code[:12]}"  # for the provenance
+    kind = _kind(made, where)
+    for prop in made.properties:
+        properties().add(prop, package)
+    registry.define(made.name, registry.Defined(kind, package, pickled))
+    return kind
 
 
 def restore(pickled: bytes) -> None:
@@ -230,9 +190,7 @@ def restore(pickled: bytes) -> None:
     places, inner = cloudpickle.loads(pickled)
     sys.path += [place for place in places if place not in sys.path]
     made: Definition = cloudpickle.loads(inner)
-    for prop in made.properties:
-        properties().add(prop, _package(made))
-    registry.define(made.name, registry.Defined(_kind(made, made.name), _package(made), pickled))
+    _register(made, pickled, made.name)
 
 
 def _pickled(made: Definition, where: str) -> bytes:
@@ -280,55 +238,32 @@ def _kind(made: Definition, where: str) -> type[FunctionVerifier]:
     return type("FunctionVerifier_" + made.name.replace(".", "_"), (FunctionVerifier,), attributes)
 
 
-def _package(made: Definition) -> str:
-    """For the provenance: `function 1+3fa2c1d09b5e`."""
-    return f"{FUNCTION}{made.name} {made.version}+{made.code[:12]}"
-
-
-FUNCTION = "function:"
-Measures = str | Property | Sequence[str | Property] | Mapping[str, str]
-
-
-def _asked(measures: Measures) -> list[str | Property]:
-    return [measures] if isinstance(measures, str | Property) else list(measures)
-
-
-def _units(measures: Measures, unit: str | None, where: str) -> dict[str, str]:
-    if isinstance(measures, Mapping):
-        if unit is not None:
-            raise UsageError(f"{where}: the units are among measures already; leave unit out")
-        return dict(measures)
-    asked = _asked(measures)
-    if not asked:
-        raise UsageError(f"{where}: measures is empty; name a property")
-    units = {}
-    for measure in asked:
-        known = measure if isinstance(measure, Property) else _known(measure)
-        units[measure.name if isinstance(measure, Property) else measure] = unit or (known.unit if known else "1")
-    return units
-
-
-def _known(name: str) -> Property | None:
-    """A property of the house or of an installed package."""
+def _properties(
+    measures: Measures, unit: str | None, description: str, low: float | None, high: float | None, where: str
+) -> tuple[dict[str, str], tuple[Property, ...]]:
+    """The unit that the function returns for each property, and the definition of each."""
+    if isinstance(measures, Mapping) and unit is not None:
+        raise UsageError(f"{where}: the units are among measures already; leave unit out")
+    units: dict[str, str] = {}
+    defined: list[Property] = []
     registered = properties()
-    if name not in registered or registered.provider(name).startswith(FUNCTION):
-        return None
-    return registered[name]
-
-
-def _property(
-    asked: str | Property, units: Mapping[str, str], description: str, low: float | None, high: float | None, where: str
-) -> Property:
-    name = asked if isinstance(asked, str) else asked.name
-    known = asked if isinstance(asked, Property) else _known(name)
-    if known is None:
-        return Property(name, (units[name],), description or f"by {where}", low=low, high=high)
-    if units[name] not in known.units:
-        raise UsageError(
-            f'{where}: {name} is not given in "{units[name]}"{did_you_mean(units[name], known.units)}; it takes: '
-            f"{', '.join(known.units)}"
-        )
-    return known
+    for measure in [measures] if isinstance(measures, str | Property) else measures:
+        known = measure if isinstance(measure, Property) else None
+        name = measure if isinstance(measure, str) else measure.name
+        if known is None and name in registered and not registered.provider(name).startswith(FUNCTION):
+            known = registered[name]
+        units[name] = measures[name] if isinstance(measures, Mapping) else unit or (known.unit if known else "1")
+        if known is None:
+            known = Property(name, (units[name],), description or f"by {where}", low=low, high=high)
+        elif units[name] not in known.units:
+            raise UsageError(
+                f'{where}: {name} is not given in "{units[name]}"{did_you_mean(units[name], known.units)}; it takes: '
+                f"{', '.join(known.units)}"
+            )
+        defined.append(known)
+    if not defined:
+        raise UsageError(f"{where}: measures is empty; name a property")
+    return units, tuple(defined)
 
 
 def _numbers(answer: Any, made: Definition) -> dict[str, tuple[float, float | None]]:

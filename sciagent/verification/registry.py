@@ -19,13 +19,19 @@ OURS = "sciagent"  # the distribution whose verifiers are trusted to declare wha
 
 
 @cache
-def _points() -> dict[str, EntryPoint]:
+def installed(group: str, what: str) -> Mapping[str, EntryPoint]:
+    """The entry points of a group by name. what: how messages call them. Raises UsageError where two packages offer the
+    same name."""
     points: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
+    for point in entry_points(group=group):
         if point.name in points and points[point.name].value != point.value:
-            raise UsageError(f'two installed packages offer a verifier named "{point.name}"; uninstall one')
+            raise UsageError(f'two installed packages offer a {what} named "{point.name}"; uninstall one')
         points[point.name] = point
     return points
+
+
+def _points() -> Mapping[str, EntryPoint]:
+    return installed(GROUP, "verifier")
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, ClassVar, Protocol
 
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.verification.registry import installed
 
 GROUP = "sciagent.retrosynthesis"
 MAX_REACTIONS = 100
@@ -62,19 +63,9 @@ class RouteFinder(Protocol):
 
 
 @cache
-def _points() -> dict[str, EntryPoint]:
-    points: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
-        if point.name in points and points[point.name].value != point.value:
-            raise UsageError(f'two installed packages offer a route finder named "{point.name}"; uninstall one')
-        points[point.name] = point
-    return points
-
-
-@cache
 def route_finder(name: str) -> type[RouteFinder]:
     """The class behind a name. Raises UnknownNameError, or UsageError when its package does not load."""
-    points = _points()
+    points = installed(GROUP, "route finder")
     if name not in points:
         raise UnknownNameError("route finder", name, points)
     loaded: Any
@@ -90,7 +81,7 @@ def route_finder(name: str) -> type[RouteFinder]:
 
 
 def checked(route: object, target: str, stock: Stock) -> Route | None:
-    """The route, if it is one: it makes the target, and everything it starts from can be bought.
+    """The route, if it is valid: it makes the target, and everything it starts from can be bought.
 
     Raises ValueError, saying what is wrong with it.
     """
@@ -100,37 +91,22 @@ def checked(route: object, target: str, stock: Stock) -> Route | None:
         raise ValueError(f"a route finder says a Route or None, not {type(route).__name__}")
     if len(route.reactions) > MAX_REACTIONS:
         raise ValueError(f"a route of {len(route.reactions)} reactions; at most {MAX_REACTIONS}")
-    made = {_canonical(reaction.product) for reaction in route.reactions}
-    wanted = {_canonical(target)} | {
-        _canonical(smiles) for reaction in route.reactions for smiles in reaction.reactants
-    }
+    needs = {_canonical(reaction.product): {*map(_canonical, reaction.reactants)} for reaction in route.reactions}
+    made, wanted = needs.keys(), {_canonical(target)}.union(*needs.values())
     if unused := made - wanted:
         raise ValueError(f"the route makes {min(unused)}, which nothing needs")
     if any(not reaction.reactants for reaction in route.reactions):
         raise ValueError("a reaction of nothing")
-    _check_order(route)
+    if len(needs) < len(route.reactions):
+        raise ValueError("the route makes a molecule twice")
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError:
+        raise ValueError("the route goes in a circle") from None
     for smiles in sorted(wanted - made):
         if smiles not in stock:
             raise ValueError(f"the route starts from {smiles}, which is not in stock")
     return route
-
-
-def _check_order(route: Route) -> None:
-    """Raises ValueError where a molecule would be needed to make itself, or is made twice."""
-    by_product = {
-        _canonical(reaction.product): tuple(map(_canonical, reaction.reactants)) for reaction in route.reactions
-    }
-    if len(by_product) < len(route.reactions):
-        raise ValueError("the route makes a molecule twice")
-    ready: set[str] = set()
-    left = dict(by_product)
-    while left:
-        now = [p for p, needs in left.items() if all(n in ready or n not in by_product for n in needs)]
-        if not now:
-            raise ValueError("the route goes in a circle")
-        for product in now:
-            ready.add(product)
-            del left[product]
 
 
 def _canonical(smiles: str) -> str:

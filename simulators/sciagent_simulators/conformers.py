@@ -3,7 +3,7 @@
 ETKDGv3 conformers are relaxed in the force field, those too high there are dropped, the rest is ranked by GFN2-xTB
 single points; what lies within the window and a margin is relaxed in GFN2-xTB, what became another molecule is dropped,
 and what is the same conformer twice is kept once. A molecule that is its own mirror image gets the mirror image of each
-conformer where it is another one: gauche butane counts twice whether or not both were found. A conformer's weight
+conformer where that differs: gauche butane counts twice whether or not both were sampled. A conformer's weight
 counts the wells that differ only in which of the like atoms lies where (anti-gauche pentane has two).
 
 Energies are electronic (in a solvent with the free energy of solvation); vibrations and rotations are left out.
@@ -20,21 +20,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, embed_with_energies, failure
+from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, embed, failure
 from sciagent_simulators.implicit_solvent import Solvation
 from sciagent_simulators.superpose import Symmetry, principal_moments, symmetry
 from sciagent_simulators.tblite_engine import XtbResult, energies, relax
 
 Array = NDArray[np.float64]
 
-KCAL = 0.0433641  # eV in one kcal/mol
+KCAL = 0.0433641  # eV per kcal/mol
 BOLTZMANN = 8.617333262e-5  # eV/K
 FORCE_FIELD_WINDOW = 15.0  # kcal/mol; MMFF94 misplaces hydrogen-bonded conformers by up to about ten
 MARGIN = 3.0 * KCAL  # what a relaxation may still bring down, on top of the window
 
-# Two conformers are one when all three hold. fmax leaves 0.002 eV and 0.05 angstrom open.
+# Two conformers are the same when all three hold. fmax leaves 0.002 eV and 0.05 angstrom open.
 SAME_ENERGY = 0.1 * KCAL
 SAME_MOMENTS = 0.02  # relative
 SAME_DISTANCE = 0.25  # angstrom
@@ -62,7 +62,7 @@ class Ensemble:
         return weights
 
     def free_energy(self, temperature: float) -> float:
-        """-kT ln of the sum of Boltzmann factors over the lowest one's, eV; 0 for a single conformer."""
+        """-kT ln of the sum of Boltzmann factors over the lowest conformer's, eV; 0 for a single conformer."""
         factors = self._factors(temperature)
         return 0.0 - float(BOLTZMANN * temperature * np.log(factors.sum() / factors[0]))
 
@@ -102,7 +102,7 @@ def how_many(mol: Any) -> int:
 
 
 def resolved(mol: Any) -> Any | None:
-    """The molecule with its stereo defined, if what is undefined leaves one molecule or it and its mirror image.
+    """The molecule with its stereo defined, if what is undefined leaves a single molecule or it and its mirror image.
 
     None where it leaves diastereomers, whose ensembles must not be mixed.
     """
@@ -136,17 +136,17 @@ def search(
     most_relaxed: int = 100,
     solvation: Solvation | None = None,
 ) -> tuple[Ensemble, dict[str, Any]]:
-    """The conformers within `window` (eV) of the lowest, and how they were found.
+    """The conformers within `window` (eV) of the lowest, and how they were reached.
 
     mol: RDKit molecule with its stereo defined. embedded: how many, or None for `how_many`. most_relaxed: of the lowest
     single points. Diagnostics: counts at each stage; `found_once`, the share of embeddings that led to a conformer
-    of the force field that no other led to, which estimates how likely the next one would be new (Good and Turing).
+    of the force field that no other led to, which estimates how likely the next would be new (Good and Turing).
     Raises SimulatorError as `embed` and `relax`, and unstable (bond_changed) where no conformer keeps its bonds.
     """
     from rdkit import Chem
 
     wanted = embedded or how_many(mol)
-    starts, force_field, diagnostics = embed_with_energies(mol, charge, multiplicity, wanted, seed)
+    starts, diagnostics, force_field = embed(mol, charge, multiplicity, wanted, seed)
     alike = symmetry(mol)
     near = [k for k in range(len(starts)) if force_field[k] - force_field[0] <= FORCE_FIELD_WINDOW]
     kept, occurs = distinct([starts[k] for k in near], force_field[near] * KCAL, alike)
@@ -171,7 +171,7 @@ def search(
 
 
 def distinct(geometries: list[Geometry], values: Array, alike: Symmetry) -> tuple[list[int], dict[int, int]]:
-    """Indices of one geometry for each conformer, the lowest of its kind, by rising value; and how often it occurs.
+    """Indices of a geometry for each conformer, the lowest of its kind, by rising value; and how often it occurs.
 
     values: (n,), eV. Only pairs within SAME_ENERGY are superposed.
     """
@@ -183,20 +183,18 @@ def distinct(geometries: list[Geometry], values: Array, alike: Symmetry) -> tupl
     kept: list[int] = []
     counts: dict[int, int] = {}
     for k in (int(i) for i in np.argsort(values, kind="stable")):
-        for other in reversed(kept):
-            if values[k] - values[other] > SAME_ENERGY:
-                other = -1
-                break
-            if np.abs(moments[k] - moments[other]).max() > SAME_MOMENTS * scale[other]:
-                continue
-            if alike.distance(geometries[k].positions, geometries[other].positions) < SAME_DISTANCE:
-                counts[other] += 1
-                break
-        else:
-            other = -1
-        if other < 0:
+        same = (
+            other
+            for other in reversed(kept)
+            if values[k] - values[other] <= SAME_ENERGY
+            and np.abs(moments[k] - moments[other]).max() <= SAME_MOMENTS * scale[other]
+            and alike.distance(geometries[k].positions, geometries[other].positions) < SAME_DISTANCE
+        )
+        if (first := next(same, None)) is None:
             kept.append(k)
             counts[k] = 1
+        else:
+            counts[first] += 1
     return kept, counts
 
 
@@ -216,7 +214,7 @@ def _relaxed(
             problem = problem or error
             failed[error.reason] = failed.get(error.reason, 0) + 1
     if not relaxed:
-        raise problem or failure(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, "no conformer to relax")
+        raise problem or failure(Reason.GEOMETRY_NOT_CONVERGED, "no conformer to relax")
     return relaxed, failed
 
 

@@ -1,6 +1,6 @@
 """From a molecular graph to a three-dimensional geometry, with what must hold before and after.
 
-The protocol: ETKDGv3 conformers from one seed, each relaxed with MMFF94 (UFF where MMFF94 lacks parameters), the lowest
+The protocol: ETKDGv3 conformers from a seed, each relaxed with MMFF94 (UFF where MMFF94 lacks parameters), the lowest
 of them by the protocol's method, then, for GFN2-xTB, a relaxation, in vacuum or in a solvent. Two engines given the
 same molecule, protocol and seed get the same geometry.
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -108,16 +107,19 @@ class Geometry:
             lines.append(f"{chemical_symbols[number]:<2} {x:15.8f} {y:15.8f} {z:15.8f}")
         return "\n".join(lines) + "\n"
 
-    def write_xyz(self, path: Path, comment: str = "") -> Path:
-        path.write_text(self.to_xyz(comment), encoding="utf-8")
-        return path
+
+OUTCOMES = {
+    "element multiplicity missing_basis missing_ecp no_excited_state solvent undefined_stereo": Outcome.REFUSED,
+    "scf_not_converged geometry_not_converged": Outcome.NOT_CONVERGED,
+    "embedding_failed implausible_energy implausible_value not_finite overlapping_atoms": Outcome.IMPLAUSIBLE,
+    "exception": Outcome.CRASHED,
+}
+OUTCOME = {Reason(reason): outcome for reasons, outcome in OUTCOMES.items() for reason in reasons.split()}
 
 
-def failure(outcome: Outcome, reason: Reason, detail: str, **diagnostics: Any) -> SimulatorError:
-    """A SimulatorError that carries what is known so far."""
-    error = SimulatorError(outcome, reason, detail)
-    vars(error)["diagnostics"] = diagnostics
-    return error
+def failure(reason: Reason, detail: str, **diagnostics: Any) -> SimulatorError:
+    """An engine's error with what is known so far. The reason decides the outcome; those not listed are `unstable`."""
+    return SimulatorError(OUTCOME.get(reason, Outcome.UNSTABLE), reason, detail, **diagnostics)
 
 
 def spin_fault(electrons: int, multiplicity: int) -> str | None:
@@ -136,16 +138,14 @@ def check(geometry: Geometry) -> None:
     """Raises SimulatorError: refused (multiplicity), implausible (not_finite, overlapping_atoms)."""
     fault = spin_fault(geometry.electrons, geometry.multiplicity)
     if fault:
-        raise failure(Outcome.REFUSED, Reason.MULTIPLICITY, fault)
+        raise failure(Reason.MULTIPLICITY, fault)
     if not np.isfinite(geometry.positions).all():
-        raise failure(Outcome.IMPLAUSIBLE, Reason.NOT_FINITE, "a coordinate is NaN or infinite")
+        raise failure(Reason.NOT_FINITE, "a coordinate is NaN or infinite")
     relative = _relative_distances(geometry)
     if len(geometry.numbers) > 1 and relative.min() < OVERLAP:
         i, j = (int(k) for k in np.unravel_index(int(relative.argmin()), relative.shape))
         distance = float(np.linalg.norm(geometry.positions[i] - geometry.positions[j]))
-        raise failure(
-            Outcome.IMPLAUSIBLE, Reason.OVERLAPPING_ATOMS, f"atoms {i} and {j} are {distance:.3f} angstrom apart"
-        )
+        raise failure(Reason.OVERLAPPING_ATOMS, f"atoms {i} and {j} are {distance:.3f} angstrom apart")
 
 
 def check_bonds(geometry: Geometry, bonds: Iterable[tuple[int, int]]) -> None:
@@ -164,7 +164,7 @@ def check_bonds(geometry: Geometry, bonds: Iterable[tuple[int, int]]) -> None:
         pairs = [(int(i), int(j)) for i, j in np.argwhere(where) if i < j]
         if pairs:
             text = ", ".join(f"{i}-{j} at {relative[i, j]:.2f} covalent radii sums" for i, j in pairs[:3])
-            raise failure(Outcome.UNSTABLE, Reason.BOND_CHANGED, f"{len(pairs)} bond(s) {what}: {text}", pairs=pairs)
+            raise failure(Reason.BOND_CHANGED, f"{len(pairs)} bond(s) {what}: {text}", pairs=pairs)
 
 
 def bonds_of(mol: Any) -> list[tuple[int, int]]:
@@ -177,20 +177,13 @@ def bonds_of(mol: Any) -> list[tuple[int, int]]:
 
 def embed(
     mol: Any, charge: int, multiplicity: int, conformers: int, seed: int
-) -> tuple[list[Geometry], dict[str, Any]]:
-    """ETKDGv3 conformers relaxed in MMFF94 (or UFF), the lowest first, and how they were found.
+) -> tuple[list[Geometry], dict[str, Any], Positions]:
+    """ETKDGv3 conformers relaxed in MMFF94 (or UFF), the lowest first, how they were made, and their energies in the
+    force field, (n,), kcal/mol.
 
     mol: RDKit molecule or SMILES, hydrogens implicit. Diagnostics: force field, conformers embedded, the lowest
     energy in kcal/mol. Raises SimulatorError implausible (embedding_failed, overlapping_atoms).
     """
-    geometries, _, diagnostics = embed_with_energies(mol, charge, multiplicity, conformers, seed)
-    return geometries, diagnostics
-
-
-def embed_with_energies(
-    mol: Any, charge: int, multiplicity: int, conformers: int, seed: int
-) -> tuple[list[Geometry], Positions, dict[str, Any]]:
-    """As `embed`, with the force field's energies, (n,), kcal/mol, in the same order."""
     from rdkit import Chem
     from rdkit.Chem import rdDistGeom
 
@@ -204,28 +197,21 @@ def embed_with_energies(
         parameters.useRandomCoords = True
         conformer_ids = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
     if not conformer_ids:
-        raise failure(Outcome.IMPLAUSIBLE, Reason.EMBEDDING_FAILED, "no conformer satisfies the distance bounds")
+        raise failure(Reason.EMBEDDING_FAILED, "no conformer satisfies the distance bounds")
     force_field, energies = _relax_in_force_field(molecule)
     order = np.argsort(energies, kind="stable")
     numbers = tuple(atom.GetAtomicNum() for atom in molecule.GetAtoms())
-    geometries = [
-        Geometry(
-            numbers, np.array(molecule.GetConformer(conformer_ids[k]).GetPositions(), dtype=float), charge, multiplicity
-        )
-        for k in order
-    ]
+    positions = [np.array(molecule.GetConformer(conformer_ids[k]).GetPositions(), dtype=float) for k in order]
+    geometries = [Geometry(numbers, place, charge, multiplicity) for place in positions]
     check(geometries[0])
-    return (
-        geometries,
-        np.array(energies, dtype=float)[order],
-        {
-            "force_field": force_field,
-            "conformers": len(conformer_ids),
-            "random_coordinates": random_coordinates,
-            "force_field_energy": float(energies[order[0]]),
-            "seed": seed,
-        },
-    )
+    diagnostics = {
+        "force_field": force_field,
+        "conformers": len(conformer_ids),
+        "random_coordinates": random_coordinates,
+        "force_field_energy": float(energies[order[0]]),
+        "seed": seed,
+    }
+    return geometries, diagnostics, np.array(energies, dtype=float)[order]
 
 
 def prepare(
@@ -233,17 +219,19 @@ def prepare(
 ) -> tuple[Geometry, dict[str, Any]]:
     """The geometry by the protocol, checked to be still the molecule that was asked for.
 
-    mmff94: the conformer lowest in the force field. gfn2: the one lowest in GFN2-xTB as the force field left it, then
-    relaxed. (Ranked by the force field, ethanol comes out anti or gauche depending on the seed.)
+    mmff94: the conformer lowest in the force field. gfn2: the conformer lowest in GFN2-xTB as the force field left it,
+    then relaxed. (Ranked by the force field, ethanol comes out anti or gauche depending on the seed.)
     Raises SimulatorError as `embed`, `check_bonds` and `tblite_engine.relax` do.
     """
-    geometries, diagnostics = embed(mol, charge, multiplicity, protocol.conformers, seed)
+    geometries, diagnostics, _ = embed(mol, charge, multiplicity, protocol.conformers, seed)
     geometry = geometries[0]
     if protocol.method == "gfn2":
-        from sciagent_simulators.tblite_engine import lowest, relax
+        from sciagent_simulators.tblite_engine import energies, relax
 
         solvation = Solvation(protocol.solvent) if protocol.solvent else None
-        geometry, result = relax(geometries[lowest(geometries, solvation=solvation)], solvation=solvation)
+        if len(geometries) > 1:
+            geometry = geometries[int(energies(geometries, solvation=solvation).argmin())]
+        geometry, result = relax(geometry, solvation=solvation)
         diagnostics |= {"relax_steps": result.steps, "relax_fmax": result.fmax, "relax_recovery": result.recovery}
     check_bonds(geometry, bonds_of(mol))
     return geometry, diagnostics

@@ -1,12 +1,12 @@
-"""The solvents that ALPB and GBSA are parametrised for in GFN1-xTB and GFN2-xTB, under one name each.
+"""The solvents that ALPB and GBSA are parametrised for in GFN1-xTB and GFN2-xTB, under a common name each.
 
 Free energies of solvation are those of 1 mol/L of ideal gas going to 1 mol/L of solution at 298.15 K (tblite's solution
 state `gsolv`), which is what hydration data bases give too. The other convention, 1 bar of gas to 1 mol/L, lies
-kT ln 24.79 = 0.0825 eV (1.90 kcal/mol) above it; `xtb` calls that one `bar1M`.
+kT ln 24.79 = 0.0825 eV (1.90 kcal/mol) above it; `xtb` calls that `bar1M`.
 
 Sources: ALPB and GBSA in xtb: Ehlert, Stahn, Spicher, Grimme, J. Chem. Theory Comput. 17, 4250 (2021). States:
-https://tblite.readthedocs.io/en/latest/spec/solvation.html. Which solvents: tblite 0.8.0, tried one by one;
-all of them agree with xtb 6.5.1 within 1e-7 hartree for formaldehyde. GBSA has one set of parameters for benzene and
+https://tblite.readthedocs.io/en/latest/spec/solvation.html. Which solvents: tblite 0.8.0, each tried;
+all of them agree with xtb 6.5.1 within 1e-7 hartree for formaldehyde. GBSA has the same parameters for benzene and
 toluene.
 """
 
@@ -25,7 +25,7 @@ SOLVENTS: tuple[str, ...] = get_args(Solvent)
 Model = Literal["alpb", "gbsa"]
 
 STATE = "gsolv"
-# tblite's name where it is another one
+# tblite's name where it differs
 _TBLITE = {
     "carbon disulfide": "cs2",
     "chloroform": "chcl3",
@@ -50,21 +50,14 @@ GBSA: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class Solvation:
-    """A solvent by a model. Raises ValueError for a solvent that the model has no parameters for in the method."""
+    """A solvent by a model."""
 
     solvent: str
     model: Model = "alpb"
 
-    def arguments(self, method: str) -> tuple[str, str, str]:
+    def arguments(self) -> tuple[str, str, str]:
         """Interaction, solvent and solution state as tblite's calculator takes them."""
-        fault = unparametrised(method, self.model, self.solvent)
-        if fault:
-            raise ValueError(fault)
         return f"{self.model}-solvation", _TBLITE.get(self.solvent, self.solvent), STATE
-
-    @property
-    def label(self) -> str:
-        return self.model.upper()
 
 
 def unparametrised(method: str, model: str, solvent: str) -> str | None:

@@ -1,8 +1,8 @@
 """Whether a single determinant describes a closed shell, by two determinants for each pair of frontier orbitals.
 
-Ozone's restricted solution is its lowest one in PBE0, its triplet lies 1.2 eV higher, so no instability shows that 0.3
-electrons sit in an orbital that should be empty. For an occupied orbital i and an empty one a the two determinants that
-put both electrons into i or into a couple through the exchange integral K = (ia|ia) and are
+Ozone's restricted solution is its lowest in PBE0, its triplet lies 1.2 eV higher, so no instability shows that 0.3
+electrons sit in an orbital that should be empty. For an occupied orbital i and an empty orbital a the two determinants
+that put both electrons into i or into a couple through the exchange integral K = (ia|ia) and are
 
     D = 2 (f_aa - f_ii) + (ii|ii) + (aa|aa) - 4 (ii|aa) + 2 K
 

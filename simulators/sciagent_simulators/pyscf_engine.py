@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.pyscf_solvent import in_solvent
 from sciagent_simulators.scf_recovery import converge
@@ -83,7 +83,6 @@ def single_point(
     if geometry.charge < 0 and result.homo > 0:
         hint = "" if settings.basis.endswith("d") else f"; {settings.basis} has no diffuse functions, which anions need"
         raise failure(
-            Outcome.UNSTABLE,
             Reason.ANION_UNBOUND,
             f"the highest occupied orbital lies at {result.homo:+.2f} eV: the last electron is held by the basis{hint}",
             **result.diagnostics,
@@ -127,7 +126,7 @@ def build(geometry: Geometry, settings: DftSettings) -> Any:
     symbols = [chemical_symbols[z] for z in geometry.numbers]
     heavy = sorted({chemical_symbols[z] for z in geometry.numbers if z > ECP_ABOVE})
     if heavy and not settings.basis.lower().startswith("def2"):
-        raise failure(Outcome.REFUSED, Reason.MISSING_ECP, f"{settings.basis} comes without potentials for {heavy}")
+        raise failure(Reason.MISSING_ECP, f"{settings.basis} comes without potentials for {heavy}")
     try:
         mol = gto.M(
             atom=list(zip(symbols, geometry.positions.tolist(), strict=True)),
@@ -140,10 +139,10 @@ def build(geometry: Geometry, settings: DftSettings) -> Any:
             max_memory=settings.max_memory,
         )
     except BasisNotFoundError as error:
-        raise failure(Outcome.REFUSED, Reason.MISSING_BASIS, " ".join(str(error).split())) from error
+        raise failure(Reason.MISSING_BASIS, " ".join(str(error).split())) from error
     for i, z in enumerate(geometry.numbers):
         if z > ECP_ABOVE and mol.atom_nelec_core(i) == 0:
-            raise failure(Outcome.REFUSED, Reason.MISSING_ECP, f"no effective core potential for {symbols[i]}")
+            raise failure(Reason.MISSING_ECP, f"no effective core potential for {symbols[i]}")
     return mol
 
 
@@ -177,7 +176,6 @@ def check_energy(energy: float, atoms: dict[str, float], geometry: Geometry) -> 
     high = free + 1.0 + geometry.charge**2 + 0.05 * geometry.electrons
     if not (np.isfinite(energy) and energy < 0 and low <= energy <= high):
         raise failure(
-            Outcome.IMPLAUSIBLE,
             Reason.IMPLAUSIBLE_ENERGY,
             f"{energy:.3f} hartree; the free atoms have {free:.3f}, so it should lie in [{low:.3f}, {high:.3f}]",
         )
@@ -198,7 +196,6 @@ def _check_contamination(mf: Any, geometry: Geometry) -> float:
     spin = geometry.unpaired / 2
     if s_squared - spin * (spin + 1) > SPIN_TOLERANCE:
         raise failure(
-            Outcome.UNSTABLE,
             Reason.SPIN_CONTAMINATED,
             f"<S^2> is {s_squared:.3f}; a pure multiplicity {geometry.multiplicity} has {spin * (spin + 1):.3f}",
             s_squared=s_squared,

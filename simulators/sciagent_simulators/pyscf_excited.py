@@ -2,7 +2,7 @@
 
 The spatial overlap of an excitation, Lambda = sum k_ia^2 <|i| | |a|> / sum k_ia^2 with k = X + Y, is near 1 where the
 hole and the electron lie in the same place. Functionals without long-range exchange place excitations of small Lambda,
-from one end of a molecule to the other, far too low: below 0.3 for hybrids and 0.4 for the others errors exceed 0.5 eV.
+across a molecule, far too low: below 0.3 for hybrids and 0.4 for the others errors exceed 0.5 eV.
 
 Energies in eV, oscillator strengths in the length gauge.
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.pyscf_response import run_lowest
 from sciagent_simulators.pyscf_solvent import answer_fast
@@ -59,7 +59,7 @@ def excite(
 ) -> list[Excitation]:
     """The lowest excitations of a converged restricted mean field, ascending.
 
-    full: TDDFT with its de-excitations instead of the Tamm-Dancoff approximation. solvent: the one mf is in; it
+    full: TDDFT with its de-excitations instead of the Tamm-Dancoff approximation. solvent: that of mf; it
     answers a singlet's density with its electrons only. conv_tol: length of the residual, hartree.
     Raises SimulatorError refused (no_excited_state), not_converged (scf_not_converged), unstable (scf_unstable: a
     negative or imaginary root).
@@ -67,7 +67,7 @@ def excite(
     occupied = int(np.count_nonzero(mf.mo_occ))
     room = occupied * (len(mf.mo_occ) - occupied)
     if room == 0:
-        raise failure(Outcome.REFUSED, Reason.NO_EXCITED_STATE, "the basis leaves no empty orbital to excite to")
+        raise failure(Reason.NO_EXCITED_STATE, "the basis leaves no empty orbital to excite to")
     solver = mf.TDDFT() if full else mf.TDA()
     solver.singlet, solver.nstates, solver.conv_tol, solver.verbose = singlet, min(states, room), conv_tol, 0
     if not full:
@@ -79,16 +79,14 @@ def excite(
     energies = np.asarray(solver.e, dtype=float) * HARTREE
     if len(energies) < solver.nstates and full:
         raise failure(
-            Outcome.UNSTABLE,
             Reason.SCF_UNSTABLE,
             f"{solver.nstates - len(energies)} of {solver.nstates} {name} excitations are imaginary: the ground state "
             "is not stable",
         )
     if len(energies) < solver.nstates or not np.all(np.atleast_1d(solver.converged)):
-        raise failure(Outcome.NOT_CONVERGED, Reason.SCF_NOT_CONVERGED, f"the {name} excitations did not converge")
+        raise failure(Reason.SCF_NOT_CONVERGED, f"the {name} excitations did not converge")
     if energies.min() <= 0:
         raise failure(
-            Outcome.UNSTABLE,
             Reason.SCF_UNSTABLE,
             f"the lowest {name} excitation is {energies.min():.3f} eV: another state lies below this ground state",
         )
@@ -120,12 +118,11 @@ def overlap(mf: Any, amplitudes: list[Any]) -> list[float]:
 
 def check_charge_transfer(excitation: Excitation, mf: Any) -> None:
     """Raises SimulatorError unstable (charge_transfer) where the functional has no long-range exchange and the
-    excitation goes from one place to another."""
+    excitation moves charge."""
     omega, _, exchange = mf._numint.rsh_and_hybrid_coeff(mf.xc)
     limit = OVERLAP_HYBRID if exchange > 0 else OVERLAP_LOCAL
     if omega == 0 and exchange < 1 and excitation.overlap < limit:
         raise failure(
-            Outcome.UNSTABLE,
             Reason.CHARGE_TRANSFER,
             f"S1 at {excitation.energy:.2f} eV has an overlap of {excitation.overlap:.2f}, and {mf.xc} places such an "
             "excitation far too low; a range-separated functional (CAM-B3LYP, wB97X) does not",

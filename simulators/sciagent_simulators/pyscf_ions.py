@@ -1,7 +1,7 @@
 """Ionisation energy and electron affinity of a molecule as differences of self-consistent energies (delta-SCF).
 
 Vertical: both states at the same geometry. Adiabatic: the ion relaxed too; electronic energies, without zero-point
-vibration. Of an open-shell molecule both spins of the ion are tried and the lower one counts.
+vibration. Of an open-shell molecule both spins of the ion are tried and the lower counts.
 
 An anion that lies above its molecule is not bound. Its energy is then a property of the basis set, so no number is
 given for the affinity, only that it is below zero.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check_bonds, failure, spin_fault
 from sciagent_simulators.pyscf_engine import DftResult, DftSettings, ground_state
@@ -64,9 +64,7 @@ def ion(
     """
     states = [s for s in _spins(geometry, change) if spin_fault(s.electrons, s.multiplicity) is None]
     if not states:
-        raise failure(
-            Outcome.REFUSED, Reason.MULTIPLICITY, f"no electron is left at charge {geometry.charge + change:+d}"
-        )
+        raise failure(Reason.MULTIPLICITY, f"no electron is left at charge {geometry.charge + change:+d}")
     lowest: Ion | None = None
     problem: SimulatorError | None = None
     for state in states:
@@ -118,4 +116,4 @@ def _still_whole(geometry: Geometry, bonds: Iterable[tuple[int, int]], change: i
         check_bonds(geometry, bonds)
     except SimulatorError as error:
         reason = Reason.CATION_DISSOCIATED if change > 0 else Reason.ANION_DISSOCIATED
-        raise failure(Outcome.UNSTABLE, reason, f"relaxed, the ion is another molecule: {error.detail}") from error
+        raise failure(reason, f"relaxed, the ion is another molecule: {error.detail}") from error

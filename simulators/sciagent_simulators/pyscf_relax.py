@@ -6,8 +6,8 @@ Powell's damping, which keeps the Hessian positive. The integration grid does no
 gradient, which leaves a net force and torque (0.2 eV/angstrom in HCl on the coarsest grid) that no relaxation could
 remove: they are taken out.
 
-After every step what is needed to go on (positions, forces, Hessian) is left in one file; a run that was broken off
-takes the same next step as one that was not.
+After every step what is needed to go on (positions, forces, Hessian) is left in a file; a run that was broken off
+takes the same next step as a run that was not.
 
 Source: Nocedal, Wright, Numerical Optimization, 2nd ed., ch. 6 and procedure 18.2.
 """
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.pyscf_engine import DftSettings, build, mean_field
 from sciagent_simulators.scf_recovery import converge
@@ -79,7 +79,6 @@ def relax(
     facts: dict[str, Any] = {"dft_steps": int(state["taken"]), "dft_fmax": force}
     if force > fmax:
         raise failure(
-            Outcome.NOT_CONVERGED,
             Reason.GEOMETRY_NOT_CONVERGED,
             f"largest force {force:.3f} eV/angstrom after {facts['dft_steps']} steps; asked for {fmax}",
             **facts,
@@ -110,7 +109,7 @@ def updated(hessian: Matrix, step: Matrix, change: Matrix) -> Matrix:
 
 
 class Gradients:
-    """Energy and forces at one geometry after the other, each self-consistent field started from the last density."""
+    """Energy and forces at a series of geometries, each self-consistent field started from the last density."""
 
     def __init__(self, geometry: Geometry, settings: DftSettings, checkpoint: Path | None = None) -> None:
         self.geometry, self.settings, self.checkpoint = geometry, settings, checkpoint

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 EXTRA_TRIALS = (
-    4  # beyond the states asked for: with one vector a state formaldehyde's third and coumarin's first are missed
+    4  # beyond the states asked for: with a vector a state formaldehyde's third and coumarin's first are missed
 )
 SHARE = 0.2  # of the memory that is left, for a block of integrals and what they are contracted with
 CYCLES = 200
@@ -23,7 +23,7 @@ CYCLES = 200
 
 def run_lowest(solver: Any, full: bool = False) -> None:
     """Solve pyscf.tdscf.TDA, or in full TDDFT, of a density-fitted, converged restricted mean field: `solver.e`, `xy`,
-    `converged`. What is said of exchange holds for the former only."""
+    `converged`. What the module says of exchange holds for the former only."""
     mf = solver._scf
     occupied = int(np.count_nonzero(mf.mo_occ))
     room = occupied * (len(mf.mo_occ) - occupied)

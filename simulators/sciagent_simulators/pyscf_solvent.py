@@ -27,7 +27,7 @@ Solvent = Literal[
 SOLVENTS: tuple[str, ...] = get_args(Solvent)
 SolventModel = Literal["SMD", "IEF-PCM", "C-PCM", "ddCOSMO"]
 
-# the name in SMD's table where it is another one
+# the name in SMD's table where it differs
 _SMD = {
     "diethyl ether": "diethylether",
     "dimethyl sulfoxide": "dimethylsulfoxide",

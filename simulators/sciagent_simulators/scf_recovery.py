@@ -1,8 +1,8 @@
 """Getting a self-consistent field to converge, and to go on after it was broken off.
 
 The ladder: plain DIIS; damped with a level shift; second order; and last a Fermi smearing that is cooled down and then
-taken away: what counts is always converged with whole electrons. A solution with an empty orbital below an occupied one
-is a saddle point, so the ladder goes on from there too.
+taken away: what counts is always converged with whole electrons. A solution with an empty orbital below an occupied
+orbital is a saddle point, so the ladder goes on from there too.
 
 Sources: DIIS: Pulay, J. Comput. Chem. 3, 556 (1982). Second order: Sun, arXiv 1610.08423 (co-iterative augmented
 Hessian). Smearing as a way to convergence: Rabuck, Scuseria, J. Chem. Phys. 110, 695 (1999).
@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.tblite_engine import HARTREE
 
 STEPS = ("diis", "damped", "newton", "smeared")
 AUFBAU_TOLERANCE = 1e-4  # hartree
-SMEARING = (0.03, 0.01, 0.003)  # hartree, one after the other
+SMEARING = (0.03, 0.01, 0.003)  # hartree, in this order
 LEVEL_SHIFT, DAMPING = 0.3, 0.3
 
 
@@ -52,14 +52,12 @@ def converge(
     facts = {"scf_tried": tried, "last_energy_hartree": float(solved.e_tot), "resumed": resumed}
     if saddle is not None:
         raise failure(
-            Outcome.UNSTABLE,
             Reason.SCF_UNSTABLE,
             f"an empty orbital lies {saddle * HARTREE:.3f} eV below an occupied one: not the ground state of the "
             "method",
             **facts,
         )
     raise failure(
-        Outcome.NOT_CONVERGED,
         Reason.SCF_NOT_CONVERGED,
         f"{' and '.join(tried)} did not reach {mf.conv_tol:g} hartree in {max_cycles} cycles",
         **facts,
@@ -67,7 +65,7 @@ def converge(
 
 
 def below_aufbau(mf: Any) -> float | None:
-    """By how much, hartree, an empty orbital lies below an occupied one of the same spin; None where none does.
+    """By how much, hartree, an empty orbital lies below an occupied orbital of the same spin; None where none does.
 
     The second-order solver converges to such states where DIIS oscillates (singlet O2, O=C=C=O): saddle points.
     """
@@ -126,7 +124,7 @@ def _note(checkpoint: Path | None, step: str) -> None:
 def _resume(mf: Any, checkpoint: Path | None) -> tuple[str, Any]:
     """The step and the density of an earlier attempt; the first step and None where its file was cut short.
 
-    The file is removed: one that was cut short may still be read and then fail to be written.
+    The file is removed: what was cut short may still be read and then fail to be written.
     """
     if checkpoint is None or not checkpoint.exists():
         return STEPS[0], None

@@ -5,7 +5,7 @@ PBE0/def2-SVP: benzene 4.22 eV, naphthoquinone 2.26 (both stable), rectangular c
 (both fall to a broken-symmetry solution, by 0.016 eV). So above SAFE the restricted solution is taken as stable.
 Below it two calculations decide: the triplet by itself, and the broken-symmetry singlet from mixed frontier orbitals.
 
-PySCF's own `stability()` says the same for 13 times the price of the SCF (benzene, 80 s), this screen for about one.
+PySCF's own `stability()` says the same for 13 times the price of the SCF (benzene, 80 s), this screen for about once.
 
 Sources: Bauernschmitt, Ahlrichs, J. Chem. Phys. 104, 9047 (1996); Hirata, Head-Gordon, Chem. Phys. Lett. 314,
 291 (1999).
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.near_degeneracy import NEAR_DEGENERATE, pair_occupation
 from sciagent_simulators.pyscf_response import run_lowest
@@ -49,17 +49,15 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     broken = _lower(mf, settings, _mixed_density(mf, occupied), 0, reference)
     diagnostics["triplet_minus_singlet"] = (triplet - reference) * HARTREE
     diagnostics["broken_minus_restricted"] = (broken - reference) * HARTREE
-    # a singlet diradical (p-benzyne) lies below its triplet, and that one below the restricted solution
+    # a singlet diradical (p-benzyne) lies below its triplet, and the triplet below the restricted solution
     if triplet < min(reference, broken):
         raise failure(
-            Outcome.UNSTABLE,
             Reason.TRIPLET_GROUND_STATE,
             f"the triplet lies {(reference - triplet) * HARTREE:.3f} eV below the singlet",
             spin_check=diagnostics,
         )
     if broken < reference - LOWER:
         raise failure(
-            Outcome.UNSTABLE,
             Reason.SCF_UNSTABLE,
             f"a broken-symmetry solution lies {(reference - broken) * HARTREE:.3f} eV below the restricted one",
             spin_check=diagnostics,
@@ -71,7 +69,6 @@ def _one_determinant(diagnostics: dict[str, Any]) -> dict[str, Any]:
     """Check that a single determinant describes the state; even the lowest restricted solution may not (ozone)."""
     if diagnostics["pair_occupation"] > NEAR_DEGENERATE:
         raise failure(
-            Outcome.UNSTABLE,
             Reason.NEAR_DEGENERATE,
             f"{diagnostics['pair_occupation']:.2f} electrons would leave {diagnostics['pair']}: "
             "one determinant does not describe the state",
@@ -133,11 +130,9 @@ def _run(mol: Any, mf: Any, settings: DftSettings, density: Any, reference: floa
         solver = solver.newton()
         solver.chkfile = None
         solver.kernel(dm0=solver.make_rdm1())
-    # An unconverged energy that already lies lower decides as well: the true one lies lower still.
+    # An unconverged energy that already lies lower decides as well: the true energy lies lower still.
     if not solver.converged and not (reference is not None and solver.e_tot < reference - LOWER):
-        raise failure(
-            Outcome.NOT_CONVERGED, Reason.SCF_NOT_CONVERGED, "a calculation of the spin check did not converge"
-        )
+        raise failure(Reason.SCF_NOT_CONVERGED, "a calculation of the spin check did not converge")
     return float(solver.e_tot)
 
 

@@ -1,7 +1,7 @@
 """Whether two conformers are the same: root mean square distance over proper rotations and the graph's symmetry.
 
-Hydrogens on carbon are left out: what turns them into one another (a methyl group) makes no new conformer, and every
-conformer is told apart by its heavy atoms and the hydrogens on heteroatoms. Reflections are not allowed, so gauche+ and
+Hydrogens on carbon are left out: what exchanges them (a methyl group) makes no new conformer, and every
+conformer is recognised by its heavy atoms and the hydrogens on heteroatoms. Reflections are not allowed, so gauche+ and
 gauche- are two.
 
 Source: superposition by singular value decomposition: Kabsch, Acta Cryst. A 34, 827 (1978).
@@ -29,13 +29,13 @@ class Symmetry:
     permutations: Indices
     complete: bool
 
-    def distance(self, one: Array, other: Array) -> float:
-        """Smallest root mean square distance in angstrom. one, other: (n, 3), all atoms."""
-        return float(self.distances(one, other).min())
+    def distance(self, positions: Array, other: Array) -> float:
+        """Smallest root mean square distance in angstrom. positions, other: (n, 3), all atoms."""
+        return float(self.distances(positions, other).min())
 
-    def distances(self, one: Array, other: Array) -> Array:
+    def distances(self, positions: Array, other: Array) -> Array:
         """(m,), angstrom: for each permutation of `other`, over proper rotations."""
-        a, b = one[self.atoms], other[self.atoms]
+        a, b = positions[self.atoms], other[self.atoms]
         a, b = a - a.mean(axis=0), b - b.mean(axis=0)
         # of sum |R a - b|^2 only the trace of R with this (m, 3, 3) covariance depends on the rotation
         covariance = np.einsum("ki,mkj->mij", a, b[self.permutations])

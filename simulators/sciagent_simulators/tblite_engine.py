@@ -10,13 +10,13 @@ J. Chem. Theory Comput. 13, 1989 (2017). IPEA1: Ásgeirsson, Bauer, Grimme, Chem
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.implicit_solvent import Solvation, unparametrised
@@ -25,7 +25,7 @@ Method = Literal["GFN2-xTB", "GFN1-xTB", "IPEA1-xTB"]
 
 HARTREE = 27.211386245988  # eV, CODATA 2018
 BOHR = 0.529177210903  # angstrom
-DEBYE = 2.541746473  # debye in one e bohr
+DEBYE = 2.541746473  # debye per e bohr
 KELVIN = 3.166811563e-6  # hartree
 HEAVIEST = 86
 
@@ -53,7 +53,6 @@ class XtbResult:
     """The largest force on an atom, eV/angstrom."""
     steps: int = 0
     """Steps of the relaxation, 0 for a single point."""
-    converged: bool = True
     recovery: str = "default"
     """The key of RECOVERY that converged."""
 
@@ -71,23 +70,15 @@ def single_point(
     implausible_energy), not_converged (scf_not_converged).
     """
     _check(geometry, method, solvation)
-    return _converge(geometry, method, max_cycles, solvation)[0]
-
-
-def lowest(geometries: Sequence[Geometry], method: Method = "GFN2-xTB", solvation: Solvation | None = None) -> int:
-    """Index of the geometry with the lowest energy; those that do not converge are passed over.
-
-    Raises the first one's SimulatorError when none converges.
-    """
-    return int(energies(geometries, method, solvation).argmin()) if len(geometries) > 1 else 0
+    return _converge(geometry, method, max_cycles, solvation)
 
 
 def energies(
     geometries: Sequence[Geometry], method: Method = "GFN2-xTB", solvation: Solvation | None = None
 ) -> NDArray[np.float64]:
-    """(n,), eV: single points, infinite where one did not converge.
+    """(n,), eV: single points, infinite where the SCC did not converge.
 
-    Raises the first one's SimulatorError when none converges.
+    Raises the first SimulatorError when none converges.
     """
     values = np.full(len(geometries), np.inf)
     problem: SimulatorError | None = None
@@ -118,10 +109,10 @@ def relax(
     from tblite.ase import TBLite
 
     _check(geometry, method, solvation)
-    first, recovery = _converge(geometry, method, 250, solvation)
+    first = _converge(geometry, method, 250, solvation)
     if len(geometry.numbers) == 1:
         return geometry, first
-    damping = RECOVERY[recovery].get("mixer-damping", 0.4)
+    damping = RECOVERY[first.recovery].get("mixer-damping", 0.4)
     atoms = Atoms(numbers=geometry.numbers, positions=geometry.positions)
     atoms.calc = TBLite(
         method=method,
@@ -130,7 +121,7 @@ def relax(
         verbosity=0,
         max_iterations=1000,
         mixer_damping=damping,
-        solvation=_for_ase(solvation, method),
+        solvation=solvation and (solvation.model, *solvation.arguments()[1:]),
     )
     optimiser = LBFGS(atoms, logfile=None)
     try:
@@ -141,24 +132,21 @@ def relax(
     if not done:
         force = float(np.linalg.norm(atoms.get_forces(), axis=1).max())
         raise failure(
-            Outcome.NOT_CONVERGED,
             Reason.GEOMETRY_NOT_CONVERGED,
             f"largest force {force:.3f} eV/angstrom after {max_steps} steps; asked for {fmax}",
             fmax=force,
         )
     check(moved)
-    last, recovery = _converge(moved, method, 250, solvation)
-    return moved, XtbResult(
-        last.energy, last.homo, last.lumo, last.dipole, last.fmax, int(optimiser.nsteps), True, recovery
-    )
+    last = _converge(moved, method, 250, solvation)
+    return moved, replace(last, steps=int(optimiser.nsteps))
 
 
 def frontier(
     energies: NDArray[np.float64], occupations: NDArray[np.float64], unpaired: int
 ) -> tuple[float | None, float | None]:
-    """HOMO and LUMO in the unit of `energies`: the highest orbital that holds an alpha electron and the next one.
+    """HOMO and LUMO in the unit of `energies`: the highest orbital that holds an alpha electron, and the next orbital.
 
-    energies, occupations: (n_orbitals,), ascending; tblite gives one set of orbitals with alpha and beta summed
+    energies, occupations: (n_orbitals,), ascending; tblite gives a single set of orbitals with alpha and beta summed
     (2, 1 or 0, smeared at 300 K), so electrons are counted instead of looking for a step.
     """
     electrons = round(float(occupations.sum()))
@@ -172,23 +160,14 @@ def _check(geometry: Geometry, method: Method, solvation: Solvation | None) -> N
     check(geometry)
     fault = solvation and unparametrised(method, solvation.model, solvation.solvent)
     if fault:
-        raise failure(Outcome.REFUSED, Reason.SOLVENT, fault)
+        raise failure(Reason.SOLVENT, fault)
     heaviest = max(geometry.numbers)
     if heaviest > HEAVIEST:
-        raise failure(Outcome.REFUSED, Reason.ELEMENT, f"atomic number {heaviest}; parameters end at {HEAVIEST}")
+        raise failure(Reason.ELEMENT, f"atomic number {heaviest}; parameters end at {HEAVIEST}")
 
 
-def _for_ase(solvation: Solvation | None, method: Method) -> tuple[str, ...] | None:
-    """`("alpb", "water", "gsolv")`, as tblite's ASE calculator takes it."""
-    if solvation is None:
-        return None
-    return (solvation.model, *solvation.arguments(method)[1:])
-
-
-def _converge(
-    geometry: Geometry, method: Method, max_cycles: int, solvation: Solvation | None
-) -> tuple[XtbResult, str]:
-    """The single point and the name of the recovery step that made it converge."""
+def _converge(geometry: Geometry, method: Method, max_cycles: int, solvation: Solvation | None) -> XtbResult:
+    """The single point by the first step of RECOVERY that converges."""
     from tblite.exceptions import TBLiteRuntimeError
     from tblite.interface import Calculator
 
@@ -204,14 +183,14 @@ def _converge(
             )
             calculator.set("verbosity", 0)
             if solvation is not None:
-                calculator.add(*solvation.arguments(method))
+                calculator.add(*solvation.arguments())
             for key, value in ({"max-iter": max_cycles} | settings).items():
                 calculator.set(key, value)
             raw = calculator.singlepoint()
             if "temperature" in settings:
                 calculator.set("temperature", 300.0 * KELVIN)
                 raw = calculator.singlepoint(raw)
-            return _read(raw, geometry, name), name
+            return _read(raw, geometry, name)
         except TBLiteRuntimeError as error:
             problem = error
             if not _is_convergence(error):
@@ -226,7 +205,7 @@ def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
     homo, lumo = frontier(np.asarray(values["orbital-energies"]).reshape(-1), occupations, geometry.unpaired)
     energy = float(values["energy"]) * HARTREE
     if not np.isfinite(energy) or energy >= 0:
-        raise failure(Outcome.IMPLAUSIBLE, Reason.IMPLAUSIBLE_ENERGY, f"total energy {energy:.3f} eV is not negative")
+        raise failure(Reason.IMPLAUSIBLE_ENERGY, f"total energy {energy:.3f} eV is not negative")
     dipole = np.asarray(values["dipole"]) - geometry.charge * geometry.centre_of_mass / BOHR
     forces = np.linalg.norm(np.asarray(values["gradient"]), axis=1) * HARTREE / BOHR
     return XtbResult(
@@ -246,9 +225,9 @@ def _is_convergence(error: Exception) -> bool:
 def _translated(error: Exception, where: str = "") -> SimulatorError:
     text = where + " ".join(str(error).split())
     if _is_convergence(error):
-        return failure(Outcome.NOT_CONVERGED, Reason.SCF_NOT_CONVERGED, text)
+        return failure(Reason.SCF_NOT_CONVERGED, text)
     if "too close" in str(error).lower():
-        return failure(Outcome.IMPLAUSIBLE, Reason.OVERLAPPING_ATOMS, text)
+        return failure(Reason.OVERLAPPING_ATOMS, text)
     if "no support for elements" in str(error).lower():
-        return failure(Outcome.REFUSED, Reason.ELEMENT, text)
-    return failure(Outcome.CRASHED, Reason.EXCEPTION, text)
+        return failure(Reason.ELEMENT, text)
+    return failure(Reason.EXCEPTION, text)

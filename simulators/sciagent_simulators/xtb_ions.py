@@ -1,7 +1,7 @@
 """Ionisation energies and electron affinities as differences of total energies of extended tight binding (delta SCC).
 
 IPEA1-xTB is GFN1-xTB fitted anew to vertical ionisation energies and electron affinities, with diffuse s functions on
-the light main group. It is what `xtb --vipea` runs unless told otherwise, and both results are lowered by 4.8455 eV:
+the light main group. It is what `xtb --vipea` runs by default, and both results are lowered by 4.8455 eV:
 0.178069 hartree, the `ipeashift` of param_ipea-xtb.txt, an empirical constant that brings differences of tight-binding
 energies onto the scale of experiment. The same number stands among the globals of GFN1 and GFN2 in the sources of xtb
 and serves under `--gfn 2 --vipea`.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check_bonds, failure
 from sciagent_simulators.implicit_solvent import Solvation
@@ -38,7 +38,7 @@ class IonResult:
 
 
 def ionised(geometry: Geometry, ion: Ion) -> Geometry:
-    """The same positions with one electron less or more, at the lowest multiplicity that is one step away.
+    """The same positions with an electron less or more, at the lowest multiplicity that is a step away.
 
     A closed shell becomes a doublet, a doublet a singlet, a triplet a doublet. Extended tight binding has no exchange
     between unpaired electrons, so higher multiplicities are never lower here, whatever they are in nature.
@@ -57,7 +57,7 @@ def difference(
     """
     start = single_point(neutral, method, solvation=solvation)
     if ion == "anion" and neutral.multiplicity == 1 and start.lumo is None:
-        raise failure(Outcome.REFUSED, Reason.MISSING_BASIS, f"{method} has no empty orbital for another electron")
+        raise failure(Reason.MISSING_BASIS, f"{method} has no empty orbital for another electron")
     end = single_point(charged, method, solvation=solvation)
     return IonResult(ELECTRONS[ion] * (end.energy - start.energy) - SHIFT, end.recovery)
 
@@ -73,16 +73,13 @@ def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation
         check_bonds(geometry, bonds)
     except SimulatorError as error:
         raise failure(
-            Outcome.UNSTABLE,
-            DISSOCIATED[ion],
-            f"the {ion}, relaxed in GFN2-xTB, is another species: {error.detail}",
-            **getattr(error, "diagnostics", {}),
+            DISSOCIATED[ion], f"the {ion}, relaxed in GFN2-xTB, is another species: {error.detail}", **error.diagnostics
         ) from error
     return geometry
 
 
 def check_relaxation(ion: Ion, vertical: float, adiabatic: float) -> None:
-    """Relaxing an ion lowers its energy: no adiabatic ionisation energy lies above the vertical one, no affinity below.
+    """Relaxing an ion lowers its energy: no adiabatic ionisation energy lies above the vertical, no affinity below.
 
     The relaxation is GFN2-xTB's and the energies may be IPEA1-xTB's, so TOLERANCE is granted. Beyond it the two
     methods hold the charge in different places (most anions that do not exist). Raises SimulatorError implausible
@@ -90,7 +87,6 @@ def check_relaxation(ion: Ion, vertical: float, adiabatic: float) -> None:
     """
     if ELECTRONS[ion] * (adiabatic - vertical) > TOLERANCE:
         raise failure(
-            Outcome.IMPLAUSIBLE,
             Reason.IMPLAUSIBLE_VALUE,
             f"the {ion} relaxed in GFN2-xTB lies {abs(adiabatic - vertical):.2f} eV above the one at the neutral's "
             f"geometry (vertical {vertical:.2f}, adiabatic {adiabatic:.2f} eV): take the vertical value alone",

@@ -71,5 +71,5 @@ def test_smollm2_is_downloaded_converted_and_answers(home: Path) -> None:
     question = [Message("user", "What is the capital of France?")]
     said = policy.sample(question, [], Sampling(temperature=0, max_tokens=20))
     assert said.message.content == "The capital of France is Paris." and said.finish == "stop"
-    tools = [{"name": "propose", "parameters": {"type": "object"}}]
+    tools = [{"type": "function", "function": {"name": "propose", "parameters": {"type": "object"}}}]
     assert '"propose"' in policy.tokenizer.decode(policy.prompt_ids(question, tools))

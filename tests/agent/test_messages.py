@@ -1,10 +1,12 @@
-"""Messages go through JSON unchanged, and only plain sampling can be trained on."""
+"""Messages go through JSON unchanged, and a prompt is compared with the tokens before it."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sciagent.agent.messages import Message, Sampling, ToolCall, from_json, to_json
+from sciagent.agent.messages import Message, ToolCall, from_json, shared_prefix, to_json
 
 
 @pytest.mark.parametrize(
@@ -22,13 +24,21 @@ def test_a_message_comes_back_from_its_json_without_empty_fields(message: Messag
 
 
 @pytest.mark.parametrize(
-    ("sampling", "plain"),
-    [
-        (Sampling(max_tokens=1, seed=4), True),
-        (Sampling(temperature=0.7), False),
-        (Sampling(top_p=0.9), False),
-        (Sampling(top_k=20), False),
-    ],
+    ("held", "prompt", "kept"),
+    [((5, 6, 7), (5, 6, 7, 8), 3), ((5, 6, 7), (5, 6, 1), 2), ((5, 6), (5,), 1), ((), (5,), 0)],
 )
-def test_only_the_models_own_distribution_is_plain(sampling: Sampling, plain: bool) -> None:
-    assert sampling.is_plain is plain
+def test_a_prompt_keeps_the_ids_that_it_begins_with(held: tuple[int, ...], prompt: tuple[int, ...], kept: int) -> None:
+    assert shared_prefix(held, prompt) == kept
+
+
+IDS = st.lists(st.integers(0, 2), max_size=12).map(tuple)
+
+
+@given(IDS, IDS)
+def test_as_many_ids_as_possible_are_kept(held: tuple[int, ...], prompt: tuple[int, ...]) -> None:
+    kept = shared_prefix(held, prompt)
+    assert (
+        (held[:kept] == prompt[:kept] and held[: kept + 1] != prompt[: kept + 1])
+        or held == prompt
+        or kept == min(len(held), len(prompt))
+    )

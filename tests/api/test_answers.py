@@ -32,7 +32,7 @@ class Balanced(HTMLParser):
         ("status", ["toys: finished", "nothing is left to do"], 0),
         ("best", ["6.0 ± 0.2 kJ/mol", "hit", "below window"], 5),
         ("candidates", ["CCO", "6.0 ± 0.2 kJ/mol"], 5),
-        ("explain", ["In campaign <b>toys</b>", "below_window"], 1),
+        ("explain", ["In campaign toys: settled", "below_window"], 1),
         ("verify", ["fail", "3.0 ± 0.2 kJ/mol", "known"], 1),
         ("evidence", ["toy energy", "toys"], 4),
     ],
@@ -52,3 +52,15 @@ def test_a_terminal_is_shown_the_table_of_the_command(done: Campaign) -> None:
     shown = repr(done.status())
     assert shown.startswith("toys: finished") and "molecule_safety" in shown
     assert repr(done) == "Campaign('toys'): finished, 5 candidates, 2 hits"
+
+
+def test_a_result_reads_like_the_command(done: Campaign) -> None:
+    result = done.verify("CCO")
+    assert repr(result).startswith("CCO: fail (below_window)")
+    assert "    toy_energy = 3.0 ± 0.2 kJ/mol  [toy_energy]" in repr(result).splitlines()
+
+
+def test_a_text_that_could_not_be_read_is_explained(toys: Campaign) -> None:
+    toys.add("C(C<b>")
+    told = toys.explain("C(C<b>")
+    assert told.key is None and "refused" in repr(told) and "<b>" not in told._repr_html_().replace("<b></b>", "")

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from sciagent import Campaign
-from sciagent.api.progress import Progress, one_line
-from sciagent.api.running import Silence
-from sciagent.api.showing import in_notebook, view_of
+from sciagent.api.progress import Progress, in_notebook, one_line, view_of
 
 
 def test_a_terminal_gets_lines_and_silence_nothing(done: Campaign, capsys: pytest.CaptureFixture[str]) -> None:
     view = view_of(done.ledger.store, "toys", True)
     assert isinstance(view, Progress) and not in_notebook()
-    assert isinstance(view_of(done.ledger.store, "toys", False), Silence)
     with view:
         view.step()
     assert "5 proposals · 5 candidates · 2 hits" in capsys.readouterr().err
+    with view_of(done.ledger.store, "toys", False) as silent:
+        silent.step()
+        silent.note("took back a job")
+    assert capsys.readouterr().err == ""
 
 
 def test_the_last_words_name_the_hits_and_the_report(done: Campaign, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,3 +32,25 @@ def test_the_last_words_name_the_hits_and_the_report(done: Campaign, capsys: pyt
 
 def test_a_line_says_how_many_passed_each_rung(done: Campaign) -> None:
     assert one_line(done.status()).endswith("passed/done: molecule_safety 5/5, checks 5/5, toy 2/5")
+
+
+def test_a_notebook_gets_one_display_that_is_updated(done: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, page: Any) -> None:
+            shown.append(page.data)
+
+    def display(page: Any, display_id: bool) -> Handle:
+        shown.append(page.data)
+        return Handle()
+
+    import IPython.display
+
+    monkeypatch.setattr(IPython.display, "display", display)
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: SimpleNamespace(kernel=object()))
+    view = view_of(done.ledger.store, "toys", True)
+    with view:
+        view.step()
+        view.note("took back 2 jobs of a driver that died")
+    assert len(shown) == 3 and "toys: finished" in shown[0] and "took back 2 jobs" in shown[-1]

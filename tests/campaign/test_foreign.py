@@ -106,7 +106,7 @@ def test_one_that_dies_hangs_or_floods_is_an_observation_and_the_campaign_goes_o
     script(server, *([one, ("lit_search", {"query": "x"})] for one in asked))
     run(ledger, tmp_path, server, mcp(tmp_path, "die", "hang", "flood", "wrong", "search", timeout=3))
     told = seen(ledger)
-    for place, part in enumerate(("program ended", "did not answer within 3 s", "sent more than", "no such paper")):
+    for place, part in enumerate(("it ended", "did not answer within 3 s", "sent more than", "no such paper")):
         assert part in told[2 * place], told
         assert "On the gap of x" in told[2 * place + 1], "the next call reaches it again"
     assert [one["ok"] for turn in rows(ledger, t.turn)[:4] for one in turn["calls"]] == [False, True] * 4

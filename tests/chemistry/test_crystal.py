@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sciagent.chemistry.crystal import Crystal, crystal_from_structure, parse_crystal
+from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.payload import candidate_from_payload
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Reason
@@ -78,9 +78,8 @@ def test_the_key_survives_every_drawing(name):
 
 
 @pytest.mark.parametrize("name", CRYSTALS)
-def test_a_cif_and_a_payload_make_the_same_crystal(name):
+def test_a_payload_makes_the_same_crystal(name):
     crystal = crystal_from_structure(CRYSTALS[name])
-    assert parse_crystal(CRYSTALS[name].to(fmt="cif")) == crystal
     again = candidate_from_payload("crystal", json.loads(json.dumps(crystal.payload())))
     assert again.key == crystal.key
     assert isinstance(again, Crystal)
@@ -122,10 +121,9 @@ def test_what_a_person_reads():
 
 def test_overlapping_sites_are_refused():
     near = Structure(Lattice.cubic(4), ["Na", "Cl"], [[0, 0, 0], [0.05, 0, 0]])
-    for make in (lambda: crystal_from_structure(near), lambda: parse_crystal(near.to(fmt="cif"))):
-        with pytest.raises(InvalidCandidateError) as caught:
-            make()
-        assert caught.value.reason is Reason.OVERLAPPING_ATOMS
+    with pytest.raises(InvalidCandidateError) as caught:
+        crystal_from_structure(near)
+    assert caught.value.reason is Reason.OVERLAPPING_ATOMS
 
 
 @pytest.mark.parametrize(
@@ -145,24 +143,6 @@ def test_what_is_no_crystal_gets_its_reason(structure, reason):
     assert caught.value.reason is reason
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (None, Reason.NOT_TEXT),
-        ("data_\x00", Reason.NOT_TEXT),
-        ("  ", Reason.EMPTY),
-        ("x" * 300_000, Reason.TOO_LONG),
-        ("not a cif", Reason.UNPARSABLE),
-        ("data_x\n_cell_length_a 3\n", Reason.UNPARSABLE),
-        ("data_x\nloop_\n_atom_site_label\n", Reason.UNPARSABLE),
-    ],
-)
-def test_what_is_no_cif_gets_its_reason(text, reason):
-    with pytest.raises(InvalidCandidateError) as caught:
-        parse_crystal(text)
-    assert caught.value.reason is reason
-
-
 @pytest.mark.parametrize("payload", [{}, {"lattice": [1], "species": ["Na"], "coordinates": [[0, 0, 0]]}])
 def test_a_broken_payload_is_refused(payload):
     with pytest.raises(InvalidCandidateError):
@@ -179,4 +159,4 @@ def test_without_pymatgen_the_error_says_what_to_install(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UsageError, match=r"pip install 'sciagent\[crystals\]'"):
-        parse_crystal("data_x")
+        Crystal.from_payload({})

@@ -27,36 +27,9 @@ def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert "does not answer" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_report_that_cannot_be_written_is_said_before_the_start(tmp_path: Path) -> None:
-    file = write_campaign(tmp_path, molecules=("C",), dft=0)
-    done = sciagent("run", str(file), "--report", str(tmp_path / "nowhere" / "r.html"), cwd=tmp_path, expect=2)
-    assert "does not exist" in done.stderr
-
-
 @pytest.mark.parametrize("name", ["export"])
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
     file = write_campaign(tmp_path, molecules=("C",), dft=0)
     sciagent("run", str(file), "--quiet", cwd=tmp_path, expect=3)
     done = sciagent(name, "-o", str(tmp_path / "nowhere" / "x.csv"), cwd=tmp_path, expect=2)
     assert "nowhere" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_an_import_without_a_unit_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "g.csv").write_text("smiles,gap\nC,10.1\n")
-    done = sciagent("import", "g.csv", "--value", "gap=homo_lumo_gap", "--method", "PBE0", cwd=tmp_path, expect=2)
-    assert "say the unit" in done.stderr
-
-
-def test_a_table_with_semicolons_is_named(tmp_path: Path) -> None:
-    file = write_campaign(tmp_path, molecules=("C",), dft=0)
-    (tmp_path / "molecules.csv").write_text("name;smiles\nmethane;C\n")
-    done = sciagent("run", str(file), cwd=tmp_path, expect=2)
-    assert "semicolons" in done.stderr
-
-
-def test_an_executor_that_lacks_something_leaves_no_campaign_behind(tmp_path: Path) -> None:
-    path = write_campaign(tmp_path)
-    for executor, missing in (("celery", "SCIAGENT_BROKER"), ("slurm", "SCIAGENT_SLURM_SITE")):
-        done = sciagent("run", str(path), "--executor", executor, cwd=tmp_path, expect=2)
-        assert missing in done.stderr
-    assert "this ledger has: none" in sciagent("status", cwd=tmp_path, expect=2).stderr

@@ -35,10 +35,10 @@ def test_a_property_is_registered_once() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"units": ("hartree",)}, 'acme 0.1 ("hartree") against sciagent ("eV")'),
-        ({"units": ("eV",)}, "acme 0.1 (eV) against sciagent (eV, hartree)"),
+        ({"units": ("hartree",)}, 'acme 0.1 (unit "hartree") against sciagent (unit "eV")'),
+        ({"units": ("eV",)}, "acme 0.1 (units ('eV',)) against sciagent (units ('eV', 'hartree'))"),
         ({"high": 5}, "acme 0.1 (high 5) against sciagent (high 20)"),
-        ({"description": "mine"}, f"acme 0.1 (description mine) against sciagent (description {HOMO.description})"),
+        ({"description": "mine"}, f'acme 0.1 (description "mine") against sciagent (description "{HOMO.description}")'),
     ],
 )
 def test_of_two_definitions_the_first_stands(change: dict[str, Any], said: str) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.payoff import TAIL, Graded, Hits, normal, to_u, told, utility_payoff
+from sciagent.scheduling.payoff import TAIL, Graded, Hits, normal, share_told, to_u, utility_payoff
 
 Array = NDArray[np.float64]
 
@@ -111,13 +111,13 @@ def test_of_one_limit_on_one_property_a_rung_tells_the_share_that_it_tells_of_th
     mean: float, share: float
 ) -> None:
     first, second = (np.array([x]) for x in of_one(mean, share, TruthTransform(0.0, 1.0)))
-    assert told(first, second)[0] == pytest.approx(share, abs=1e-6)
+    assert share_told(first, second)[0] == pytest.approx(share, abs=1e-6)
     assert to_u(first)[0] == pytest.approx(mean, abs=1e-9)
 
 
 def test_of_a_window_between_two_that_are_never_hit_a_rung_tells_nothing() -> None:
     first, second = (np.array([x]) for x in of_one(60.0, 0.9, INSIDE))
-    assert told(first, second)[0] == pytest.approx(0.0, abs=1e-6)
+    assert share_told(first, second)[0] == pytest.approx(0.0, abs=1e-6)
     assert to_u(first)[0] == to_u(np.array([TAIL]))[0]
 
 
@@ -125,7 +125,7 @@ def test_more_told_is_more_told_and_more_rungs_tell_more() -> None:
     truths = (ABOVE, INSIDE)
     means, variances = np.array([[0.3, -1.0], [0.2, 1.0]]), np.ones((2, 2))
     found = [
-        told(*Hits(truths).moments(means, variances, np.array(share)))
+        share_told(*Hits(truths).moments(means, variances, np.array(share)))
         for share in [(0.0, 0.0), (0.5, 0.0), (0.5, 0.5), (0.9, 0.5), (1.0, 1.0)]
     ]
     assert (np.diff(found, axis=0) > 0).all()
@@ -158,7 +158,9 @@ def test_graded_payoffs_have_the_moments_of_draws(
         assert one[0] == pytest.approx(expected, rel=0.03, abs=1e-4)
     if expected > 0.001:
         assert found[0] == pytest.approx(second, rel=0.05)
-        assert told(first, found)[0] == pytest.approx(told(np.array([expected]), np.array([second]))[0], abs=0.03)
+        assert share_told(first, found)[0] == pytest.approx(
+            share_told(np.array([expected]), np.array([second]))[0], abs=0.03
+        )
 
 
 @pytest.mark.parametrize("q", [1, 3, 5])

@@ -56,9 +56,10 @@ def test_the_same_seed_gives_the_same_geometry_and_another_seed_a_rotated_one():
 
 
 def test_conformers_come_lowest_first():
-    geometries, told = embed("CCCO", 0, 1, 6, seed=3)
+    geometries, told, energies = embed("CCCO", 0, 1, 6, seed=3)
     assert len(geometries) == told["conformers"] == 6
     assert told["force_field"] == "MMFF94"
+    assert list(energies) == sorted(energies) and energies[0] == told["force_field_energy"]
 
 
 def test_a_molecule_outside_mmff94_falls_back_to_uff():
@@ -130,7 +131,8 @@ def test_xyz_reads_back_in_ase(structure, tmp_path):
     from ase.io import read
 
     water = structure("water", charge=1, multiplicity=2)
-    atoms = read(water.write_xyz(tmp_path / "water.xyz", "O"), format="xyz")
+    (tmp_path / "water.xyz").write_text(water.to_xyz("O"))
+    atoms = read(tmp_path / "water.xyz", format="xyz")
     assert tuple(atoms.numbers) == water.numbers
     assert np.allclose(atoms.positions, water.positions)
     assert "charge=1 multiplicity=2" in (tmp_path / "water.xyz").read_text()

@@ -10,8 +10,8 @@ import pytest
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators import tblite_engine
-from sciagent_simulators.geometry import Geometry, embed
-from sciagent_simulators.tblite_engine import DEBYE, HARTREE, frontier, lowest, relax, single_point
+from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.tblite_engine import DEBYE, HARTREE, energies, frontier, relax, single_point
 
 # name, charge, multiplicity, method, energy (hartree), HOMO, LUMO (eV)
 XTB = [
@@ -66,7 +66,7 @@ def test_relaxed_water_has_the_bond_of_gfn2(structure):
     """xtb 6.5.1 `--opt` gives r(OH) = 0.959 angstrom; two optimisers at fmax 0.05 eV/angstrom agree to 0.005."""
     geometry, result = relax(structure("water"))
     assert np.linalg.norm(geometry.positions[1] - geometry.positions[0]) == pytest.approx(0.959, abs=0.005)
-    assert result.converged and result.fmax < 0.05 and result.steps > 0
+    assert result.fmax < 0.05 and result.steps > 0
 
 
 def test_too_few_steps_are_named(structure):
@@ -104,14 +104,8 @@ def test_francium_is_refused():
     assert (caught.value.outcome, caught.value.reason) == ("refused", "element")
 
 
-def test_lowest_conformer_is_the_one_with_the_lowest_single_point():
-    conformers = embed("OCCO", 0, 1, 6, seed=5)[0]
-    energies = [single_point(one).energy for one in conformers]
-    assert lowest(conformers) == int(np.argmin(energies))
-
-
-def test_lowest_passes_over_what_fails_and_raises_when_all_fail(structure):
+def test_the_energy_of_what_fails_is_infinite_and_an_error_where_all_fail(structure):
     good, bad = structure("water"), structure("hydrogen atom on hydrogen atom")
-    assert lowest([bad, good]) == 1
+    assert list(energies([bad, good])) == [np.inf, single_point(good).energy]
     with pytest.raises(SimulatorError):
-        lowest([bad, bad])
+        energies([bad, bad])

@@ -43,7 +43,7 @@ def install(package: Path, target: Path) -> None:
 
 
 def forget_registry() -> None:
-    registry._points.cache_clear()
+    registry.installed.cache_clear()
     registry.verifier_class.cache_clear()
     importlib.invalidate_caches()
     declarations.close()

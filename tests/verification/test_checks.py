@@ -20,7 +20,7 @@ from tests.support.campaigns import sciagent
 from tests.support.plugins import forget_registry, install
 
 CLASHING = Path(__file__).parent.parent / "plugins" / "clashing"
-CLASH = 'clashing-verifiers 0.1 ("1") against sciagent ("D")'
+CLASH = 'clashing-verifiers 0.1 (unit "1") against sciagent (unit "D")'
 
 
 class Good(Verifier[Any]):

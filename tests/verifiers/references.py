@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.verification import retrosynthesis
+from sciagent.verification import registry, retrosynthesis
 from sciagent_verifiers.fast import reference_index
 from tests.support.plugins import install
 
@@ -32,12 +32,12 @@ no molecule,a slip of the pen
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with `blocks.csv`, and a cache of its own beside it."""
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path / "cache"))
-    reference_index._opened.cache_clear()
+    reference_index.index_of.cache_clear()
     folder = tmp_path / "campaign"
     folder.mkdir()
     (folder / "blocks.csv").write_text(BLOCKS)
     yield folder
-    reference_index._opened.cache_clear()
+    reference_index.index_of.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -55,5 +55,5 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def _forget() -> None:
-    retrosynthesis._points.cache_clear()
+    registry.installed.cache_clear()
     retrosynthesis.route_finder.cache_clear()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from sciagent_verifiers.simulation.rubric import MAX_BYTES, Rubric, RubricFile
+from sciagent.yaml.document import MAX_BYTES
+from sciagent_verifiers.simulation.rubric import Rubric, RubricFile
 
 GOOD = """\
 name: additive
@@ -70,16 +71,13 @@ def test_what_counts_is_the_content_and_not_the_file(tmp_path: Path) -> None:
         ("name: cheap", "name: Cheap!", "pattern"),
         ("Does it stand 200 °C in air?", "x" * 1001, "at most 1000"),
         ('"maybe"', '"' + "x" * 301 + '"', "at most 300"),
-        ("name: additive", "name: [", "not YAML"),
-        ("goal: A", "goal: &a A", ""),
+        ("name: additive", "name: [", "rubric.yaml:"),
+        ("goal: A", "goal: &a A", "anchors"),
     ],
 )
 def test_a_mistake_is_named(old: str, new: str, said: str, tmp_path: Path) -> None:
     text = GOOD.replace(old, new)
     assert text != GOOD
-    if not said:
-        assert read(text, tmp_path).sha256  # an anchor alone multiplies nothing
-        return
     with pytest.raises(ValidationError, match=said):
         read(text, tmp_path)
 
@@ -94,11 +92,11 @@ def test_a_file_that_grows_when_it_is_read_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"name: " + b"x" * MAX_BYTES, "larger than"),
-        (b"\xff\xfe\x00", "not text in UTF-8"),
-        (b"- a\n- b\n", "holds no rubric"),
-        (b"!!python/object/apply:os.system ['true']", "YAML"),
-        (b"[" * 5000, "line 1: .*nested too deeply"),
+        (b"name: " + b"x" * MAX_BYTES, "it may have"),
+        (b"\xff\xfe\x00", "not UTF-8"),
+        (b"- a\n- b\n", "a rubric is a mapping"),
+        (b"!!python/object/apply:os.system ['true']", "tag"),
+        (b"[" * 5000, ":1:33: .*levels deep"),
     ],
 )
 def test_what_is_no_rubric_is_refused(content: bytes, said: str, tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent_verifiers.fast.hazards.drawing import Drawing
-from sciagent_verifiers.fast.hazards.screen import RULES, compiled, rule_names
-from sciagent_verifiers.fast.hazards.substances import SUBSTANCES
+from sciagent_verifiers.fast.hazards.rules import SUBSTANCES
+from sciagent_verifiers.fast.hazards.screen import RULES, rule_names
 from tests.verifiers.safety_table import HAZARDS, SCREEN, TABLE
 
 
 def test_every_rule_is_met_by_a_structure_of_the_table() -> None:
-    met = {alert.rule for row in HAZARDS for alert in SCREEN.alerts(parse_molecule(row["smiles"]))}
+    met = {alert.name for row in HAZARDS for alert in SCREEN.alerts(parse_molecule(row["smiles"]))}
     assert met == set(rule_names())
 
 
@@ -29,6 +29,6 @@ def test_what_is_counted_first_never_hides_a_match() -> None:
     drawings = {row["smiles"]: Drawing(parse_molecule(row["smiles"]).mol) for row in TABLE}
     hidden = []
     for rule in RULES:
-        bare, whole = compiled(replace(rule, needs={}, first="")), compiled(rule)
+        bare, whole = replace(rule, needs={}, first=""), rule
         hidden += [(rule.name, text) for text, one in drawings.items() if bare.matches(one) != whole.matches(one)]
     assert hidden == []

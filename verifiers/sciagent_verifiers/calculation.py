@@ -1,42 +1,17 @@
-"""What calculations on single molecules share: the loop, common refusals, and values with their spread."""
+"""What calculations on single molecules share: common refusals, and values with their spread."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.verification.contract import (
-    ArtifactFile,
-    Context,
-    Finding,
-    Level,
-    Measured,
-    Outcome,
-    Property,
-    Quantity,
-    Reason,
-    Refusal,
-    SimulatorError,
-    Verifier,
-)
+from sciagent.domain.evidence import ArtifactFile, Measured
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.quantities import Quantity
+from sciagent.verification.contract import Context, Finding, Level, Property, Refusal
 from sciagent_simulators.geometry import Geometry, failure, spin_fault
-
-
-class MoleculeCalculation(Verifier[Molecule]):
-    """A verifier that calculates each molecule by itself; an engine's failure becomes a finding with its reason."""
-
-    @abstractmethod
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
-        """Raises SimulatorError."""
-
-    def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
-        for molecule in batch:
-            try:
-                yield self.calculate(molecule, context)
-            except SimulatorError as error:
-                yield self.failed(molecule, error)
 
 
 def refusal(molecule: Molecule, heaviest: int, max_atoms: int) -> Refusal | None:
@@ -46,9 +21,8 @@ def refusal(molecule: Molecule, heaviest: int, max_atoms: int) -> Refusal | None
     numbers = [atom.GetAtomicNum() for atom in molecule.mol.GetAtoms()]
     hydrogens = sum(atom.GetTotalNumHs() for atom in molecule.mol.GetAtoms())
     if not 0 < min(numbers) <= max(numbers) <= heaviest:
-        return Refusal(
-            Reason.ELEMENT, f"atomic numbers {min(numbers)} to {max(numbers)}; the method has 1 to {heaviest}"
-        )
+        detail = f"atomic numbers {min(numbers)} to {max(numbers)}; the method has 1 to {heaviest}"
+        return Refusal(Reason.ELEMENT, detail)
     fault = spin_fault(sum(numbers) + hydrogens - molecule.charge, molecule.multiplicity)
     return Refusal(Reason.MULTIPLICITY, fault) if fault else None
 
@@ -56,10 +30,10 @@ def refusal(molecule: Molecule, heaviest: int, max_atoms: int) -> Refusal | None
 def measured(
     molecule: Molecule,
     level: Level,
-    values: dict[Property, float | None],
-    rigid: dict[Property, float],
-    flexible: dict[Property, float],
-    further: dict[Property, float] | None = None,
+    values: Mapping[Property, float | None],
+    rigid: Mapping[Property, float],
+    flexible: Mapping[Property, float],
+    further: Mapping[Property, float] | None = None,
 ) -> tuple[Measured, ...]:
     """Values in canonical units with the uncertainty of the molecule's class; None is left out.
 
@@ -69,23 +43,32 @@ def measured(
     from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
 
     spread = flexible if CalcNumRotatableBonds(molecule.mol) else rigid
-    measured_values = []
+    rows = []
     for prop, value in values.items():
         if value is None:
             continue
-        low, high = prop.low, prop.high
-        if not (float("-inf") if low is None else low) <= value <= (float("inf") if high is None else high):
-            raise failure(
-                Outcome.IMPLAUSIBLE,
-                Reason.IMPLAUSIBLE_VALUE,
-                f"{prop.name} = {value:.4g} {prop.unit}; plausible is {low} to {high}",
-            )
+        low, high = (-math.inf if prop.low is None else prop.low), (math.inf if prop.high is None else prop.high)
+        if not low <= value <= high:
+            detail = f"{prop.name} = {value:.4g} {prop.unit}; plausible is {prop.low} to {prop.high}"
+            raise failure(Reason.IMPLAUSIBLE_VALUE, detail)
         uncertainty = math.hypot(spread[prop], (further or {}).get(prop, 0.0))
-        measured_values.append(Measured(prop.name, level, Quantity(value, prop.unit, uncertainty)))
-    return tuple(measured_values)
+        rows.append(Measured(prop.name, level, Quantity(value, prop.unit, uncertainty)))
+    return tuple(rows)
+
+
+def calculated(
+    molecule: Molecule,
+    values: Sequence[Measured],
+    diagnostics: Mapping[str, Any],
+    artifacts: Sequence[ArtifactFile],
+    detail: str = "",
+) -> Finding:
+    """The finding of a calculation that gave numbers."""
+    return Finding(molecule.key, Outcome.OK, tuple(values), None, detail, dict(diagnostics), tuple(artifacts))
 
 
 def geometry_artifact(geometry: Geometry, molecule: Molecule, context: Context, what: str = "") -> ArtifactFile:
     """The geometry as XYZ in the scratch folder. what: which of several, such as `cation`."""
-    name = f"{molecule.key[:16]}{'-' + what if what else ''}.xyz"
-    return ArtifactFile(name, str(geometry.write_xyz(context.scratch / name, molecule.smiles)), "chemical/x-xyz")
+    file = context.scratch / f"{molecule.key[:16]}{'-' + what if what else ''}.xyz"
+    file.write_text(geometry.to_xyz(molecule.smiles), encoding="utf-8")
+    return ArtifactFile(file.name, str(file), "chemical/x-xyz")

@@ -1,174 +1,222 @@
-"""A server as it is held through a campaign: connected, asked, and connected anew after it failed.
+"""Connects to an MCP server, calls its tools, and connects again after it failed.
 
-Runs in the event loop of `servers`. A call that failed is not sent again: nobody knows what it did.
+Runs in the event loop of `servers`. A call that failed is not sent again, since it may have had an effect.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
+import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
-from mcp import MCPError
-from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT, CallToolResult
+import httpx2
+from anyio.abc import TaskGroup, TaskStatus
+from mcp import Client, ClientSession, MCPError, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    Implementation,
+    Tool,
+)
 
-from sciagent.agent.foreign.address import address_streams
-from sciagent.agent.foreign.opened import Opened, first_of
-from sciagent.agent.foreign.process import process_streams
-from sciagent.agent.foreign.schemas import one_line
-from sciagent.agent.tools.wording import short
+from sciagent import __version__
+from sciagent.agent.bounded_http import IDENTITY, bound_body
+from sciagent.agent.foreign import line_limit
+from sciagent.agent.tools.wording import one_line
 from sciagent.domain.text import without_secrets
 from sciagent.errors import SciagentError
 
-START_SECONDS = 30.0  # that a server may take to start and list its tools, or one call's timeout if that is longer
+START_SECONDS = 30.0
+"""A server may take so long to start and to list its tools, or as long as one call, if that is longer."""
 FIRST_PAUSE = 2.0  # seconds, after the second failure in a row; each is twice the last
 LONGEST_PAUSE = 600.0
-_BROKEN = (CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT)  # what a transport says of itself
+MAX_MESSAGE = 1 << 20  # bytes
+MAX_PAGES = 20  # of a server's list of tools
+_INFO = Implementation(name="sciagent", version=__version__)
 
-_log = logging.getLogger("sciagent")
-for _name in ("mcp", "client"):  # the SDK's: what a server does wrong is said by us, not on the terminal in its words
+for _name in ("mcp", "client"):  # the SDK's loggers, which would print a server's faults on the terminal
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
 
 
 @dataclass(frozen=True)
 class Server:
-    """name: the campaign's for it. command or url; folder: where a command runs. extra: variables that it is given.
-    token: for a url. tools: those that may be called. timeout: seconds of one call."""
+    """A server as the campaign file names it: either a command or a URL."""
 
     name: str
     tools: tuple[str, ...]
+    """The tools that may be called."""
     timeout: float
+    """Seconds of one call."""
     command: tuple[str, ...] | None = None
     folder: Path = Path()
-    extra: Mapping[str, str] = field(default_factory=dict)
+    """The folder in which the command runs."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables for the command, beside `PATH`, `HOME` and the like."""
     url: str = ""
     token: str | None = None
+    """Sent to the URL with every request; a redirect to another origin is not followed."""
+
+    def without_secrets(self, text: str) -> str:
+        """A text of the server's, without the token and the variables that it was given."""
+        return without_secrets(text, (self.token, *self.variables.values()))
 
 
 class ServerError(SciagentError):
-    """A server did not answer, or refused; the message is for who called. last_words: of its program."""
+    """A server did not answer, or refused the call; the message is for the caller."""
 
-    def __init__(self, message: str, last_words: str = "") -> None:
-        super().__init__(message)
-        self.last_words = last_words
+
+@dataclass(frozen=True)
+class Connection:
+    """A connection to a server that has listed its tools."""
+
+    session: ClientSession
+    tools: Mapping[str, Tool]
+    close: Callable[[], None]
 
 
 class Link:
-    """tasks: where connections are held."""
+    """One server. tasks: holds the connections."""
 
     def __init__(self, server: Server, tasks: TaskGroup) -> None:
         self.server, self._tasks = server, tasks
         self._lock = anyio.Lock()
-        self._current: Opened | None = None
+        self._connection: Connection | None = None
         self._failures, self._again_at = 0, 0.0
+        self._fault = ""  # why the last answer over HTTP was refused, which the SDK does not pass on
 
-    def without_secrets(self, text: str) -> str:
-        """A text of the server's, without the token and the variables that it was given."""
-        return without_secrets(text, (self.server.token, *self.server.extra.values()))
-
-    async def open(self) -> Opened:
-        """The connection, made if there is none. Raises ServerError."""
+    async def connect(self) -> Connection:
+        """The open connection, or else a new one. Raises ServerError."""
         async with self._lock:
-            if self._current is not None and not self._current.over:
-                return self._current
-            if (left := self._again_at - time.monotonic()) > 0:
-                raise ServerError(f"it failed {self._failures} times in a row, and is tried again in {left:.0f} s")
-            opened = Opened()
-            self._tasks.start_soon(self._hold, opened)
-            with anyio.move_on_after(max(START_SECONDS, self.server.timeout)) as late:
-                await opened.ready.wait()
-            if late.cancelled_caught:
-                opened.fault = opened.fault or f"it did not start within {max(START_SECONDS, self.server.timeout):g} s"
-            if not opened.over and opened.session is not None:
-                missing = [name for name in self.server.tools if name not in opened.tools]
-                if missing:
-                    opened.fault = (
-                        f"it does not offer {short(', '.join(missing), 300)}; it offers: "
-                        f"{short(', '.join(sorted(opened.tools)) or 'nothing', 1000)}"
-                    )
-            if opened.fault or opened.session is None:
-                self._retire(opened)
-                raise ServerError(opened.why or "it ended", opened.last_words)
-            self._current = opened
-            return opened
+            if self._connection is None:
+                if (pause := self._again_at - time.monotonic()) > 0:
+                    raise ServerError(f"it failed {self._failures} times in a row, and is tried again in {pause:.0f} s")
+                limit, self._fault = max(START_SECONDS, self.server.timeout), ""
+                try:
+                    with anyio.fail_after(limit):
+                        self._connection = await self._tasks.start(self._hold)
+                except TimeoutError:
+                    raise self._failure(None, f"it did not start within {limit:g} s") from None
+                except Exception as error:  # noqa: BLE001  whatever a server or a transport does is that server's fault
+                    raise self._failure(None, _first_of(error)) from None
+            return self._connection
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
-        """What it answers. Raises ServerError; where the connection is at fault, the next call makes a new one."""
-        opened = await self.open()
-        assert opened.session is not None
-        opened.users, opened.status = opened.users + 1, 0
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """The server's answer. Raises ServerError; if the connection is at fault, the next call makes a new one."""
+        connection = await self.connect()
+        self._fault = ""
+        # not `session.call_tool`, which would run the regular expressions of the server's own schema on the answer
+        request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
         try:
             with anyio.fail_after(self.server.timeout):
-                found = await opened.session.call_tool(tool, arguments)
-            assert isinstance(found, CallToolResult)
+                result = await connection.session.send_request(request, CallToolResult)
         except TimeoutError:
-            opened.fault = opened.fault or f"it did not answer within {self.server.timeout:g} s"
-            self._retire(opened)
-            raise ServerError(opened.fault) from None
+            raise self._failure(connection, f"it did not answer within {self.server.timeout:g} s") from None
         except MCPError as error:
-            if error.code in _BROKEN or opened.over or opened.status:
-                self._retire(opened)
-                raise ServerError(f"the connection broke: {opened.why or one_line(str(error), 300)}") from None
+            if error.code == CONNECTION_CLOSED:
+                fault = f"it ended, or sent more than a message may have ({MAX_MESSAGE} bytes)"
+                raise self._failure(connection, fault) from None
+            if error.code in (INVALID_REQUEST, PARSE_ERROR) or self._fault:
+                raise self._failure(connection, f"the connection broke: {one_line(str(error), 300)}") from None
             self._failures = 0
             raise ServerError(f"it refused: {one_line(str(error), 600)}") from None
         except Exception as error:  # noqa: BLE001  the SDK raises what the server made it raise
-            self._retire(opened)
-            raise ServerError(f"it answered what cannot be read: {one_line(str(error), 300)}") from None
-        finally:
-            opened.users -= 1
-            if opened.over and not opened.users:
-                opened.stop.set()
+            raise self._failure(connection, f"it sent what cannot be read: {one_line(str(error), 300)}") from None
         self._failures = 0
-        return found
+        return result
 
-    def _retire(self, opened: Opened) -> None:
-        """No new call on it; those that are out may finish. The first failure costs no pause."""
-        if not opened.failed:
-            opened.failed = True
-            self._failures += 1
+    def _failure(self, connection: Connection | None, fault: str) -> ServerError:
+        """Close the connection, and count one failure for all calls on it; the first failure costs no pause."""
+        if connection is self._connection:
+            self._failures, self._connection = self._failures + 1, None
             if self._failures > 1:
-                pause = min(FIRST_PAUSE * 2 ** min(self._failures - 2, 20), LONGEST_PAUSE)
-                self._again_at = time.monotonic() + pause
-            if opened.users:  # else it is at a start, and who starts is told
-                said = self.without_secrets(f"{opened.why} {opened.last_words}")
-                _log.warning('MCP server "%s" failed: %s', self.server.name, said)
-        opened.over = True
-        if self._current is opened:
-            self._current = None
-        if not opened.users:
-            opened.stop.set()
+                self._again_at = time.monotonic() + min(FIRST_PAUSE * 2 ** min(self._failures - 2, 20), LONGEST_PAUSE)
+        if connection is not None:
+            connection.close()
+        return ServerError(f"{fault}; {self._fault}" if self._fault else fault)
 
-    async def _hold(self, opened: Opened) -> None:
-        """Keeps a connection: what is entered here is left here, whoever asks for it."""
+    async def _hold(self, *, task_status: TaskStatus[Connection]) -> None:
+        """Keep one connection until it is closed. Raises only before it is established."""
+        is_established = False
         try:
-            async with self._streams(opened) as (read, write):
-                with anyio.CancelScope() as inside:
-                    async with anyio.create_task_group() as tasks:
-                        tasks.start_soon(_until, opened.stop, inside)
-                        await opened.greet(read, write)
-        except Exception as error:  # noqa: BLE001  whatever a server or a transport does is a fault of that server
-            opened.fault = opened.fault or first_of(error)
-        finally:
-            opened.over = True
-            opened.fault = opened.fault or "it ended"
-            opened.stop.set()
-            opened.ready.set()
+            async with Client(self._transport(), client_info=_INFO, cache=None) as client:
+                tools = await _listed(client)
+                if missing := [name for name in self.server.tools if name not in tools]:
+                    raise ServerError(
+                        f"it does not offer {one_line(', '.join(missing), 300)}; it offers: "
+                        f"{one_line(', '.join(sorted(tools)) or 'nothing', 1000)}"
+                    )
+                with anyio.CancelScope() as scope:
+                    is_established = True
+                    task_status.started(Connection(client.session, tools, scope.cancel))
+                    await anyio.sleep_forever()
+        except Exception:  # the calls on the connection report its end
+            if not is_established:
+                raise
 
-    def _streams(self, opened: Opened) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[Any]:
         server = self.server
-        if server.command is not None:
-            return process_streams(server.command, server.extra, server.folder, opened)
-        return address_streams(server.url, server.token, server.timeout, opened)
+        if server.command is None:
+            async with (
+                httpx2.AsyncClient(
+                    headers=IDENTITY | ({"Authorization": f"Bearer {server.token}"} if server.token else {}),
+                    timeout=server.timeout + 5,
+                    event_hooks={"response": [self._check]},
+                ) as client,
+                streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
+            ):
+                yield streams
+            return
+        arguments = ["-I", line_limit.__file__, str(MAX_MESSAGE), *server.command]
+        program = StdioServerParameters(
+            command=sys.executable, args=arguments, env=dict(server.variables), cwd=server.folder
+        )
+        with tempfile.TemporaryFile("w+", errors="replace") as log:
+            try:
+                async with stdio_client(program, log) as streams:
+                    yield streams
+            except Exception as error:  # it did not start, and its last words mostly say why
+                log.seek(0)
+                last_words = one_line(log.read()[-400:], 500)
+                raise ServerError(f"{_first_of(error)}; it said: {last_words or 'nothing'}") from error
+
+    async def _check(self, response: httpx2.Response) -> None:
+        """Bound the body of an answer, unless it is a stream of events, each of which the SDK bounds."""
+        if response.status_code >= 400 and response.request.method == "POST":
+            self._report(f"HTTP {response.status_code}")
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            bound_body(response, MAX_MESSAGE, self._report)
+
+    def _report(self, fault: str) -> None:
+        self._fault = fault
 
 
-async def _until(stop: anyio.Event, scope: anyio.CancelScope) -> None:
-    """Ends what is under way in a scope: a greeting that hangs, too."""
-    await stop.wait()
-    scope.cancel()
+async def _listed(client: Client) -> dict[str, Tool]:
+    tools: dict[str, Tool] = {}
+    cursor = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        tools |= {tool.name: tool for tool in page.tools}
+        if (cursor := page.next_cursor) is None:
+            break
+    return tools
+
+
+def _first_of(error: BaseException) -> str:
+    """The first error of a group, on one line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return one_line(str(error) or type(error).__name__, 300)

@@ -96,7 +96,7 @@ def _calls(given: object) -> tuple[ToolCall, ...]:
 def _mode(sampling: Sampling, grammar: bool, source: LogprobSource) -> LogprobMode:
     """vLLM masks by the grammar before it takes even raw log-probabilities. Where nothing else comes between, raw and
     processed are the same."""
-    if not sampling.is_plain and source != "raw":
+    if sampling.temperature != 1 and source != "raw":
         return source or "unknown"
     return "masked" if grammar else "raw"
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sciagent.agent.messages import Sampling
+from sciagent.agent.messages import Sampling, shared_prefix
 from sciagent.agent.policies.grammar import ConstrainedAnswer
-from sciagent.agent.trace.deltas import delta_of
 
 CHUNK = 512  # tokens of a prompt computed at once; between chunks `go_on` is asked
 
@@ -20,7 +19,7 @@ class DrawnTokens:
     ids: list[int] = field(default_factory=list)
     """(n,)"""
     logprobs: list[float] = field(default_factory=list)
-    """(n,) natural logarithms, of the model's own distribution, before temperature, top-p, top-k and grammar."""
+    """(n,) natural logarithms, of the model's own distribution, before temperature and grammar."""
     forced: list[bool] = field(default_factory=list)
     """(n,) whether the grammar left no choice."""
 
@@ -67,7 +66,7 @@ class Decoder:
         from transformers import DynamicCache
 
         # the last token is always computed, for its logits were not kept
-        self.reused = delta_of(self._seen, prompt[:-1]).kept
+        self.reused = shared_prefix(self._seen, prompt[:-1])
         if self.reused and not any(getattr(layer, "is_sliding", False) for layer in self._cache.layers):
             if over := len(self._seen) - self.reused:
                 self._cache.crop(-over)  # negative: that many from the end
@@ -97,24 +96,12 @@ class Decoder:
 
 
 def choose(logits: Any, allowed: Any, sampling: Sampling, random: Any) -> int:
-    """The next token. logits: (v,). allowed: (v,) booleans, or None for all.
-
-    Top-k goes before top-p, both after temperature; the most likely token always stays.
-    """
+    """The next token. logits: (v,). allowed: (v,) booleans, or None for all."""
     import torch
 
     if allowed is not None:
         logits = logits.masked_fill(~allowed, -torch.inf)
     if sampling.temperature <= 0:
         return int(logits.argmax())
-    logits = logits / sampling.temperature
-    if 0 < sampling.top_k < len(logits):
-        logits = logits.masked_fill(logits < logits.topk(sampling.top_k).values[-1], -torch.inf)
-    p = torch.softmax(logits, dim=-1)
-    if sampling.top_p < 1:
-        ranked, order = p.sort(descending=True)
-        before = ranked.cumsum(-1) - ranked
-        before[0] = 0.0
-        ranked[(before >= sampling.top_p) & (torch.arange(len(p), device=p.device) > 0)] = 0.0
-        p = torch.zeros_like(p).scatter(0, order, ranked)
+    p = torch.softmax(logits / sampling.temperature, dim=-1)
     return int(torch.multinomial(p, 1, generator=random))

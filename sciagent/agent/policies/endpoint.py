@@ -9,21 +9,19 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.answers import LogprobSource, read_answer, sampled_of
-from sciagent.agent.policies.refusals import UnsupportedOption, adapted, refusal
 from sciagent.agent.thinking import CLOSE, OPEN
 from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
 
 MAX_ANSWER_MB = 32  # a token takes some 200 bytes with its log-probability: 160,000 tokens
-_CONNECTING_SECONDS = 60.0
-_MARK = re.compile(
-    r"<(?=[|\uff5c]|/?s>|(?:start|end|begin)_of_\w+>)"
-)  # how chat templates mark where messages begin and end
+# how chat templates mark where messages begin and end
+_MARK = re.compile(r"<(?=[|\uff5c]|/?s>|(?:start|end|begin)_of_\w+>)")
+_UNSUPPORTED = re.compile(r"\b(unsupported|unknown|unrecognized|unexpected|not (supported|permitted))\b", re.IGNORECASE)
 
 
 class EndpointPolicy:
@@ -55,7 +53,7 @@ class EndpointPolicy:
         self.name = model
         self._openai, self._logprobs, self._timeout = openai, logprobs, timeout
         self._strike: Callable[[str], str] = lambda text: without_secrets(text, (api_key,))
-        self._known: frozenset[UnsupportedOption] = frozenset()  # what this server does not take
+        self._refused: frozenset[str] = frozenset()  # options that this server does not support
         hooks: Any = {"response": [bound]}
         try:
             # we ask again ourselves, with pauses, and write down what went wrong
@@ -79,11 +77,11 @@ class EndpointPolicy:
             "model": self.name,
             "messages": [_sent(message) for message in messages],
             "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
+            "top_p": 1.0,
             "max_tokens": sampling.max_tokens,
             "logprobs": True,
-            # the others: else a server of vLLM samples as the model's authors would, and nobody is told
-            "extra_body": {"return_token_ids": True, "top_k": sampling.top_k, "min_p": 0.0, "repetition_penalty": 1.0},
+            # without them, a server of vLLM samples as the model's authors recommend
+            "extra_body": {"return_token_ids": True, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0},
         }
         if sampling.seed is not None:
             request["seed"] = sampling.seed
@@ -105,26 +103,26 @@ class EndpointPolicy:
     def _answer_text(self, request: Mapping[str, Any]) -> str:
         """The body of the answer. A server that refuses something is asked otherwise, and if that helps, from then
         on. Raises PolicyError."""
-        openai, known = self._openai, self._known
+        openai, refused = self._openai, self._refused
         while True:
             try:
-                text = self._wait_for(adapted(request, known))
+                text = self._wait_for(_adapted(request, refused))
             except TimeoutError as error:
                 raise PolicyError(f"{self.name} did not answer within {self._timeout:g} s", retry=True) from error
             except openai.APIStatusError as error:
-                status, said = error.status_code, self._strike(str(error))
-                if (refused := refusal(status, said, known)) is None:
+                status, message = error.status_code, self._strike(str(error))
+                if (option := _refused_option(status, message, refused)) is None:
                     again = status in (408, 409, 429) or status >= 500
-                    raise PolicyError(f"{self.name} answered {status}: {said[:300]}", retry=again) from error
-                known |= {refused}
+                    raise PolicyError(f"{self.name} answered {status}: {message[:300]}", retry=again) from error
+                refused |= {option}
             except openai.APIConnectionError as error:
                 cause = self._strike(str(error.__cause__ or error))[:300]
                 raise PolicyError(f"{self.name} did not answer: {cause}", retry=True) from error
             except (concurrent.futures.CancelledError, RuntimeError, openai.OpenAIError, ValueError) as error:
-                said = self._strike(str(error))[:300] or "the campaign stops"
-                raise PolicyError(f"{self.name} could not be asked: {said}") from error
+                message = self._strike(str(error))[:300] or "the campaign stops"
+                raise PolicyError(f"{self.name} could not be asked: {message}") from error
             else:
-                self._known |= known
+                self._refused |= refused
                 return text
 
     def _wait_for(self, request: Mapping[str, Any]) -> str:
@@ -160,6 +158,25 @@ class EndpointPolicy:
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         await self._client.close()
+
+
+def _refused_option(status: int, message: str, refused: Set[str]) -> str | None:
+    """The option that was probably refused, apart from those known; None if changing the request cannot help."""
+    if status not in (400, 422):
+        return None
+    if "max_tokens" not in refused and "max_tokens" in message and _UNSUPPORTED.search(message):
+        return "max_tokens"
+    return "logprobs" if "logprobs" not in refused else None
+
+
+def _adapted(request: Mapping[str, Any], refused: Set[str]) -> Mapping[str, Any]:
+    """The request without the options that the server refused."""
+    adapted = dict(request)
+    if "max_tokens" in refused:  # newer models of OpenAI's call it otherwise
+        adapted["max_completion_tokens"] = adapted.pop("max_tokens")
+    if "logprobs" in refused:
+        del adapted["logprobs"], adapted["extra_body"]
+    return adapted
 
 
 def _sent(message: Message) -> Mapping[str, Any]:

@@ -47,11 +47,6 @@ def rendered(messages: Sequence[Message], marks: Iterable[str]) -> Sequence[Mapp
     return entries
 
 
-def functions(tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The tools as a chat template takes them, each under `function`."""
-    return [dict(tool) if "function" in tool else {"type": "function", "function": dict(tool)} for tool in tools]
-
-
 def parsed(text: str, first_call: int) -> Message:
     """The message in a model's text: thinking, content, calls.
 

@@ -21,13 +21,11 @@ class LocalPolicy:
     """A model of `sciagent models list`, in single precision on a CPU, bfloat16 on a GPU.
 
     It answers one question at a time; other threads wait. The keys and values of the last prompt and answer are kept,
-    so that the next turn of the same episode computes only the new tokens. threads: PyTorch's, for the whole process.
-    stop: when set, sampling and waiting threads get a PolicyError.
+    so that the next turn of the same episode computes only the new tokens.
     """
 
-    def __init__(
-        self, model: str, *, device: str | None = None, threads: int = 1, stop: threading.Event | None = None
-    ) -> None:
+    def __init__(self, model: str, *, device: str | None = None, threads: int = 1) -> None:
+        """threads: PyTorch's, for the whole process."""
         check_extra()
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -40,7 +38,7 @@ class LocalPolicy:
         torch.set_num_threads(threads)
         # with one thread all the arithmetic is done in the thread that asks, and nobody else's time is counted
         self._clock = time.thread_time if threads == 1 else time.process_time
-        self._stop, self._closed = stop or threading.Event(), threading.Event()
+        self._closed = threading.Event()
         self._lock = threading.Lock()
         self.tokenizer = AutoTokenizer.from_pretrained(card.folder, local_files_only=True)
         if not self.tokenizer.chat_template:
@@ -94,7 +92,7 @@ class LocalPolicy:
         """The token ids of a conversation, up to where the answer begins."""
         ids = self.tokenizer.apply_chat_template(
             hermes.rendered(messages, self._marks),
-            tools=hermes.functions(tools) or None,
+            tools=list(tools) or None,
             add_generation_prompt=True,
             tokenize=True,
             return_dict=False,
@@ -109,18 +107,12 @@ class LocalPolicy:
 
     @contextmanager
     def _turn(self) -> Iterator[Decoder]:
-        while not self._lock.acquire(timeout=0.1):  # a lock cannot be waited for together with an event
-            self._go_on()
-        try:
+        with self._lock:
             self._go_on()
             assert self.decoder is not None  # only close() takes it away
             yield self.decoder
-        finally:
-            self._lock.release()
 
     def _go_on(self) -> None:
-        if self._stop.is_set():
-            raise PolicyError("stopped")
         if self._closed.is_set():
             raise PolicyError(f"{self.name} was closed")
 

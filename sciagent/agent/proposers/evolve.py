@@ -23,7 +23,7 @@ STAND_IN = 200  # seeds, at most, that breed beside what is scored while few are
 
 
 class Evolve:
-    """limits: what a child may be, so that no child is proposed that the ladder's checks would refuse."""
+    """Proposes the seeds of a file, then children within limits that the ladder's checks would accept."""
 
     name = "evolve"
     total: int | None = None  # it goes on as long as it is asked
@@ -40,7 +40,19 @@ class Evolve:
             batch = self._seeds[offset : offset + limit]
             workbench.propose([ProposalIn(s, operation="seed") for s in batch])
             return {"seeds": offset + len(batch)}
-        search = GeneticSearch(limits=self._limits, known=_Known(workbench), made=turn.cursor.get("made"))
+        seen: set[str] = set()
+
+        def is_known(smiles: str) -> bool:
+            """Whether a child is invalid, in the campaign already, or in this turn already."""
+            try:
+                key = parse_molecule(smiles).key
+            except InvalidCandidateError:
+                return True
+            known = key in seen or workbench.known(key)
+            seen.add(key)
+            return known
+
+        search = GeneticSearch(limits=self._limits, known=is_known, made=turn.cursor.get("made"))
         scored = workbench.best(POPULATION * KEEP)
         for member in scored:
             search.tell(member.text, member.score, member.operation, number=member.seq)
@@ -61,21 +73,3 @@ class Evolve:
             except InvalidCandidateError:
                 continue
         return valid
-
-
-class _Known:
-    """Whether a child is not worth proposing: it is invalid, in the campaign already, or in this turn already."""
-
-    def __init__(self, workbench: Workbench) -> None:
-        self._workbench = workbench
-        self._keys: set[str] = set()
-
-    def __call__(self, smiles: str) -> bool:
-        try:
-            key = parse_molecule(smiles).key
-        except InvalidCandidateError:
-            return True
-        if key in self._keys or self._workbench.known(key):
-            return True
-        self._keys.add(key)
-        return False

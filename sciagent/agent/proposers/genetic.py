@@ -1,7 +1,7 @@
 """The genetic search, independent of campaigns: `tell` it scores, `ask` it for children.
 
 Steady state: each child is bred from the current population, without generations. The population is the best by score,
-with at most `per_scaffold` members of one Murcko scaffold, so that one series cannot take it over. Parents are drawn by
+with at most PER_SCAFFOLD members of one Murcko scaffold, so that one series cannot take it over. Parents are drawn by
 rank, half of all draws from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how many
 of their children survived (`operators`).
 
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import bisect
 import random
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -60,35 +61,25 @@ class Member:
     operation: str
     number: int
     """Its place in the order of arrival."""
-    scaffold: str
 
 
 class GeneticSearch:
     """Maximises a score over molecules.
 
-    limits: what a child may be. known: whether a SMILES must not be proposed; by default, whether this search remembers
-    it. made: the counts of an earlier search (`made`), to continue from.
+    limits: what a child may be. known: whether a SMILES must not be proposed, besides those that this search remembers.
+    made: the counts of an earlier search (`made`), to continue from.
     """
 
     def __init__(
         self,
         *,
         limits: EditLimits = ANY,
-        known: Callable[[str], bool] | None = None,
-        made: dict[str, float] | None = None,
-        population: int = POPULATION,
-        per_scaffold: int = PER_SCAFFOLD,
-        learn: bool = True,
+        known: Callable[[str], bool] = lambda smiles: False,
+        made: Mapping[str, float] | None = None,
     ) -> None:
-        self._limits = limits
-        self._known = known
-        self._size = population
-        self._cap = per_scaffold
-        self._operators = OperatorChoice(
-            {name: SHARES.get(name, 1.0) for name in (*OPERATIONS, *CROSSOVERS)}, made, learn=learn
-        )
+        self._limits, self._known = limits, known
+        self._operators = OperatorChoice({name: SHARES.get(name, 1.0) for name in (*OPERATIONS, *CROSSOVERS)}, made)
         self._members: list[Member] = []  # best first
-        self._order: list[tuple[float, int]] = []  # (-score, number) of each, to find places by
         self._texts: set[str] = set()
         self._latest = -1
 
@@ -106,27 +97,21 @@ class GeneticSearch:
         self._latest = max(self._latest, number)
         if smiles in self._texts:
             return
-        place = (-score, number)
-        if len(self._members) >= KEEP * self._size and place > self._order[-1]:
-            return
-        at = bisect.bisect(self._order, place)
-        self._order.insert(at, place)
-        self._members.insert(at, Member(smiles, score, operation, number, scaffold_of(smiles)))
+        bisect.insort(self._members, Member(smiles, score, operation, number), key=lambda m: (-m.score, m.number))
         self._texts.add(smiles)
-        if len(self._members) > KEEP * self._size:
+        if len(self._members) > KEEP * POPULATION:
             self._texts.discard(self._members.pop().smiles)
-            self._order.pop()
 
     def population(self) -> list[Member]:
-        """The members, best first: at most `per_scaffold` of a scaffold, `population` in all."""
-        buckets: dict[str, int] = {}
+        """The members, best first: at most PER_SCAFFOLD of a scaffold, POPULATION in all."""
+        of_scaffold: Counter[str] = Counter()
         chosen: list[Member] = []
         for member in self._members:
-            n = buckets.get(member.scaffold, 0)
-            if n < self._cap:
-                buckets[member.scaffold] = n + 1
+            scaffold = scaffold_of(member.smiles)
+            of_scaffold[scaffold] += 1
+            if of_scaffold[scaffold] <= PER_SCAFFOLD:
                 chosen.append(member)
-                if len(chosen) == self._size:
+                if len(chosen) == POPULATION:
                     break
         return chosen
 
@@ -143,14 +128,11 @@ class GeneticSearch:
                 break
             operation = self._operators.draw(rng, weights)
             child = self._breed(operation, parents, weights, rng)
-            if child is None or child.smiles in children or self._is_known(child.smiles):
+            if child is None or child.smiles in children or child.smiles in self._texts or self._known(child.smiles):
                 continue
             children[child.smiles] = child
             self._operators.count(operation)
         return list(children.values())
-
-    def _is_known(self, smiles: str) -> bool:
-        return smiles in self._texts or (self._known is not None and self._known(smiles))
 
     def _breed(
         self, operation: str, parents: Sequence[str], weights: Sequence[float], rng: random.Random

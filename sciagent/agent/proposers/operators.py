@@ -26,24 +26,18 @@ class OperatorChoice:
     """Weights of named operators. State: `made`, decayed counts of children by operator, which can be stored as
     JSON."""
 
-    def __init__(
-        self, shares: Mapping[str, float], made: Mapping[str, float] | None = None, *, learn: bool = True
-    ) -> None:
+    def __init__(self, shares: Mapping[str, float], made: Mapping[str, float] | None = None) -> None:
         self.names = tuple(shares)
         self._shares = dict(shares)
         self.made = {name: float((made or {}).get(name, 0.0)) for name in self.names}
-        self._learn = learn
 
     def weights(self, kept: Mapping[str, float]) -> list[float]:
         """Weights that sum to 1. kept: weight of the surviving members by operator."""
-        if not self._learn:
-            return _normalised(list(self._shares.values()))
         mean = (sum(kept.values()) + PRIOR) / (sum(self.made.values()) + PRIOR)
         rates = [(kept.get(o, 0.0) + PRIOR * mean) / (self.made[o] + PRIOR) for o in self.names]
         floor = FLOOR * sum(rates) / len(rates)
-        return _normalised(
-            [self._shares[o] * (floor + (1 - FLOOR) * r) for o, r in zip(self.names, rates, strict=True)]
-        )
+        weights = [self._shares[o] * (floor + (1 - FLOOR) * r) for o, r in zip(self.names, rates, strict=True)]
+        return [weight / sum(weights) for weight in weights]
 
     def draw(self, rng: random.Random, weights: Sequence[float]) -> str:
         return rng.choices(self.names, weights=weights)[0]
@@ -60,8 +54,3 @@ class OperatorChoice:
 def decay(age: float) -> float:
     """The weight of a child after `age` later ones."""
     return math.exp2(-max(age, 0.0) / HALF_LIFE)
-
-
-def _normalised(values: Sequence[float]) -> list[float]:
-    total = sum(values)
-    return [value / total for value in values]

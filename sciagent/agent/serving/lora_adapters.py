@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sciagent.agent.models import ModelError, checked
 from sciagent.domain.addresses import address_fault
@@ -54,39 +54,33 @@ def unload(endpoint: str, name: str) -> None:
 
 def loaded(endpoint: str) -> dict[str, str]:
     """Adapters by name, with the model that each belongs to."""
-    answer = json.loads(_ask(endpoint, "/models", None))
-    rows = answer.get("data") if isinstance(answer, dict) else None
-    return {
-        str(row.get("id")): str(row.get("parent")) for row in rows or () if isinstance(row, dict) and row.get("parent")
-    }
+    try:
+        rows = json.loads(_ask(endpoint, "/models", None))["data"]
+        return {str(row["id"]): str(row["parent"]) for row in rows if row.get("parent")}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"{endpoint} sent no list of models") from error
 
 
 def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> str:
+    """The text of the answer. The key is struck out of whatever the server sends. Raises UsageError or ModelError."""
     if why := address_fault(endpoint):
         raise UsageError(f"{endpoint!a} is no endpoint: {why}; one looks like http://127.0.0.1:8000/v1")
     headers = {"Content-Type": "application/json"}
     if key := os.environ.get(KEY):
         headers["Authorization"] = f"Bearer {key}"
     data = None if body is None else json.dumps(body).encode()
-    asked = urllib.request.Request(endpoint.rstrip("/") + path, data, headers)
+    request = urllib.request.Request(endpoint.rstrip("/") + path, data, headers)
+
+    def text_of(response: IO[bytes]) -> str:
+        return without_secrets(response.read(MAX_ANSWER).decode("utf-8", "replace"), (key,))
+
     try:
-        with urllib.request.urlopen(asked, timeout=TIMEOUT) as answer:
-            return without_secrets(answer.read(MAX_ANSWER).decode("utf-8", "replace"), (key,))
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+            return text_of(answer)
     except urllib.error.HTTPError as error:
-        text = error.read(MAX_ANSWER).decode("utf-8", "replace")
-        said = without_secrets(_message(text), (key,))
+        text = text_of(error)
         if error.code == 404 and body is not None and "lora" not in text.lower():
             raise ModelError(f"{endpoint} loads no adapters while it runs; `sciagent serve-model` does") from error
-        raise ModelError(f"{endpoint} answered {error.code}: {said[:500]}") from error
+        raise ModelError(f"{endpoint} answered {error.code}: {text[:500]}") from error
     except (OSError, http.client.HTTPException) as error:
-        raise ModelError(f"{endpoint} did not answer: {error}") from error
-
-
-def _message(text: str) -> str:
-    """The message in an error of OpenAI's form."""
-    try:
-        answer = json.loads(text)
-        inside = answer.get("error", answer)
-        return str(inside.get("message", text))
-    except (ValueError, AttributeError):
-        return text
+        raise ModelError(f"{endpoint} did not answer: {without_secrets(str(error), (key,))}") from error

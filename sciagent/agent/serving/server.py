@@ -22,12 +22,10 @@ _FAULT = re.compile(r"\w*(?:Error|Exception): .+")
 
 
 class VllmServer:
-    """A process of vLLM and its children. They end with `close`, and with this process, however it ends.
-
-    url: where it will answer. log: the file for all its output.
-    """
+    """A process of vLLM and its children. They end with the context, and with this process, however it ends."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], url: str, log: Path) -> None:
+        """url: where it will answer. log: the file for all its output."""
         self.url, self.log = url, log
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
@@ -47,7 +45,9 @@ class VllmServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        assert self._guard.stdin
+        self._guard.stdin.close()
+        self._ended.wait(3 * guard.GRACE)
 
     def wait_until_up(self) -> None:
         """Wait until /health answers. Raises ModelError, with the cause, if the server ends before."""
@@ -64,21 +64,16 @@ class VllmServer:
         self._ended.wait()
         raise ModelError(f"the server ended: {self.last_words()}")
 
+    def _watch(self) -> None:
+        self._guard.wait()
+        self._ended.set()
+
     def last_words(self) -> str:
         """The first error in its log, which usually causes the others, and where the log is."""
         text = self.log.read_text(encoding="utf-8", errors="replace")[-200_000:]
         error = _FAULT.search(text)
-        line = error[0] if error else (text.strip().splitlines() or ["it said nothing"])[-1]
-        return f"{line[:500]}\n  all that it said: {self.log}"
-
-    def close(self) -> None:
-        assert self._guard.stdin
-        self._guard.stdin.close()
-        self._ended.wait(3 * guard.GRACE)
-
-    def _watch(self) -> None:
-        self._guard.wait()
-        self._ended.set()
+        line = error[0] if error else (text.strip().splitlines() or ["nothing was printed"])[-1]
+        return f"{line[:500]}\n  its whole log: {self.log}"
 
 
 def free_port(host: str, wanted: int) -> int:

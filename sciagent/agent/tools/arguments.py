@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import Field, PlainValidator, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import PydanticCustomError
 
 from sciagent.agent.tools.registry import Arguments
 from sciagent.chemistry.editing.named import NAMED_EDITS, WHATS
@@ -17,22 +17,15 @@ MAX_NEIGHBOURS = 12
 MAX_SITE = 400
 
 
-@dataclass(frozen=True)
-class OneOf:
-    """A text from a list of names; for a wrong one the error suggests the nearest."""
+def _one_of(names: Sequence[str]) -> Any:
+    """The type of a text from a list of names; for a wrong one the error lists them."""
 
-    names: tuple[str, ...]
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._check)
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"type": "string", "enum": list(self.names)}
-
-    def _check(self, value: Any) -> str:
-        if not isinstance(value, str) or value not in self.names:
-            raise PydanticCustomError("one_of", "none of the names", {"names": list(self.names)})
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in names:
+            raise PydanticCustomError("one_of", "none of the names", {"names": list(names)})
         return value
+
+    return Annotated[str, PlainValidator(check), WithJsonSchema({"type": "string", "enum": list(names)})]
 
 
 Remark = Annotated[str, Field(min_length=1, max_length=500)]
@@ -44,8 +37,8 @@ Reference = Annotated[
         description='a SMILES, a rank in `best` such as "#1", or the first 8 digits or more of a key',
     ),
 ]
-EditName = Annotated[str, OneOf(tuple(NAMED_EDITS))]
-What = Annotated[str, OneOf(WHATS)]
+EditName: Any = _one_of(tuple(NAMED_EDITS))
+What: Any = _one_of(WHATS)
 Limit = 1e9  # of numbers that a model may write; no property in its own unit comes near
 
 

@@ -103,12 +103,11 @@ def neighbours(arguments: given.Neighbours, run: ToolContext) -> Observation:
                     rows[child] = (f"{name} {what}".strip(), site)
     if not rows:
         raise CallError(f"no edit fits {parent.smiles} within the limits; take another molecule")
-    data = [
-        {"smiles": child, "edit": edit, "site": site.number, "known": _known(child, run.bench)}
+    lines = [
+        f"{child}  {edit} at site {site.number}" + " (known)" * _known(child, run.bench)
         for child, (edit, site) in rows.items()
     ]
-    lines = [f"{d['smiles']}  {d['edit']} at site {d['site']}{' (known)' if d['known'] else ''}" for d in data]
-    return Observation(True, "\n".join([f"neighbours of {parent.smiles}:", *lines]), {"neighbours": data})
+    return Observation(True, "\n".join([f"neighbours of {parent.smiles}:", *lines]))
 
 
 def _editable(reference: str, run: ToolContext) -> Molecule:
@@ -155,34 +154,20 @@ def _proposed(bench: AgentBench, proposal: ProposalIn) -> Observation:
     """Propose to the bench, and report its answer. A duplicate counts as a correct call, a refused proposal does
     not."""
     (out,) = bench.propose([proposal])
-    reason = f"{out.reason}: {out.detail}" if out.reason and out.detail else (out.reason or out.detail)
-    data = {
-        "smiles": proposal.text,
-        "operation": proposal.operation,
-        "parents": list(proposal.parents),
-        "status": out.status,
-        "key": out.key,
-        "standing": out.standing,
-        "reason": out.reason,
-    }
-    made = f"{proposal.text} ({proposal.operation})" if proposal.parents else proposal.text
-    text = f"{out.status}: {made}" + (f" [{out.key[:8]}]" if out.key else "")
+    reason = ": ".join(part for part in (out.reason, out.detail) if part)
+    text = f"{out.status}: {proposal.text}"
+    text += f" ({proposal.operation})" if proposal.parents else ""
+    text += f" [{out.key[:8]}]" if out.key else ""
     text += f", {out.standing}" if out.standing else ""
     text += f"; {short(reason, 300)}" if reason else ""
-    text += {"duplicate": "; it was proposed before, propose another", "refused": "; mend it or propose another"}.get(
-        out.status, ""
-    )
-    return Observation(out.status != "refused", text, data)
+    advice = {"duplicate": "; it was proposed before, propose another", "refused": "; mend it or propose another"}
+    return Observation(out.status != "refused", text + advice.get(out.status, ""))
 
 
+_PREDICTION = {"property": "homo_lumo_gap", "value": 4.2, "error": 0.5}
 MAKING = (
-    Tool.of(
-        propose,
-        smiles="Cc1ccncc1",
-        rationale="a nitrogen lowers the LUMO",
-        predictions=[{"property": "homo_lumo_gap", "value": 4.2, "error": 0.5}],
-    ),
-    Tool.of(modify, cases=given.cases_of_modify, parent="#1", edit="add substituent", what="fluoro", where=None),
-    Tool.of(crossover, first="#1", second="#2"),
-    Tool.of(neighbours, parent="#1", edit=None, n=12),
+    Tool(propose, {"smiles": "Cc1ccncc1", "rationale": "a nitrogen lowers the LUMO", "predictions": [_PREDICTION]}),
+    Tool(modify, {"parent": "#1", "edit": "add substituent", "what": "fluoro", "where": None}, given.cases_of_modify),
+    Tool(crossover, {"first": "#1", "second": "#2"}),
+    Tool(neighbours, {"parent": "#1", "edit": None, "n": 12}),
 )

@@ -11,20 +11,13 @@ from pydantic.json_schema import JsonSchemaValue
 if TYPE_CHECKING:
     from sciagent.agent.tools.registry import Tool
 
-_DROPPED = ("title", "default", "$defs")
-
 
 def schema(tool: Tool) -> JsonSchemaValue:
     """The tool in OpenAI's strict form: every argument is required, optional ones may be null. The keys are in
     vLLM's order, so that a chat template makes the same prompt on the server and here."""
-    function = {"name": tool.name, "description": tool.description, "parameters": parameters(tool), "strict": True}
+    parameters = _plain(tool.arguments.model_json_schema(), described=True)
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters, "strict": True}
     return {"type": "function", "function": function}
-
-
-def parameters(tool: Tool) -> JsonSchemaValue:
-    """The schema of the arguments alone."""
-    full = tool.arguments.model_json_schema()
-    return dict(_plain(full, full.get("$defs", {}), described=True))
 
 
 def call_schema(tools: Iterable[Tool]) -> JsonSchemaValue:
@@ -32,10 +25,8 @@ def call_schema(tools: Iterable[Tool]) -> JsonSchemaValue:
     constrained decoding and therefore has no descriptions."""
     cases = []
     for tool in tools:
-        full = tool.arguments.model_json_schema()
-        flat = _plain(full, full.get("$defs", {}), described=False)
-        for arguments in tool.cases(flat) if tool.cases else [flat]:
-            cases.append(call_case(tool.name, arguments))
+        flat = _plain(tool.arguments.model_json_schema(), described=False)
+        cases += [call_case(tool.name, arguments) for arguments in (tool.cases(flat) if tool.cases else [flat])]
     return {"anyOf": cases}
 
 
@@ -48,25 +39,19 @@ def _object(entries: Mapping[str, Any]) -> JsonSchemaValue:
     return {"type": "object", "properties": dict(entries), "required": list(entries), "additionalProperties": False}
 
 
-def _plain(node: Mapping[str, Any], definitions: Mapping[str, Any], *, described: bool) -> JsonSchemaValue:
-    if "$ref" in node:
-        target = definitions[node["$ref"].rpartition("/")[2]]
-        return _plain({**target, **{k: v for k, v in node.items() if k != "$ref"}}, definitions, described=described)
-    if node.get("type") == "object":
-        entries = {k: _plain(v, definitions, described=described) for k, v in node.get("properties", {}).items()}
-        made = _object(entries)
-        return {**made, "description": node["description"]} if described and "description" in node else made
-    made = _kept_keywords(node, described)
-    if "anyOf" in made:
-        made["anyOf"] = [_plain(option, definitions, described=described) for option in made["anyOf"]]
-    if "items" in made:
-        made["items"] = _plain(made["items"], definitions, described=described)
-    return made
+def _plain(full: Mapping[str, Any], *, described: bool) -> JsonSchemaValue:
+    dropped = {"title", "default", "$defs", *([] if described else ["description"])}
 
+    def plain(node: Mapping[str, Any]) -> JsonSchemaValue:
+        if "$ref" in node:
+            return plain(full["$defs"][node["$ref"].rpartition("/")[2]])
+        kept = {name: value for name, value in node.items() if name not in dropped}
+        if node.get("type") == "object":
+            kept |= _object({name: plain(entry) for name, entry in node.get("properties", {}).items()})
+        if "anyOf" in node:
+            kept["anyOf"] = [plain(option) for option in node["anyOf"]]
+        if "items" in node:
+            kept["items"] = plain(node["items"])
+        return kept
 
-def _kept_keywords(node: Mapping[str, Any], described: bool) -> JsonSchemaValue:
-    """The keywords of a node that models are shown; a constant as an enum of one choice."""
-    kept = {k: v for k, v in node.items() if k not in _DROPPED and (described or k != "description")}
-    if "const" in kept:
-        kept["enum"] = [kept.pop("const")]
-    return kept
+    return plain(full)

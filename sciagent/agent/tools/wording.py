@@ -1,16 +1,22 @@
-"""Cuts and escapes text that a model wrote, before it is shown to the model again."""
+"""Cuts and escapes text that a model or a server wrote, before it is shown to a model."""
 
 from __future__ import annotations
 
 from sciagent.domain.text import escaped
 
 MAX_TEXT = 2000  # characters of an observation
+MAX_COMPLAINTS = 6  # about the arguments of one call
 
 
 def short(text: str, limit: int = 60) -> str:
     """The text on one line, cut at `limit` characters."""
     cut = escaped(text[: limit + 1])
     return cut if len(cut) <= limit else cut[: limit - 1] + "…"
+
+
+def one_line(text: str, limit: int) -> str:
+    """As `short`, with one blank for all white space."""
+    return short(" ".join(text[: 4 * limit].split()), limit)
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -18,36 +18,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sciagent.agent.messages import Tokens
-from sciagent.agent.trace.deltas import delta_of
+from sciagent.agent.messages import Tokens, shared_prefix
 
 DRIFT_LIMIT = 32  # tokens; a seam that was tokenised anew is shorter, a thought that was stripped mostly longer
 CONTEXT = -1  # the turn of a token that was not sampled in its row
 
 
 class Join(StrEnum):
-    """How a prompt goes on from what is held.
-
-    append: it starts with all of it. What it adds is context.
-
-    realign: it differs from somewhere inside an answer on, and at most `drift_limit` tokens are held from there. Such
-    drift comes of an answer that was parsed, rendered and tokenised anew. The row goes on with the prompt's tokens as
-    context. The tokens they replace go aside, to a row of their own behind a copy of their prefix. To train them where
-    they were would train what follows on ids the model did not see; to drop them would bias training against whatever
-    drifts.
-
-    fork: anything else. The row ends as it is, and a new one starts with the whole prompt as context.
-
-    Both realign and fork cost one row and lose nothing. They differ in where the signal lies: a row aside trains at
-    most `drift_limit` tokens, so a trainer short of compute can leave these rows out and knows what it loses
-    (`Linearised.drifted`). No row of a fork can be left out like that. For the same reason a prompt that takes back
-    the answer and puts nothing in its place is a fork: the model was asked again, and what it said first is as much its
-    doing as what it said then.
-    """
+    """How a prompt continues the row. Both realign and fork cost one more row and lose nothing."""
 
     APPEND = "append"
+    """The prompt starts with all that is held. What it adds is context."""
     REALIGN = "realign"
+    """It differs from somewhere inside an answer on, and at most `drift_limit` tokens are held from there, since an
+    answer was parsed, rendered and tokenised again. The row goes on with the prompt's tokens as context. The replaced
+    tokens go aside, to a row of their own behind a copy of their prefix: there they are trained after what the model
+    saw, and a trainer short of compute can leave such rows out (`Linearised.drifted`)."""
     FORK = "fork"
+    """Anything else, and a prompt that only takes back an answer. The row ends, and a new one starts with the whole
+    prompt as context."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +119,8 @@ def linearise(records: Iterable[RecordedCall], drift_limit: int = DRIFT_LIMIT) -
     for record in records:
         if last is not None and record.turn <= last:
             raise ValueError(f"turn {record.turn} comes after turn {last}; turns must increase")
-        kept, new_ids = delta_of(draft.ids, record.prompt_ids)
+        kept = shared_prefix(draft.ids, record.prompt_ids)
+        new_ids = record.prompt_ids[kept:]
         if last is not None:
             join = draft.join(kept, replaced=bool(new_ids), drift_limit=drift_limit)
             joins[join] += 1

@@ -13,10 +13,17 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.people.resolving import resolve
 from sciagent.campaign.people.rung_history import evidence_story, rung_stories
-from sciagent.domain.answers.campaign_story import CampaignStory, PersonWord, ProposalStory
-from sciagent.domain.answers.explanation import Children, Explanation, RefusedProposal, RefusedText
+from sciagent.domain.answers.explanation import (
+    CampaignStory,
+    Children,
+    Explanation,
+    PersonWord,
+    ProposalStory,
+    RefusedProposal,
+    RefusedText,
+    RungStory,
+)
 from sciagent.domain.answers.outlook import Outlook
-from sciagent.domain.answers.rung_story import RungStory
 from sciagent.domain.answers.values import CandidateName
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError, UsageError

@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules, show_window
-from sciagent.domain.answers.evidence_story import EvidenceStory, EvidenceValue
-from sciagent.domain.answers.rung_story import AttemptStory, DecisionStory, RungStory
-from sciagent.domain.evidence import Finding, Measured
+from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceStory, RungStory
+from sciagent.domain.answers.values import EvidenceValue
+from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.errors import UsageError
@@ -51,21 +51,8 @@ def rung_stories(
 def evidence_story(answer: StoredEvidence) -> EvidenceStory:
     fields = {name: getattr(answer, name) for name in EvidenceStory.model_fields if hasattr(answer, name)}
     fields |= {"version": answer.verifier_version, "detail": answer.detail or ""}
-    fields |= {"core_seconds": round(answer.core_seconds, 3), "values": tuple(map(_value, answer.measured))}
+    fields |= {"core_seconds": round(answer.core_seconds, 3), "values": tuple(map(EvidenceValue.of, answer.measured))}
     return EvidenceStory(**fields)
-
-
-def _value(measured: Measured) -> EvidenceValue:
-    quantity = measured.quantity
-    return EvidenceValue(
-        property=measured.property,
-        value=quantity.value,
-        uncertainty=quantity.uncertainty,
-        unit=quantity.unit,
-        censoring=quantity.censoring,
-        level=measured.level.label,
-        n=quantity.n,
-    )
 
 
 def _rules(

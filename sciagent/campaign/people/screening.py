@@ -14,7 +14,7 @@ from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.domain.campaigns.directives import Verb
-from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
+from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UsageError
@@ -28,18 +28,24 @@ BATCH = 100  # candidates a transaction
 
 
 @dataclass(frozen=True)
-class Added:
-    """What became of one proposal."""
+class AddedCandidate:
+    """What became of a structure that a person handed in."""
 
-    given: ProposalIn
-    answer: ProposalOut
+    text: str
+    """As it was given."""
+    status: str
+    """`new`, `duplicate` or `refused`."""
+    key: str | None
+    """Its identity in every ledger; None if it was refused."""
     standing: str | None
     """In the campaign, whether new or there already; None if it was refused."""
     reason: str | None
+    """Why it was refused, or dropped."""
     detail: str
+    """The reason in words."""
 
 
-def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterator[Added]:
+def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterator[AddedCandidate]:
     """Enter a person's proposals, a hundred at a time: parsed, put through the fast rungs, and written like the
     proposals of any other proposer, with the person's name and reason. Works beside a running driver."""
     prepare(built.fast)
@@ -56,11 +62,11 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                     directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
                 places = {k: standings.get(connection, built.row.id, i) for k, i in ids.items()}
             for proposal, answer in zip(batch, answers, strict=True):
+                stands: tuple[str | None, str | None, str] = None, answer.reason, answer.detail
                 if answer.key:
                     place = places[answer.key]
-                    yield Added(proposal, answer, str(place["standing"]), place["reason"], place["detail"] or "")
-                else:
-                    yield Added(proposal, answer, None, answer.reason, answer.detail or "")
+                    stands = str(place["standing"]), place["reason"], place["detail"] or ""
+                yield AddedCandidate(proposal.text, answer.status, answer.key, *stands)
 
 
 def complete_fast(built: Built, named: Named, who: str) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from sciagent.campaign.core import safety
 from sciagent.campaign.core.build import BuiltRung, built_ladder
 from sciagent.campaign.core.judge import Answer, place
@@ -13,6 +10,8 @@ from sciagent.campaign.core.record import answer_of, run_directly
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.answers.values import ShownValue
+from sciagent.domain.answers.verification import LadderAnswer, RungAnswer
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Verdict
@@ -25,8 +24,8 @@ from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import Worker
 
 
-def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -> Mapping[str, Any]:
-    """`{key, smiles, verdict, reason, rungs}`; evidence is reused from the ledger and new evidence kept in it.
+def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -> LadderAnswer:
+    """The ladder's answers on a molecule; evidence is reused from the ledger and new evidence kept in it.
 
     A candidate that the safety screen refuses goes no further, and is logged; so is a spec without the screen, with its
     reason.
@@ -34,8 +33,9 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     try:
         candidate = parse_molecule(smiles, standardise=spec.standardise)
     except InvalidCandidateError as error:
-        refused = {"verdict": str(Verdict.FAIL), "reason": error.reason, "detail": error.detail}
-        return {"key": None, "smiles": None, **refused, "rungs": []}
+        return LadderAnswer(
+            key=None, smiles=None, verdict=Verdict.FAIL, reason=error.reason, detail=error.detail, rungs=()
+        )
     with ledger.begin() as connection:
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
         if not spec.safety.screen:
@@ -44,7 +44,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     ladder = built_ladder(spec)
     prepare(ladder.rungs)
     answers: list[Answer] = []
-    rows: list[Mapping[str, Any]] = []
+    rows: list[RungAnswer] = []
     where = place(ladder.rules, ladder.objectives, answers)
     with Worker(scratch_of(ledger.artifacts)) as worker:
         for rung in ladder.rungs:
@@ -68,29 +68,22 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
             blocked = {"key": candidate.key, "text": smiles, "reason": reason or "", "detail": detail}
             with ledger.begin() as connection:
                 safety.log_blocked(connection, None, **blocked, operation="verify")
-    answer = {"verdict": str(verdict), "reason": reason, "detail": detail}
-    return {"key": candidate.key, "smiles": candidate.smiles, **answer, "rungs": rows}
+    return LadderAnswer(
+        key=candidate.key, smiles=candidate.smiles, verdict=verdict, reason=reason, detail=detail, rungs=tuple(rows)
+    )
 
 
-def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None) -> Mapping[str, Any]:
+def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None) -> RungAnswer:
     """core_seconds: None for an answer that was known."""
     judgement = answer_of(rung, result).judgement
-    return {
-        "rung": rung.spec.rung,
-        "tier": rung.rules.tier,
-        "outcome": str(result.outcome),
-        "verdict": str(judgement.verdict),
-        "reason": str(judgement.reason) if judgement.reason else None,
-        "detail": judgement.detail,
-        "reused": core_seconds is None,
-        "core_seconds": round(core_seconds or 0.0, 3),
-        "values": {
-            m.property: {
-                "value": m.quantity.value,
-                "unit": m.quantity.unit,
-                "uncertainty": m.quantity.uncertainty,
-                "level": m.level.label,
-            }
-            for m in result.measured
-        },
-    }
+    return RungAnswer(
+        rung=rung.spec.rung,
+        tier=rung.rules.tier,
+        outcome=result.outcome,
+        verdict=judgement.verdict,
+        reason=judgement.reason,
+        detail=judgement.detail,
+        reused=core_seconds is None,
+        core_seconds=round(core_seconds or 0.0, 3),
+        values={measured.property: ShownValue.of(measured) for measured in result.measured},
+    )

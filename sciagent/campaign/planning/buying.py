@@ -20,7 +20,7 @@ from sciagent.campaign.planning.inputs import SURE, Step
 from sciagent.campaign.pricing.numeraire import FLOOR as LEAST_COST
 from sciagent.campaign.pricing.numeraire import Allowance, Numeraire
 from sciagent.scheduling.arrays import Array
-from sciagent.scheduling.payoff import both_above, told
+from sciagent.scheduling.payoff import both_above, share_told
 from sciagent.scheduling.rules.priced import FREE, TRUSTED, WARM_UP, WARM_UP_RUNG, WARM_UP_SHARE
 from sciagent.scheduling.value import FLOOR, PRICES, U, nearest, solve_left
 
@@ -139,7 +139,7 @@ def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str])
     shares = _shares_told(problem.steps, ends)
     u = ndtri(rate ** (1 / len(shares)))
     second = np.prod([both_above(np.full(sets, u), share) for share in shares], axis=0)
-    left: Array = np.maximum(1 - told(np.full(sets, rate), second), FLOOR)
+    left: Array = np.maximum(1 - share_told(np.full(sets, rate), second), FLOOR)
     left[0] = 1.0
     return left
 

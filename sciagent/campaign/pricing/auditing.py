@@ -118,13 +118,12 @@ class Auditing:
         return [r for r, id_ in by_row if id_ not in self._members and r not in wanted and r not in pool.known]
 
     def _lots(self, connection: Connection, rows: list[int]) -> list[float]:
-        found = self._pool.lots[rows]
-        lacking = np.flatnonzero(np.isnan(found))
+        drawn = self._pool.lots[rows]
+        lacking = np.flatnonzero(np.isnan(drawn))
         ids: list[int] = self._pool.ids[np.array(rows, dtype=np.intp)[lacking]].tolist()
         named = audits.keys(connection, ids)
-        found[lacking] = lots(self._built.spec.seed, (named[id_] for id_ in ids))
-        drawn: list[float] = found.tolist()
-        return drawn
+        drawn[lacking] = lots(self._built.spec.seed, (named[id_] for id_ in ids))
+        return list(map(float, drawn))
 
     def _cost(self, rows: list[int]) -> Array:
         """The cost of all rungs up to the terminal one."""
@@ -171,6 +170,6 @@ def _rounded(values: Array) -> list[float]:
     size = np.floor(np.log10(np.maximum(np.abs(values), TINY)))
     up = 10.0 ** np.maximum(DIGITS - 1 - size, 0)
     down = 10.0 ** np.maximum(size - DIGITS + 1, 0)
-    found = np.rint(values * up / down) / up * down
-    kept: list[float] = np.where(found == 0, values, found).tolist()  # a cost is above 0
+    rounded = np.rint(values * up / down) / up * down
+    kept: list[float] = np.where(rounded == 0, values, rounded).tolist()  # a cost is above 0
     return kept

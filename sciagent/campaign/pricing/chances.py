@@ -26,11 +26,11 @@ def with_chances(
     if not waiting or laws.last(connection, row.id) is None or queries.members(connection, row.id) > MOST:
         return list(best)
     try:
-        found = chances(ledger, connection, row, waiting)
+        by_key = chances(ledger, connection, row, waiting)
     except (SciagentError, OSError):
         return list(best)  # its files or verifiers are gone; `sciagent explain` says which
     return [
-        candidate.model_copy(update={"p_hit": found[candidate.key]}) if candidate.key in found else candidate
+        candidate.model_copy(update={"p_hit": by_key[candidate.key]}) if candidate.key in by_key else candidate
         for candidate in best
     ]
 

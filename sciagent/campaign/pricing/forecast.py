@@ -29,13 +29,10 @@ class Promise:
 
     valuation: Valuation
     """What it is worth by the law of now, at the price of now."""
-
     rung: PaidIndex
     """The rung that would be bought next."""
-
     later: Mapping[PaidIndex, float]
     """Expected purchases after that, by rung."""
-
     ahead: int | None
     """Open candidates with a higher index; None where they are too many to look at."""
 

@@ -61,22 +61,16 @@ class LedgerPool(CandidatePool):
 
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         """(n,) ledger ids of the rows."""
-
         self.known: dict[int, PaidIndex] = {}
         """By row, a rung whose answer is in the ledger already. No objective rests on an unanswered rung below it."""
-
         self.declared: dict[str, Array] = {"core_seconds": np.empty((0, k))}
         """By resource, (n, k) what jobs are declared to take."""
-
         self.structures = GrowingStructures()
         """How alike the candidates are."""
-
         self.lots: Array = np.empty(0)
         """(n,) as the audit draws them; NaN for candidates that were over when they were entered."""
-
         self.changed: list[int] = []
         """Rows that were written since somebody emptied the list."""
-
         self._counted: Mask = np.empty((0, k), dtype=bool)
         self._touched: set[int] = set()
         self._first = 0
@@ -110,19 +104,16 @@ class LedgerPool(CandidatePool):
     def _enter(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
         """New rows, in the order of their sequence numbers."""
         ids = [r.candidate_id for r in rows]
-        if self._schema is None:
-            self._enter_rows(ids)
-        else:
+        self._enter_rows(ids)
+        if self._schema is not None:
             going = [r.candidate_id for r in rows if r.standing not in WORKED or r.depth >= self._paid[0]]
             made = candidates.load(connection, going)
-            self._enter_rows(ids)
             self._describe([made.get(id_) for id_ in ids])
         self._place(connection, rows)
 
     def _enter_rows(self, ids: Sequence[int]) -> None:
-        k = len(self._paid)
         self.ids = np.concatenate([self.ids, np.array(ids, dtype=np.int64)])
-        self.add(np.zeros((len(ids), k)))
+        self.add(np.zeros((len(ids), len(self._paid))))
 
     def _describe(self, made: Sequence[Candidate | None]) -> None:
         """Structures, lots and declared costs of the rows that were entered last; None for those that are over."""
@@ -131,7 +122,7 @@ class LedgerPool(CandidatePool):
         self._counted = np.vstack([self._counted, np.zeros((len(made), k), dtype=bool)])
         drawn = np.full(len(made), np.nan)
         there = [place for place, candidate in enumerate(made) if candidate is not None]
-        drawn[there] = lots(self._built.spec.seed, (one.key for one in made if one is not None))
+        drawn[there] = lots(self._built.spec.seed, (candidate.key for candidate in made if candidate is not None))
         self.lots = np.concatenate([self.lots, drawn])
         for resource, known in self.declared.items():
             self.declared[resource] = np.vstack([known, np.zeros((len(made), k))])
@@ -144,7 +135,7 @@ class LedgerPool(CandidatePool):
                         self.declared[resource] = np.zeros((last, k))
                     self.declared[resource][row, place] = amount
         if self._built.spec.subject == "molecule":
-            self.structures.add([structure_of(one.text) if one else None for one in made])
+            self.structures.add([structure_of(candidate.text) if candidate else None for candidate in made])
 
     def _place(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
         """Where candidates stand, and what was said of them so far."""
@@ -160,34 +151,41 @@ class LedgerPool(CandidatePool):
         passed = np.array([r.position + (r.standing in STARTED) for r in rows])
         self.closed[of] = np.array(self._paid) < passed[:, None]
         if self._schema is not None:
-            self._observe(connection, self._schema, rows, at)
+            asked = [r for r in rows if r.standing != Standing.DROPPED or r.position >= self._paid[0]]
+            self._observe(connection, self._schema, asked, at)
+            self._observe_fast(connection, self._schema, asked, at)
 
     def _observe(
         self, connection: Connection, schema: ObservationSchema, rows: Sequence[standings.Stands], at: dict[int, int]
     ) -> None:
-        """Answers to these candidates. at: their rows in the pool, by ledger id."""
-        for row in at.values() if self.known else ():
+        """What the paid rungs have answered. at: rows in the pool, by ledger id."""
+        for row in at.values():
             self.known.pop(row, None)
-        asked = [r for r in rows if r.standing != Standing.DROPPED or r.position >= self._paid[0]]
+        ids = [r.candidate_id for r in rows]
         deciding = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
         lacking: set[int] = set()  # rows that a deciding rung has yet to answer
         for place, position in zip(self.paid, self._paid, strict=True):
-            found = self._answers(connection, [r.candidate_id for r in asked], position)
-            for r in asked:
-                row, is_known = at[r.candidate_id], r.candidate_id in found
+            answers = self._answers(connection, ids, position)
+            for r in rows:
+                row = at[r.candidate_id]
                 if position < r.position or (position == r.position and r.standing in WORKED):
-                    values = found.get(r.candidate_id)
-                    if is_known or position == r.position:  # else the rung was skipped
-                        self._count(row, place, values is None)
-                    self._write(schema, row, position, values)
-                elif not is_known and place in deciding:
-                    lacking.add(row)
-                elif is_known and r.standing == Standing.OPEN and row not in self.known and row not in lacking:
-                    self.known[row] = place
+                    if r.candidate_id in answers or position == r.position:  # else the rung was skipped
+                        self._count(row, place, answers.get(r.candidate_id) is None)
+                    self._write(schema, row, position, answers.get(r.candidate_id))
+                elif r.candidate_id not in answers:
+                    lacking |= {row} if place in deciding else set()
+                elif r.standing == Standing.OPEN and row not in lacking:
+                    self.known.setdefault(row, place)
+
+    def _observe_fast(
+        self, connection: Connection, schema: ObservationSchema, rows: Sequence[standings.Stands], at: dict[int, int]
+    ) -> None:
+        """What the rungs that run at once have answered."""
+        ids = [r.candidate_id for r in rows]
         for position in {c.rung for c in schema.columns if c.at == KNOWN}:
-            found = self._answers(connection, [r.candidate_id for r in asked], position)
-            for r in asked:
-                self._write(schema, at[r.candidate_id], position, found.get(r.candidate_id))
+            answers = self._answers(connection, ids, position)
+            for id_ in ids:
+                self._write(schema, at[id_], position, answers.get(id_))
 
     def _count(self, row: int, place: PaidIndex, has_failed: bool) -> None:
         """A rung has answered for a candidate or failed to."""
@@ -199,14 +197,15 @@ class LedgerPool(CandidatePool):
     def _learn(self, connection: Connection, schema: ObservationSchema, campaign_id: int) -> None:
         """The candidates of an earlier campaign that a paid rung of this one has answered, the latest first."""
         ids = standings.climbed(connection, campaign_id, SHARED)
-        found = {p: self._answers(connection, ids, p) for p in {c.rung for c in schema.columns}}
-        told = [i for i in ids if any(i in found[c.rung] for c in schema.columns if c.at != KNOWN)]
-        made = candidates.load(connection, told)
-        self._enter_rows(told)
-        self._describe([made.get(i) for i in told])
-        for row, i in enumerate(told):
-            self.out[row] = True
-            for position, answers in found.items():
+        by_rung = {p: self._answers(connection, ids, p) for p in {c.rung for c in schema.columns}}
+        paid = {c.rung for c in schema.columns if c.at != KNOWN}
+        answered = [i for i in ids if any(i in by_rung[p] for p in paid)]
+        made = candidates.load(connection, answered)
+        self._enter_rows(answered)
+        self._describe([made.get(i) for i in answered])
+        self.out[:] = True
+        for row, i in enumerate(answered):
+            for position, answers in by_rung.items():
                 self._write(schema, row, position, answers.get(i))
 
     def _answers(
@@ -215,13 +214,12 @@ class LedgerPool(CandidatePool):
         v = self._built.rungs[position].verifier
         return pooled.values_of(connection, ids, v.name, v.version, v.settings_hash)
 
-    def _write(self, schema: ObservationSchema, row: int, position: Position, said: pooled.Values | None) -> None:
-        """said: with all replicates pooled."""
-        for column, what in enumerate(schema.columns):
-            if what.rung != position:
-                continue
-            quantity = None if said is None else said.get(what.property)
-            if quantity is None:
-                self.write(row, column, np.nan)
-            else:
-                self.write(row, column, quantity.value, quantity.uncertainty or 0.0, BOUNDS[quantity.censoring])
+    def _write(self, schema: ObservationSchema, row: int, position: Position, values: pooled.Values | None) -> None:
+        """values: with all replicates pooled."""
+        for column, observed in enumerate(schema.columns):
+            if observed.rung == position:
+                quantity = None if values is None else values.get(observed.property)
+                if quantity is None:
+                    self.write(row, column, np.nan)
+                else:
+                    self.write(row, column, quantity.value, quantity.uncertainty or 0.0, BOUNDS[quantity.censoring])

@@ -29,13 +29,10 @@ class Allowance:
 
     name: str
     """As `BudgetTracker.limits` names it."""
-
     limit: float
     """What may be spent in all."""
-
     resource: str | None = None
     """The resource that is limited; None where jobs of one rung are counted."""
-
     rung: PaidIndex | None = None
     """The rung whose jobs are counted."""
 
@@ -48,23 +45,21 @@ class Numeraire:
     """allowances: the limits of the campaign; without any, costs are core-seconds and nothing is scarce."""
 
     def __init__(self, allowances: tuple[Allowance, ...]) -> None:
-        self.allowances = tuple(one for one in allowances if one.limit > 0)
+        self.allowances = tuple(allowance for allowance in allowances if allowance.limit > 0)
         n = len(self.allowances)
         self.weights: Array = np.full(n, 1 / max(n, 1))
 
     def costs(self, declared: Mapping[str, Array], factors: Array) -> Array:
         """(n, k) in shares of the whole budget. declared: by resource, (n, k); factors: (k,) of what is declared."""
+        total: Array = np.zeros_like(declared["core_seconds"], dtype=float)
         if not self.allowances:
-            found: Array = np.maximum(declared["core_seconds"] * factors, FLOOR)
-            return found
-        total = np.zeros_like(declared["core_seconds"], dtype=float)
-        for weight, one in zip(self.weights, self.allowances, strict=True):
-            if one.resource is not None and one.resource in declared:
-                total += declared[one.resource] * (one.factors(factors) * weight / one.limit)
-            elif one.rung is not None:
-                total[:, one.rung] += weight / one.limit
-        costs: Array = np.maximum(total, FLOOR)
-        return costs
+            total += declared["core_seconds"] * factors
+        for weight, allowance in zip(self.weights, self.allowances, strict=True):
+            if allowance.resource is not None and allowance.resource in declared:
+                total += declared[allowance.resource] * (allowance.factors(factors) * weight / allowance.limit)
+            elif allowance.rung is not None:
+                total[:, allowance.rung] += weight / allowance.limit
+        return np.maximum(total, FLOOR, out=total)
 
     def share(self, amounts: Mapping[str, float]) -> float:
         """Amounts by allowance, in shares of the whole budget."""
@@ -76,25 +71,22 @@ class Numeraire:
             return self.weights
         ratio = np.array([(drawn[a.name] + FLOOR) / max(left[a.name], FLOOR) for a in self.allowances])
         moved = self.weights * np.clip(ratio / ratio.max(), 1e-3, 1.0) ** STEP
-        found: Array = np.maximum(moved / moved.sum(), LEAST)
-        found /= found.sum()
-        return found
+        weights: Array = np.maximum(moved / moved.sum(), LEAST)
+        weights /= weights.sum()
+        return weights
 
     def price(self, price: float) -> dict[str, float]:
         """The price of each resource, in hits a unit, from the price on the whole budget."""
-        return {
-            one.name: price * float(weight) / one.limit
-            for weight, one in zip(self.weights, self.allowances, strict=True)
-        }
+        return {a.name: price * float(w) / a.limit for w, a in zip(self.weights, self.allowances, strict=True)}
 
 
 def allowances(spec: CampaignSpec, paid: Sequence[Position]) -> tuple[Allowance, ...]:
     """The limits of a budget, under the names that `BudgetTracker.limits` gives them, for the positions `paid`."""
     budget = spec.budget
-    found = [Allowance(name, limit, name) for name, limit in budget.resources().items()]
+    limits = [Allowance(name, limit, name) for name, limit in budget.resources().items()]
     for label, limit in budget.rungs.items():
         if (position := spec.position(label)) in paid:
-            found.append(Allowance(f"rung {position}", float(limit), rung=PaidIndex(list(paid).index(position))))
+            limits.append(Allowance(f"rung {position}", float(limit), rung=PaidIndex(list(paid).index(position))))
     if budget.wall_minutes is not None:  # of all workers: engines run on one thread
-        found.append(Allowance("wall_seconds", 60 * budget.wall_minutes * spec.workers, "core_seconds"))
-    return tuple(found)
+        limits.append(Allowance("wall_seconds", 60 * budget.wall_minutes * spec.workers, "core_seconds"))
+    return tuple(limits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,7 @@ from sciagent.scheduling.arrays import Array
 
 if TYPE_CHECKING:
     from sciagent.campaign.core.build import BuiltLadder, BuiltRung
-    from sciagent.scheduling.aims import Aims
-    from sciagent.scheduling.law.hints import Hint
-
+    from sciagent.scheduling.aims import Aim, Aims
 
 KNOWN = PaidIndex(-1)  # stands for the rungs that run at once: what they said is known of every candidate
 MOST = 3  # properties of one rung that tell of an objective which it does not measure itself
@@ -32,10 +30,8 @@ class ObservedColumn:
 
     rung: Position
     """The rung on the campaign's ladder."""
-
     at: PaidIndex
     """The same among the paid rungs, or KNOWN."""
-
     property: str
     """Name of the property."""
 
@@ -46,51 +42,35 @@ class ObservationSchema:
 
     columns: tuple[ObservedColumn, ...]
     """What is read, in ladder order."""
-
     paid: tuple[Position, ...]
     """The rungs that are bought, the terminal one last."""
-
     aims: Aims
     """What is wanted, by column."""
-
     trusted: frozenset[PaidIndex]
     """Rungs below the terminal one that measure an objective's own property."""
 
 
 def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
     """None where no paid rung leads to the terminal one, or where no objective is measured: nothing can be priced."""
-    from sciagent.scheduling.aims import Aim, Aims
+    from sciagent.scheduling.aims import Aims
 
     below = [r for r in built.rungs if r.rules.position <= built.terminal]
     paid = tuple(r.rules.position for r in below if r in built.paid)
-    if not paid:
+    wanted = [(o, mine) for o in built.objectives if (mine := _columns_of(o.property, below, paid))]
+    if not paid or not wanted:
         return None
-    wanted: list[list[ObservedColumn]] = []
-    objectives: list[Objective] = []
-    for objective in built.objectives:
-        if chosen := _columns_of(objective.property, below, paid):
-            wanted.append(chosen)
-            objectives.append(objective)
-    if not wanted:
-        return None
-    columns = sorted({c for one in wanted for c in one}, key=lambda c: (c.rung, c.property))
+    columns = tuple(sorted({c for _, mine in wanted for c in mine}, key=lambda c: (c.rung, c.property)))
     place = {c: i for i, c in enumerate(columns)}
-    aims = tuple(
-        Aim(
-            (*sorted(place[c] for c in mine[:-1]), place[mine[-1]]),
-            *_limits(o),
-            _desirability(o),
-            o.weight,
-            _hint(o, mine, built.rungs, place),
-        )
-        for o, mine in zip(objectives, wanted, strict=True)
-    )
-    goal = built.spec.goal
-    kind = goal.kind if goal.kind != "hits" or any(o.accept for o in objectives) else "best"
-    trusted = {c.at for c in columns if c.at != KNOWN and c.property in {o.property for o in objectives}}
-    return ObservationSchema(
-        tuple(columns), paid, Aims(aims, kind, goal.count or 1), frozenset(trusted - {PaidIndex(len(paid) - 1)})
-    )
+    aims = tuple(_aim(objective, mine, built.rungs, place) for objective, mine in wanted)
+    goal, has_limits = built.spec.goal, any(o.accept for o, _ in wanted)
+    kind = "best" if goal.kind == "hits" and not has_limits else goal.kind
+    trusted = _measuring(columns, {o.property for o, _ in wanted}) - {KNOWN, PaidIndex(len(paid) - 1)}
+    return ObservationSchema(columns, paid, Aims(aims, kind, goal.count or 1), trusted)
+
+
+def _measuring(columns: Sequence[ObservedColumn], names: Set[str]) -> frozenset[PaidIndex]:
+    """The rungs that measure one of these properties."""
+    return frozenset(column.at for column in columns if column.property in names)
 
 
 def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position]) -> list[ObservedColumn]:
@@ -98,50 +78,65 @@ def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position])
     deciding = max((i for i, r in enumerate(rungs) if name in _measured(r)), default=None)
     if deciding is None:
         return []
-    found = []
+    columns = []
     for rung in rungs[: deciding + 1]:
         position = rung.rules.position
         at = PaidIndex(paid.index(position)) if position in paid else KNOWN
         if name in _measured(rung):
-            found.append(ObservedColumn(position, at, name))
+            columns.append(ObservedColumn(position, at, name))
         elif at != KNOWN:
             gated = [p for p in rung.rules.gate if p in _measured(rung) and p not in rung.verifier.gates]
             others = [p for p in _measured(rung) if p not in TELLS_LITTLE][:MOST]
-            found += [ObservedColumn(position, at, p) for p in sorted(gated or others)]
-    return found
+            columns += [ObservedColumn(position, at, p) for p in sorted(gated or others)]
+    return columns
 
 
-def _hint(
+def _aim(
     objective: Objective,
     columns: Sequence[ObservedColumn],
     rungs: Sequence[BuiltRung],
     place: Mapping[ObservedColumn, int],
-) -> Hint | None:
-    """What the highest lower rung that measures the property is known to say of it: by its verifier's declared prior,
-    or by its gate, whose edges then stand for the objective's limits on the rung's own scale."""
+) -> Aim:
+    """The objective by column. Its hint is what the highest lower rung that measures the property is known to say of
+    it: by its verifier's declared prior, or by its gate."""
+    from sciagent.scheduling.aims import Aim
     from sciagent.scheduling.law.hints import Hint
 
-    lower = [c for c in columns[:-1] if c.property == objective.property and c.at != KNOWN]
-    if not lower:
-        return None
-    name, rung, decides = objective.property, rungs[lower[-1].rung], rungs[columns[-1].rung]
+    *told_by, decides = columns
+    lower = [c for c in told_by if c.property == objective.property and c.at != KNOWN]
+    line, hint = None, None
+    if lower:
+        rung = rungs[lower[-1].rung]
+        line = _prior_line(objective.property, rung, rungs[decides.rung]) or _gate_line(objective, rung)
+    if line is not None:
+        hint = Hint(place[lower[-1]], place[decides], *line)
+    seen = (*sorted(place[c] for c in told_by), place[decides])
+    return Aim(seen, *_limits(objective), _desirability(objective), objective.weight, hint)
+
+
+def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, float, float] | None:
+    """Slope, intercept and residual of a property at the deciding rung over the same at `rung`, as declared."""
     level = next(m.level.label for m in decides.verifier.measures if m.property.name == name).split("//")[0]
+    own = next(m.level.method for m in rung.verifier.measures if m.property.name == name)
     for prior in rung.verifier.priors:
-        told = (prior.slope, prior.intercept, prior.residual)
-        own = next(m.level.method for m in rung.verifier.measures if m.property.name == name)
-        if (prior.property, prior.level) == (name, level) and prior.method in (None, own) and None not in told:
-            return Hint(place[lower[-1]], place[columns[-1]], *map(float, told))  # type: ignore[arg-type]
-    gate, accept = rung.rules.gate.get(name), objective.accept
-    if gate is None or accept is None:
+        slope, intercept, residual = prior.slope, prior.intercept, prior.residual
+        is_of_these = (prior.property, prior.level) == (name, level) and prior.method in (None, own)
+        if is_of_these and slope is not None and intercept is not None and residual is not None:
+            return slope, intercept, residual
+    return None
+
+
+def _gate_line(objective: Objective, rung: BuiltRung) -> tuple[float, float, float] | None:
+    """The same from the rung's gate, whose edges stand for the objective's limits on the rung's own scale."""
+    gate, accept = rung.rules.gate.get(objective.property), objective.accept
+    if gate is None or accept is None or _width(gate) > WIDE * _width(accept):  # a wide one keeps out what is absurd
         return None
-    if _width(gate) > WIDE * _width(accept):
-        return None  # it only keeps out what is absurd
     edges = [(g, a) for g, a in ((gate.low, accept.low), (gate.high, accept.high)) if g is not None and a is not None]
     if not edges:
         return None
     offset = float(np.mean([a - g for g, a in edges]))
     width = abs(edges[-1][0] - edges[0][0]) / 3 if len(edges) == 2 else GATE_SHARE * abs(edges[0][0])
-    return Hint(place[lower[-1]], place[columns[-1]], 1.0, offset, max(width, objective.scale, 1e-6))
+    return 1.0, offset, max(width, objective.scale, 1e-6)
 
 
 def _width(window: Window) -> float:
@@ -149,14 +144,12 @@ def _width(window: Window) -> float:
 
 
 def _measured(rung: BuiltRung) -> list[str]:
-    return list(dict.fromkeys(one.property.name for one in rung.verifier.measures))
+    return list(dict.fromkeys(measured.property.name for measured in rung.verifier.measures))
 
 
 def _limits(objective: Objective) -> tuple[float, float]:
-    accept = objective.accept
-    low = -math.inf if accept is None or accept.low is None else accept.low
-    high = math.inf if accept is None or accept.high is None else accept.high
-    return low, high
+    accept = objective.accept or Window()
+    return -math.inf if accept.low is None else accept.low, math.inf if accept.high is None else accept.high
 
 
 def _desirability(objective: Objective) -> Callable[[Array], Array]:

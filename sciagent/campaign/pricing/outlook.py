@@ -110,13 +110,13 @@ def _outlook(connection: Connection, campaign: PricedCampaign, candidate_id: int
 def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...]:
     """What the rung that decides would say of each objective that is not yet known: mean and 90 % interval, in the
     property's own unit. row: of the candidate in the pool."""
-    schema, scheduler, found = campaign.schema, campaign.scheduler, []
+    schema, scheduler, predicted = campaign.schema, campaign.scheduler, []
     for question, (aim, truth) in enumerate(zip(schema.aims.aims, scheduler.truths or (), strict=True)):
         if not math.isnan(campaign.pool.scores[row, aim.columns[-1]]):
             continue
         decides = schema.columns[aim.columns[-1]]
         interval = foretell(scheduler.laws, question, np.array([row])).in_unit(truth)
-        found.append(
+        predicted.append(
             PropertyForecast(
                 property=decides.property,
                 rung=campaign.built.rungs[decides.rung].spec.rung,
@@ -126,7 +126,7 @@ def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...
                 unit=properties()[decides.property].unit,
             )
         )
-    return tuple(found)
+    return tuple(predicted)
 
 
 def sentence(forecast: PropertyForecast) -> str:

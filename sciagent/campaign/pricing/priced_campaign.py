@@ -28,19 +28,14 @@ class PricedCampaign:
 
     built: Built
     """The campaign."""
-
     schema: ObservationSchema
     """Which answers the law observes."""
-
     pool: LedgerPool
     """The candidates, with costs in the numeraire's unit."""
-
     numeraire: Numeraire
     """The unit of cost, with the weights that the law was written with."""
-
     scheduler: Priced
     """The law with the hyper-parameters of the row, or of the campaign that it learns from."""
-
     row: laws.LawRow | None
     """The last row of `law`; None before the first, and where it was learnt of other rungs."""
 
@@ -91,9 +86,7 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
     similarity = pool.structures if built.spec.subject == "molecule" else None
     budget = 1.0 if numeraire.allowances else math.inf
     scheduler = Priced(schema.aims, similarity, built.spec.seed, budget, schema.trusted)
-    row = laws.last(connection, built.row.id)
-    if row is not None and row.state["columns"] != [[c.rung, c.property] for c in schema.columns]:
-        row = None
+    row = _last_law(connection, built, schema)
     if row is not None:
         names, weights = [allowance.name for allowance in numeraire.allowances], row.state["weights"]
         if set(names) == set(weights):  # else the budget was amended
@@ -104,3 +97,10 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
     campaign = PricedCampaign(built, schema, pool, numeraire, scheduler, row)
     campaign.price_jobs()
     return campaign
+
+
+def _last_law(connection: Connection, built: Built, schema: ObservationSchema) -> laws.LawRow | None:
+    """The campaign's last law; None where it was learnt of other rungs."""
+    row = laws.last(connection, built.row.id)
+    same = row is not None and row.state["columns"] == [[c.rung, c.property] for c in schema.columns]
+    return row if same else None

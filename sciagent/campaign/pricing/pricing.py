@@ -89,7 +89,6 @@ class Pricing(Purchasing):
 
         self.law_version: str | None = None
         """The last row of `law` of this campaign."""
-
         self._written = 0
         self._queue: deque[Purchase] = deque()
         self._given: dict[tuple[int, int], Purchase] = {}  # of it, the last time; by candidate and position
@@ -201,8 +200,8 @@ class Pricing(Purchasing):
         if math.isfinite(left):
             cost = np.where(pool.closed[of][:, paid], np.inf, pool.costs[of][:, paid])
             worth &= cost.min(axis=1, initial=np.inf) <= left
-        found: Mask = open_ & (lacking | worth)
-        return found
+        wanted: Mask = open_ & (lacking | worth)
+        return wanted
 
     def _features(self) -> list[PaidIndex]:
         """The rungs that everyone gets: worked out when costs change, or who is in play."""
@@ -304,12 +303,15 @@ class Pricing(Purchasing):
         """What the candidates are worth, and by rung what they would be worth without it."""
         worth, without = self.priced.worth_without(self.pool)
         labels = {j: self._built.rungs[self._schema.paid[j]].spec.rung for j in without}
-        return {"worth": _digits(worth), "without": {labels[j]: _digits(one) for j, one in without.items()}}
+        return {"worth": _digits(worth), "without": {labels[j]: _digits(less) for j, less in without.items()}}
 
     def _left_by_name(self, purse: BudgetTracker) -> dict[str, float]:
         """What may be spent by now, by allowance."""
         used, share = self._used(purse), self._share()
-        return {one.name: max(share * one.limit - used[one.name], 0.0) for one in self._numeraire.allowances}
+        return {
+            allowance.name: max(share * allowance.limit - used[allowance.name], 0.0)
+            for allowance in self._numeraire.allowances
+        }
 
     def _used(self, purse: BudgetTracker) -> dict[str, float]:
         """What was spent or is reserved, by allowance."""

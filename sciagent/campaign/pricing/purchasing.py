@@ -32,10 +32,8 @@ class Purchasing(ABC):
     def __init__(self, pool: LedgerPool) -> None:
         self.pool = pool
         """The candidates of the campaign."""
-
         self.come: float | None = None
         """Share of the candidates that have come so far; None where nobody knows how many will."""
-
         self.blocked: str | None = None
         """What the last choice left out although it is worth buying, because the budget does not hold it, in words."""
 

@@ -12,7 +12,9 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
+from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
+from sciagent.store.results import candidates
 from sciagent.verification.sandbox.host import Worker
 
 
@@ -36,8 +38,10 @@ class AgentWorkbench(CampaignWorkbench):
     def results_of(self, key: str) -> list[str]:
         """One line per paid rung that has answered on the candidate."""
         with self._built.ledger.read() as connection:
-            id_ = briefing.candidate_id(connection, self._built, key)
-            return [] if id_ is None else briefing.measured_lines(connection, self._built, [id_])[id_]
+            ids = list(candidates.ids_of(connection, [key]).values())
+            members = standings.members(connection, self._built.row.id, ids)
+            lines = briefing.measured_lines(connection, self._built, list(members))
+        return [line for of_candidate in lines.values() for line in of_candidate]
 
     def recent(self, n: int) -> list[Past]:
         """The latest proposals of the campaign with their outcome, newest first."""
@@ -67,7 +71,8 @@ class AgentWorkbench(CampaignWorkbench):
     def note(self, text: str) -> None:
         self._notes.append(text)
 
-    def commit(self, connection: Connection, turn_id: int | None, seeds: frozenset[str] = frozenset()) -> None:
-        super().commit(connection, turn_id, seeds)
+    def commit(self, connection: Connection, turn_id: int | None) -> None:
+        super().commit(connection, turn_id)
         for text in self._notes:
-            briefing.write_note(connection, self._built.row.id, self._trajectory, text)
+            note = {"text": text[:500], "trajectory": self._trajectory}
+            campaigns.log_event(connection, self._built.row.id, "note", note)

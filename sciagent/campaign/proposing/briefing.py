@@ -3,37 +3,46 @@ learned."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.judge import show_window
 from sciagent.chemistry.scaffold import features
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.objectives import Objective
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import show
 from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.prediction_scores import latest_scores
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
-from sciagent.store.results import candidates, evidence, scaffolds
+from sciagent.store.results import evidence, scaffolds
 from sciagent.store.views import queries
 
 SHOWN = 8  # best candidates shown; a structured answer can refer to as many
 MANY = 4000  # the latest proposals and candidates that are counted
 CLASSES = 8
 SCORED = 2000  # the latest predictions that are scored
+NOTES = 3
 MAX_TEXT = 4000
 
 
 def goal(built: Built) -> str:
     """The objectives and the ladder, in a few lines."""
-    spec = built.spec
-    lines = [spec.description.strip()] if spec.description else []
-    lines += [f"Wanted: {_wanted(objective)}." for objective in built.objectives]
+    lines = [built.spec.description.strip()] if built.spec.description else []
+    for objective in built.objectives:
+        if objective.accept is not None:
+            wanted = show_window(objective.property, objective.accept)
+        else:
+            unit = properties()[objective.property].unit
+            wanted = f"{objective.property} as {objective.direction} as can be" + (
+                "" if unit == "1" else f", in {unit}"
+            )
+        lines.append(f"Wanted: {wanted}.")
     for rung in built.rungs:
         gate = ", ".join(show_window(name, window) for name, window in rung.rules.gate.items())
         free = "at once" if rung.verifier.tier is Tier.FAST else "costs the budget"
@@ -42,13 +51,6 @@ def goal(built: Built) -> str:
             f"Rung {rung.spec.rung} ({rung.verifier.name}): {free}{decides}" + (f"; gate {gate}" if gate else "")
         )
     return "\n".join(lines)
-
-
-def _wanted(objective: Objective) -> str:
-    if objective.accept is not None:
-        return show_window(objective.property, objective.accept)
-    unit = properties()[objective.property].unit
-    return f"{objective.property} as {objective.direction} as can be" + ("" if unit == "1" else f", in {unit}")
 
 
 def left_text(left: Mapping[str, float]) -> str:
@@ -67,7 +69,7 @@ def digest(connection: Connection, built: Built) -> str:
     earlier predictions, and the latest notes.
     """
     campaign_id = built.row.id
-    lines = best_lines(connection, built, SHOWN)
+    lines = _best_lines(connection, built)
     if (hits := queries.hits(connection, campaign_id)) > 0:
         lines.append(f"Hits so far: {hits}.")
     if classes := _classes(connection, campaign_id):
@@ -81,16 +83,21 @@ def digest(connection: Connection, built: Built) -> str:
             f"{100 * record.within / record.n:.0f} % within the error given, "
             f"{record.bias:+.2g} {unit} too high on average."
         )
-    lines += [f"Note of an earlier episode: {text}" for text in notes(connection, campaign_id)]
+    e = t.event.c
+    notes = (
+        sa.select(e.payload).where(e.campaign_id == campaign_id, e.kind == "note").order_by(e.id.desc()).limit(NOTES)
+    )
+    for payload in reversed(connection.execute(notes).scalars().all()):
+        lines.append(f"Note of an earlier episode: {payload['text']}")
     return "\n".join(lines)[:MAX_TEXT]
 
 
-def best_lines(connection: Connection, built: Built, n: int) -> list[str]:
-    """The n best candidates, as `#1 SMILES: score; results`."""
-    top = standings.top(connection, built.row.id, n)
+def _best_lines(connection: Connection, built: Built) -> list[str]:
+    """The best candidates, as `#1 SMILES: score; results`."""
+    top = standings.top(connection, built.row.id, SHOWN)
     results = measured_lines(connection, built, [row[0] for row in top])
     return [
-        f"#{place} {text}: score {score:.2f}" + (f"; {'; '.join(results[id_])}" if results[id_] else "")
+        f"#{place} {'; '.join([f'{text}: score {score:.2f}', *results[id_]])}"
         for place, (id_, _, text, score, *_) in enumerate(top, 1)
     ]
 
@@ -129,47 +136,17 @@ def _classes(connection: Connection, campaign_id: int) -> list[str]:
 
 def _reasons(connection: Connection, campaign_id: int) -> list[tuple[str, int]]:
     """The most frequent reasons why recent proposals were refused and candidates were dropped."""
-    p, cc, counts = t.proposal.c, t.campaign_candidate.c, dict[str, int]()
-    latest = sa.select(p.reason).where(p.campaign_id == campaign_id).order_by(p.id.desc()).limit(MANY).subquery()
-    dropped = (
-        sa.select(cc.reason)
-        .where(cc.campaign_id == campaign_id, cc.standing == "dropped")
-        .order_by(cc.position, cc.seq)
-        .limit(MANY)
-        .subquery()
-    )
-    for source in (latest, dropped):
-        query = (
-            sa.select(source.c.reason, sa.func.count()).where(source.c.reason.is_not(None)).group_by(source.c.reason)
-        )
-        for reason, n in connection.execute(query).all():
-            counts[reason] = counts.get(reason, 0) + int(n)
+    p, cc = t.proposal.c, t.campaign_candidate.c
+    refused = sa.select(p.reason).where(p.campaign_id == campaign_id).order_by(p.id.desc())
+    dropped = sa.select(cc.reason).where(cc.campaign_id == campaign_id, cc.standing == "dropped")
+    counts: Counter[str] = Counter()
+    for query in (refused, dropped.order_by(cc.position, cc.seq)):
+        counts.update(reason for reason in connection.execute(query.limit(MANY)).scalars() if reason)
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:4]
-
-
-def notes(connection: Connection, campaign_id: int, n: int = 3) -> list[str]:
-    """The latest notes that models left for later episodes, oldest first."""
-    e = t.event.c
-    query = sa.select(e.payload).where(e.campaign_id == campaign_id, e.kind == "note").order_by(e.id.desc()).limit(n)
-    return [str(payload.get("text", ""))[:500] for payload in connection.execute(query).scalars()][::-1]
-
-
-def write_note(connection: Connection, campaign_id: int, trajectory: int, text: str) -> None:
-    campaigns.log_event(connection, campaign_id, "note", {"text": text[:500], "trajectory": trajectory})
-
-
-def candidate_id(connection: Connection, built: Built, key: str) -> int | None:
-    """Id of a candidate of this campaign; None if the campaign has no candidate with this key."""
-    ids = candidates.ids_of(connection, [key])
-    there = standings.members(connection, built.row.id, list(ids.values()))
-    return next((id_ for id_ in ids.values() if id_ in there), None)
 
 
 def left(connection: Connection, built: Built) -> dict[str, float]:
     """The budget that is neither spent nor reserved, by resource; for rungs, in runs."""
-    from sciagent.campaign.core.budget_tracker import BudgetTracker
-
-    purse = BudgetTracker(built, connection)
-    remaining = {name: limit - purse.used().get(name, 0.0) for name, limit in purse.limits().items()}
-    labels = {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
-    return {labels.get(name, name): max(amount, 0.0) for name, amount in remaining.items()}
+    budget = BudgetTracker(built, connection)
+    used, labels = budget.used(), {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
+    return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in budget.limits().items()}

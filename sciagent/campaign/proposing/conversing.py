@@ -14,11 +14,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.asking import Asking, ModelAnswer
 from sciagent.agent.episode import Episode, EpisodeLimits
-from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, to_json
+from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
 from sciagent.agent.prompting import opening
 from sciagent.agent.tools.calls import Toolbox, ToolResults
 from sciagent.agent.tools.registry import Observation
-from sciagent.agent.trace.deltas import delta_of
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.agent_workbench import AgentWorkbench
@@ -222,8 +221,6 @@ def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) ->
     kept."""
     used = {
         "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
         "seed": sampling.seed,
         "max_tokens": sampling.max_tokens,
         "grammar": sampled.grammar,
@@ -235,12 +232,12 @@ def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) ->
     message = to_json(sampled.message)
     if (tokens := sampled.tokens) is None:
         return SampledRow(message, used)
-    delta = delta_of(held, tokens.prompt_ids)
+    kept = shared_prefix(held, tokens.prompt_ids)
     return SampledRow(
         message,
         used | {"logprobs": tokens.mode},
-        delta.kept,
-        delta.new_ids,
+        kept,
+        tokens.prompt_ids[kept:],
         tokens.output_ids,
         tokens.logprobs,
         tokens.forced,

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.scaffold import FINGERPRINT, Features, features, nearest
-from sciagent.domain.candidates import Candidate
 from sciagent.store.results import candidates, scaffolds
 
 COMPARED = 256  # the latest candidates of the ledger, of any campaign
@@ -17,7 +17,7 @@ FILLED = 200  # imported and added candidates without a scaffold that get one wi
 Note = dict[str, Any]
 
 
-def notes(connection: Connection, made: Sequence[Candidate | None]) -> list[Note | None]:
+def notes(connection: Connection, molecules: Sequence[Molecule]) -> list[Note]:
     """One note per molecule, before it is entered. Earlier molecules of the same turn count as known.
 
     `candidate`: whether the ledger did not have it. `scaffold`: whether no candidate had this Murcko scaffold; None as
@@ -25,23 +25,20 @@ def notes(connection: Connection, made: Sequence[Candidate | None]) -> list[Note
     nearest of the `compared` latest candidates; 1 for a known molecule, None if there is nothing to compare with. The
     cost is bounded: one query by key and one by scaffold per turn, and COMPARED similarities per molecule.
     """
-    molecules = [candidate for candidate in made if candidate is not None and candidate.kind == "molecule"]
     there = set(candidates.ids_of(connection, {molecule.key for molecule in molecules}))
     fresh = {molecule.key: features(molecule.text) for molecule in molecules if molecule.key not in there}
     old_scaffolds = scaffolds.known(connection, (f.scaffold_hash for f in fresh.values()))
     unsure = bool(fresh) and bool(scaffolds.without(connection, 1))
     earlier = [features(text) for text in scaffolds.latest(connection, COMPARED)] if fresh else []
-    noted: list[Note | None] = []
-    for candidate in made:
-        if candidate is None or candidate.kind != "molecule":
-            noted.append(None)
-        elif candidate.key in there:
+    noted: list[Note] = []
+    for key in (molecule.key for molecule in molecules):
+        if key in there:
             noted.append({"candidate": False, "scaffold": False, "nearest": 1.0})
         else:
-            noted.append(_note(fresh[candidate.key], old_scaffolds, earlier, unsure))
-            there.add(candidate.key)
-            old_scaffolds.add(fresh[candidate.key].scaffold_hash)
-            earlier = [fresh[candidate.key], *earlier[: COMPARED - 1]]
+            noted.append(_note(fresh[key], old_scaffolds, earlier, unsure))
+            there.add(key)
+            old_scaffolds.add(fresh[key].scaffold_hash)
+            earlier = [fresh[key], *earlier[: COMPARED - 1]]
     return noted
 
 
@@ -57,14 +54,10 @@ def _note(fresh: Features, old: set[str], earlier: Sequence[Features], unsure: b
     }
 
 
-def remember(connection: Connection, made: Sequence[Candidate | None], ids: Mapping[str, int]) -> None:
+def remember(connection: Connection, molecules: Sequence[Molecule], ids: Mapping[str, int]) -> None:
     """Store the scaffolds of this turn's candidates, and of some candidates that a file or a person brought."""
-    mine = {
-        ids[candidate.key]: features(candidate.text).scaffold_hash
-        for candidate in made
-        if candidate is not None and candidate.kind == "molecule"
-    }
-    scaffolds.write(connection, mine)
+    hashes = {ids[molecule.key]: features(molecule.text).scaffold_hash for molecule in molecules}
+    scaffolds.write(connection, hashes)
     older = scaffolds.without(connection, FILLED)
     scaffolds.write(
         connection,

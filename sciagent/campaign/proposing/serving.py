@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages import Message, to_json
-from sciagent.agent.tools.catalogue import registry
-from sciagent.agent.tools.registry import Observation
+from sciagent.agent.tools.calls import TOOLS
+from sciagent.agent.tools.registry import Observation, Registry
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.prepare import prepare
 from sciagent.campaign.proposing import briefing
@@ -29,7 +29,7 @@ class McpEpisode:
 
     def __init__(self, built: Built, client: str) -> None:
         self._built, self._client, self._owner = built, client[:100], campaigns.new_owner()
-        self._tools, self._turns, self._lock = registry(), 0, threading.Lock()
+        self._tools, self._turns, self._lock = Registry(TOOLS), 0, threading.Lock()
         with built.ledger.read() as connection:
             learned, left = briefing.digest(connection, built), briefing.left(connection, built)
         self.instructions = f"{briefing.goal(built)}\n\nLeft to spend: {briefing.left_text(left)}.\n\n{learned}"

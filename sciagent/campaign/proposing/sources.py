@@ -167,10 +167,11 @@ def _slot_source(built: Built, lease: DriverLease, worker: Worker, slot: Propose
     from sciagent.campaign.proposing.conversing import ModelSource  # imported only if a model is used
 
     with ExitStack() as undo:
-        foreign = start_servers(spec, built.spec.base)  # servers and models take seconds to start, so they are started
+        # servers and models take seconds to start; within the transaction they would block other writers
+        foreign = start_servers(spec, built.spec.base)
         if foreign is not None:
             undo.callback(foreign.close)
-        policy = start_policy(spec)  # before the transaction, which would block other writers
+        policy = start_policy(spec)
         undo.callback(policy.close)
         with built.ledger.begin() as connection:
             source = ModelSource(built, connection, lease, worker, policy, slot, spec, foreign)
@@ -192,20 +193,18 @@ def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
 
     servers = []
     for name, server in spec.mcp.items():
-        secret = {server.token_env: _secret(server.token_env, f"token_env of {name}")} if server.token_env else {}
-        if server.command is not None:
-            servers.append(Server(name, server.tools, server.timeout, server.command, folder, extra=secret))
-        else:
-            token = next(iter(secret.values()), None)
-            servers.append(Server(name, server.tools, server.timeout, url=server.url or "", token=token))
+        token = _secret(server.token_env, f"token_env of {name}")
+        variables = {server.token_env: token} if server.command and server.token_env and token else {}
+        url, token = server.url or "", None if server.command else token
+        servers.append(Server(name, server.tools, server.timeout, server.command, folder, variables, url, token))
     return Servers(servers)
 
 
-def _secret(variable: str, where: str) -> str:
-    """The value of an environment variable. Raises UsageError if it is not set."""
-    if not (value := os.environ.get(variable)):
+def _secret(variable: str | None, where: str) -> str | None:
+    """The value of an environment variable, if one is named. Raises UsageError if it is not set."""
+    if variable is not None and not os.environ.get(variable):
         raise UsageError(f"the environment variable {variable}, which {where} names, is not set")
-    return value
+    return None if variable is None else os.environ[variable]
 
 
 def next_episode(connection: Connection, built: Built) -> int:
@@ -218,7 +217,7 @@ def start_policy(spec: LlmSpec) -> PolicyClient:
     if spec.endpoint is not None:
         from sciagent.agent.policies.endpoint import EndpointPolicy
 
-        key = _secret(spec.api_key_env, "api_key_env") if spec.api_key_env else None
+        key = _secret(spec.api_key_env, "api_key_env")
         return EndpointPolicy(spec.model, spec.endpoint, key, spec.timeout, spec.logprobs, spec.answer_mb)
     from sciagent.agent.policies.local import LocalPolicy
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from sciagent.agent.foreign.naming import called
+from sciagent.agent.foreign.foreign_tool import function_name
 from sciagent.campaign.spec.goals import Part
 from sciagent.domain.addresses import address_fault
 from sciagent.yaml.faults import Faults, fault
@@ -104,7 +104,7 @@ def check_servers(servers: Mapping[str, McpServerSpec], ours: tuple[str, ...]) -
             faults.add((name,), f'"{name}" is no name for a server', hint, on_key=True)
             continue
         for place, tool in enumerate(server.tools):
-            full = called(name, tool)
+            full = function_name(name, tool)
             if full in seen:
                 faults.add((name, "tools", place), f'would be called "{full}", as {seen[full]} is', "rename a server")
             seen.setdefault(full, f"{name}: {tool}")

@@ -127,8 +127,6 @@ class RungSpec(Part):
             raise fault(f'unknown verifier "{value}"{did_you_mean(value, names)}', known) from None
         except UsageError as error:
             raise fault(str(error)) from None
-        if verifier_class(value).subject != "candidate":
-            raise fault(f'verifier "{value}" depends on the proposal; a campaign cannot run such a rung yet')
         return value
 
     @field_validator("settings")

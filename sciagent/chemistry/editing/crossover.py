@@ -12,6 +12,7 @@ from typing import Any
 from rdkit import Chem
 
 from sciagent.chemistry.editing.atoms import ORDERS, kekule
+from sciagent.chemistry.editing.parts import side
 
 _CUT = Chem.MolFromSmarts("[#6,#7;!$(*#*):1]-!@[!#1;!$(*#*):2]")
 TRIES = 6  # to halve a ring
@@ -72,27 +73,16 @@ def _half(mol: Any, rng: random.Random) -> tuple[Any, tuple[int, int]] | None:
         # between the cuts lie ring[i+1 .. j] on one side, the rest on the other
         ends = [(bonds[0][1], bonds[1][0]), (bonds[0][0], bonds[1][1])]
         rng.shuffle(ends)
-        if any(a in _reach(cut, ends[0][0]) for a in ends[1]):
+        if any(a in side(cut, ends[0][0]) for a in ends[1]):
             continue  # another ring still holds the two sides together
         fragment, kept = _part(cut, ends[0])
         return fragment, (kept[0], kept[1])
     return None
 
 
-def _reach(mol: Any, start: int) -> set[int]:
-    """Atoms that are connected with this one."""
-    found, stack = {start}, [start]
-    while stack:
-        for n in mol.GetAtomWithIdx(stack.pop()).GetNeighbors():
-            if n.GetIdx() not in found:
-                found.add(n.GetIdx())
-                stack.append(n.GetIdx())
-    return found
-
-
 def _part(cut: Any, marked: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
     """The fragment that holds the marked atoms, and their new indices."""
-    inside = _reach(cut, marked[0])
+    inside = side(cut, marked[0])
     where = {old: new for new, old in enumerate(sorted(inside))}
     for index in range(cut.GetNumAtoms() - 1, -1, -1):
         if index not in inside:

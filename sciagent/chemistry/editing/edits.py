@@ -18,11 +18,10 @@ from rdkit.Chem import rdChemReactions
 
 from sciagent.chemistry.editing.atoms import ATOM_EDITS, Edit, ends
 from sciagent.chemistry.editing.crossover import cross_chain, cross_ring
+from sciagent.chemistry.editing.parts import pattern
 from sciagent.chemistry.editing.rings import RING_EDITS
-from sciagent.chemistry.editing.tables import NOT_A_CHILD, SUBSTITUENTS, TEMPLATES
+from sciagent.chemistry.editing.tables import NOT_A_CHILD, TEMPLATES
 from sciagent.chemistry.rdkit_log import rdkit_messages
-
-__all__ = ["ANY", "CROSSOVERS", "OPERATIONS", "SUBSTITUENTS", "TEMPLATES", "EditLimits", "crossover", "mutate"]
 
 TRIES = 12
 ORGANIC: tuple[str, ...] = ("H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Br", "I")
@@ -67,15 +66,14 @@ def mutate(
     operations: names to draw from. Raises KeyError for a name that is none.
     """
     mol = canonical(smiles)
-    if mol is None:
-        return None
-    with rdkit_messages():
-        for _ in range(TRIES):
-            name = rng.choice(operations)
-            text = accepted(_edited(mol, name, rng, limits.elements), (mol,), limits)
-            if text is not None:
-                return text, name
-    return None
+
+    def edited(name: str) -> Any:
+        if name not in TEMPLATES:
+            return _WRITTEN[name](mol, rng, limits.elements)
+        products = reaction(rng.choice(TEMPLATES[name])).RunReactants((mol,), maxProducts=200)
+        return rng.choice(products)[0] if products else None
+
+    return None if mol is None else _first_accepted(edited, (mol,), rng, operations, limits, charges=True)
 
 
 def crossover(
@@ -88,10 +86,22 @@ def crossover(
     a, b = canonical(first), canonical(second)
     if a is None or b is None:
         return None
+    return _first_accepted(lambda name: _CROSSOVERS[name](a, b, rng), (a, b), rng, operations, limits, charges=False)
+
+
+def _first_accepted(
+    edited: Callable[[str], Any],
+    parents: Sequence[Any],
+    rng: random.Random,
+    operations: Sequence[str],
+    limits: EditLimits,
+    *,
+    charges: bool,
+) -> tuple[str, str] | None:
     with rdkit_messages():
         for _ in range(TRIES):
             name = rng.choice(operations)
-            text = accepted(_CROSSOVERS[name](a, b, rng), (a, b), limits, charges=False)
+            text = accepted(edited(name), parents, limits, charges=charges)
             if text is not None:
                 return text, name
     return None
@@ -104,23 +114,11 @@ def canonical(smiles: str) -> Any:
         return None if mol is None or mol.GetNumAtoms() == 0 else Chem.MolFromSmiles(Chem.MolToSmiles(mol))
 
 
-def _edited(mol: Any, name: str, rng: random.Random, elements: Sequence[str]) -> Any:
-    if name not in TEMPLATES:
-        return _WRITTEN[name](mol, rng, elements)
-    products = reaction(rng.choice(TEMPLATES[name])).RunReactants((mol,), maxProducts=200)
-    return rng.choice(products)[0] if products else None
-
-
 @cache
 def reaction(template: str) -> Any:
     made = rdChemReactions.ReactionFromSmarts(template)
     made.Initialize()
     return made
-
-
-@cache
-def _pattern(smarts: str) -> Any:
-    return Chem.MolFromSmarts(smarts)
 
 
 def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges: bool = True) -> str | None:
@@ -151,16 +149,18 @@ def _within(child: Any, limits: EditLimits) -> bool:
         return False
     if limits.charges is not None and Chem.GetFormalCharge(child) not in limits.charges:
         return False
-    if limits.defined_stereo and _undefined(child):
-        return False
-    return not any(child.HasSubstructMatch(_pattern(smarts)) for smarts in limits.forbidden)
+    if limits.defined_stereo:
+        centres = Chem.FindPotentialStereo(Chem.Mol(child))
+        if any(centre.specified == Chem.StereoSpecified.Unspecified for centre in centres):
+            return False
+    return not any(child.HasSubstructMatch(pattern(smarts)) for smarts in limits.forbidden)
 
 
 def _adds_unwanted(child: Any, parents: Sequence[Any]) -> bool:
     """Whether a pattern of NOT_A_CHILD is in the child and in none of its parents."""
     return any(
-        child.HasSubstructMatch(pattern) and not any(parent.HasSubstructMatch(pattern) for parent in parents)
-        for pattern in map(_pattern, NOT_A_CHILD)
+        child.HasSubstructMatch(motif) and not any(parent.HasSubstructMatch(motif) for parent in parents)
+        for motif in map(pattern, NOT_A_CHILD)
     )
 
 
@@ -194,20 +194,16 @@ def _breaks_bredt(mol: Any) -> bool:
     return False
 
 
-def _undefined(mol: Any) -> bool:
-    return any(one.specified == Chem.StereoSpecified.Unspecified for one in Chem.FindPotentialStereo(Chem.Mol(mol)))
-
-
 def _trans(mol: Any) -> Any:
     """Double bonds of undefined geometry outside rings get their highest-ranked neighbours on opposite sides."""
     double = [b for b in mol.GetBonds() if b.GetBondType() == Chem.BondType.DOUBLE and not b.IsInRing()]
     if not any(min(a.GetDegree() for a in ends(b)) > 1 for b in double):
         return mol
     ranks, changed = Chem.CanonicalRankAtoms(mol), False
-    for found in Chem.FindPotentialStereo(mol):
-        if found.type != Chem.StereoType.Bond_Double or found.specified != Chem.StereoSpecified.Unspecified:
+    for centre in Chem.FindPotentialStereo(mol):
+        if centre.type != Chem.StereoType.Bond_Double or centre.specified != Chem.StereoSpecified.Unspecified:
             continue
-        bond = mol.GetBondWithIdx(found.centeredOn)
+        bond = mol.GetBondWithIdx(centre.centeredOn)
         if bond.IsInRing():
             continue
         outer = [

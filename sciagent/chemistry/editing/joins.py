@@ -14,10 +14,10 @@ from typing import Any
 from rdkit import Chem
 
 from sciagent.chemistry.editing.atoms import kekule, loosen
-from sciagent.chemistry.editing.rings import MAX_ARMS
-from sciagent.chemistry.editing.sites import side
+from sciagent.chemistry.editing.parts import fragment, side
 
 SINGLE = Chem.BondType.SINGLE
+MAX_ARMS = 4  # of a ring that is replaced
 MAX_ARRANGEMENTS = 24  # children of one ring exchanged for one other
 
 
@@ -97,11 +97,6 @@ def change(mol: Any, place: int, element: str) -> Any:
     atom.SetAtomicNum(Chem.GetPeriodicTable().GetAtomicNumber(element))
     atom.SetChiralTag(Chem.ChiralType.CHI_UNSPECIFIED)
     return child
-
-
-@cache
-def fragment(smiles: str) -> Any:
-    return Chem.MolFromSmiles(smiles)
 
 
 @cache

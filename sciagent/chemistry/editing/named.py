@@ -14,19 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
-
-from rdkit import Chem
 
 from sciagent.chemistry.editing import joins
 from sciagent.chemistry.editing.edits import ANY, EditLimits, accepted, canonical, reaction
+from sciagent.chemistry.editing.parts import pattern
 from sciagent.chemistry.editing.sites import GROUPS, Kind, Site, sites_of
 from sciagent.chemistry.editing.tables import ANNELATIONS, NAMED_LINKERS, NAMED_RINGS
 from sciagent.chemistry.rdkit_log import rdkit_messages
 
 ATOMS: dict[str, str] = {"CH2": "C", "NH": "N", "oxygen": "O", "sulfur": "S"}
-# what no child has unless its parent has it, beside `edit_tables.NOT_A_CHILD`
+# what no child has unless its parent has it, beside `tables.NOT_A_CHILD`
 NOT_BY_NAME: tuple[str, ...] = (
     "[#7]-[F,Cl,Br,I]",
     "n-[OX2,SX2]",
@@ -152,7 +151,7 @@ def children(
 
 
 def _made(mol: Any, edit: NamedEdit, what: str, site: Site, limits: EditLimits) -> Iterator[str]:
-    there = tuple(smarts for smarts in NOT_BY_NAME if not mol.HasSubstructMatch(_pattern(smarts)))
+    there = tuple(smarts for smarts in NOT_BY_NAME if not mol.HasSubstructMatch(pattern(smarts)))
     bounded = replace(limits, forbidden=(*limits.forbidden, *there))
     with rdkit_messages():
         for place in site.places:
@@ -168,8 +167,3 @@ def _prepared(smiles: str) -> tuple[Any, tuple[Site, ...]]:
     if mol is None:
         raise ValueError(f"no molecule: {smiles!a}")
     return mol, sites_of(mol)
-
-
-@cache
-def _pattern(smarts: str) -> Any:
-    return Chem.MolFromSmarts(smarts)

@@ -1,39 +1,22 @@
 """Edits of scaffolds: another ring, a ring opened or closed, another linker between two parts.
 
-Every edit takes (mol, rng, elements) and gives a changed copy, or None where nothing fits, as in `edit_atoms`.
+Every edit takes (mol, rng, elements) and gives a changed copy, or None where nothing fits, as in `atoms`.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 from rdkit import Chem
 
 from sciagent.chemistry.editing.atoms import Edit, kekule
+from sciagent.chemistry.editing.joins import MAX_ARMS, join
+from sciagent.chemistry.editing.parts import fragment, linker_paths, ring_systems
 from sciagent.chemistry.editing.tables import LINKERS, RINGS
 
-MAX_ARMS = 4  # of a ring that is replaced
-LinkerPath = tuple[int, tuple[int, ...], int]  # indices of one end, of the inner atoms, of the other end
 CLOSED = (3, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7)  # sizes of new rings, by how often they are tried
-
-
-@cache
-def _fragment(smiles: str) -> Any:
-    return Chem.MolFromSmiles(smiles)
-
-
-def ring_systems(mol: Any) -> list[set[int]]:
-    """Rings that share an atom, together: fused, bridged and spiro ones are one system."""
-    systems: list[set[int]] = []
-    for ring in map(set, mol.GetRingInfo().AtomRings()):
-        for other in [s for s in systems if s & ring]:
-            ring |= other
-            systems.remove(other)
-        systems.append(ring)
-    return sorted(systems, key=min)
 
 
 def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
@@ -45,7 +28,7 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     arms, lost = _neighbours(mol, system)
     if len(arms) > MAX_ARMS or any(mol.GetAtomWithIdx(outer).GetDegree() > 1 for outer in lost):
         return None
-    ring = _fragment(rng.choice(RINGS))
+    ring = fragment(rng.choice(RINGS))
     free = [a.GetIdx() for a in ring.GetAtoms() for _ in range(a.GetTotalNumHs())]
     rng.shuffle(free)
     if len(free) < len(arms):
@@ -91,11 +74,12 @@ def close_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     size = rng.choice(CLOSED)
     distance = Chem.GetDistanceMatrix(mol)
     rings = [set(r) for r in mol.GetRingInfo().AtomRings()]
+    aromatic = {a.GetIdx() for a in mol.GetAtoms() if a.GetIsAromatic()}
     pairs = [
         (i, j)
         for n, i in enumerate(open_atoms)
         for j in open_atoms[n + 1 :]
-        if round(distance[i][j]) == size - 1 and not _bridges_aromatic(mol, rings, i, j)
+        if round(distance[i][j]) == size - 1 and not (aromatic & {i, j} and any({i, j} <= ring for ring in rings))
     ]
     if not pairs:
         return None
@@ -104,69 +88,15 @@ def close_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     return child
 
 
-def _bridges_aromatic(mol: Any, rings: Sequence[set[int]], i: int, j: int) -> bool:
-    aromatic = mol.GetAtomWithIdx(i).GetIsAromatic() or mol.GetAtomWithIdx(j).GetIsAromatic()
-    return aromatic and any(i in ring and j in ring for ring in rings)
-
-
 def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
-    """What joins two parts gives way to a linker of the table: a bond between them, or a chain of up to three atoms."""
+    """A linker of the table in place of what joins two parts: a bond between them, or a chain of up to three atoms."""
     paths = linker_paths(mol)
     if not paths:
         return None
     left, inner, right = rng.choice(paths)
-    new = _fragment(rng.choice(LINKERS))
-    child = Chem.RWMol(Chem.CombineMols(kekule(mol), kekule(new)))
-    offset = mol.GetNumAtoms()
-    stars = [a.GetIdx() for a in new.GetAtoms() if a.GetAtomicNum() == 0]
-    rng.shuffle(stars)
-    if not inner:
-        child.RemoveBond(left, right)
-    if new.GetNumAtoms() == 2:
-        child.AddBond(left, right, Chem.BondType.SINGLE)
-    else:
-        for outer, star in zip((left, right), stars, strict=True):
-            child.AddBond(outer, offset + new.GetAtomWithIdx(star).GetNeighbors()[0].GetIdx(), Chem.BondType.SINGLE)
-    side = [n.GetIdx() for i in inner for n in mol.GetAtomWithIdx(i).GetNeighbors() if n.GetDegree() == 1]
-    for index in sorted({*inner, *side, *(offset + s for s in stars)} - {left, right}, reverse=True):
-        child.RemoveAtom(index)
-    return child
-
-
-def linker_paths(mol: Any) -> list[LinkerPath]:
-    """(end, inner atoms, end): single bonds outside rings, and chains of one to three atoms between two larger parts.
-
-    An inner atom is in no ring and bears, beside the chain, only ends of one atom, which go with it.
-    """
-    return [*_linking_bonds(mol), *(chain for atom in mol.GetAtoms() for chain in _chains(mol, atom.GetIdx()))]
-
-
-def _linking_bonds(mol: Any) -> Iterator[LinkerPath]:
-    for bond in mol.GetBonds():
-        if bond.GetBondType() == Chem.BondType.SINGLE and not bond.IsInRing():
-            left, right = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
-            if min(mol.GetAtomWithIdx(i).GetDegree() for i in (left, right)) > 1:
-                yield left, (), right
-
-
-def _chains(mol: Any, start: int) -> Iterator[LinkerPath]:
-    """Chains that begin at an atom and end at one of a higher index."""
-    stack: list[tuple[int, ...]] = [(start,)]
-    while stack:
-        path = stack.pop()
-        for bond in mol.GetAtomWithIdx(path[-1]).GetBonds():
-            step = bond.GetOtherAtom(mol.GetAtomWithIdx(path[-1]))
-            index = step.GetIdx()
-            if index in path or bond.IsInRing() or step.GetDegree() < 2:
-                continue
-            if len(path) > 1 and start < index and _inner(mol, path[1:], {*path, index}):
-                yield start, path[1:], index
-            if len(path) <= 3 and not step.IsInRing():
-                stack.append((*path, index))
-
-
-def _inner(mol: Any, inner: Sequence[int], chain: set[int]) -> bool:
-    return all(n.GetIdx() in chain or n.GetDegree() == 1 for i in inner for n in mol.GetAtomWithIdx(i).GetNeighbors())
+    linker, ends = rng.choice(LINKERS), [0, 1]
+    rng.shuffle(ends)
+    return join(mol, left, inner, right, linker, turned=ends != [0, 1])
 
 
 RING_EDITS: dict[str, Edit] = {

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from rdkit import Chem
 
-from sciagent.chemistry.editing.rings import linker_paths, ring_systems
+from sciagent.chemistry.editing.parts import linker_paths, pattern, ring_systems, side
 from sciagent.chemistry.editing.tables import NAMED_ARYLS, NAMED_LINKERS, NAMED_RINGS, SUBSTITUENTS
 
 Kind = Literal["hydrogen", "aromatic nitrogen", "substituent", "ring", "bond", "linker", "bridge", "ring edge"]
@@ -28,16 +28,15 @@ _BRIDGE = "[$([CX4;H2;D2]),$([NX3;H1;D2;+0;!$(N-[!#6])]),$([OX2;H0;D2]),$([SX2;H
 
 @dataclass(frozen=True)
 class Site:
-    """One place, or several that symmetry makes equal. name: `aromatic CH`, `methyl`, `benzene`, `ether`.
-
-    places: atoms of each. hydrogen, aromatic nitrogen, bridge: the atom; substituent: what bears it, its first atom;
-    ring: all its atoms; bond, ring edge: both ends; linker: end, inner atoms, end.
-    """
+    """One place, or several that symmetry makes equal."""
 
     number: int
     kind: Kind
     name: str
+    """Such as `aromatic CH`, `methyl`, `benzene`, `ether`."""
     places: tuple[tuple[int, ...], ...]
+    """Atoms of each. hydrogen, aromatic nitrogen, bridge: the atom; substituent: what bears it, its first atom; ring:
+    all its atoms; bond, ring edge: both ends; linker: end, inner atoms, end."""
 
 
 def sites_of(mol: Any) -> tuple[Site, ...]:
@@ -55,26 +54,24 @@ def sites_of(mol: Any) -> tuple[Site, ...]:
 
 
 def _found(mol: Any) -> Iterator[Found]:
-    for (index,) in mol.GetSubstructMatches(_smarts(_OPEN)):
+    for (index,) in mol.GetSubstructMatches(pattern(_OPEN)):
         yield "hydrogen", _hydrogens(mol.GetAtomWithIdx(index)), (index,)
-    for (index,) in mol.GetSubstructMatches(_smarts(_AZA)):
+    for (index,) in mol.GetSubstructMatches(pattern(_AZA)):
         yield "aromatic nitrogen", "aromatic N", (index,)
     yield from _substituents(mol)
     for system in ring_systems(mol):
         yield "ring", _ring_name(mol, system), tuple(sorted(system))
-    paths = linker_paths(mol)
-    for left, inner, right in paths:
+    for left, inner, right in linker_paths(mol):  # bonds come first
+        ends = [mol.GetAtomWithIdx(index) for index in (left, right)]
         if not inner:
-            symbols = sorted(mol.GetAtomWithIdx(i).GetSymbol() for i in (left, right))
-            yield "bond", "-".join(symbols) + " bond", (left, right)
-    for left, inner, right in paths:
-        if inner and all(_holds(mol.GetAtomWithIdx(i)) for i in (left, right)):
+            yield "bond", "-".join(sorted(end.GetSymbol() for end in ends)) + " bond", (left, right)
+        elif all(end.IsInRing() or end.GetDegree() > 2 for end in ends):
             yield "linker", _linker_name(mol, left, inner, right), (left, *inner, right)
-    for (index,) in mol.GetSubstructMatches(_smarts(_BRIDGE)):
+    for (index,) in mol.GetSubstructMatches(pattern(_BRIDGE)):
         atom = mol.GetAtomWithIdx(index)
         where = "in ring" if atom.IsInRing() else "in chain"
         yield "bridge", f"{_hydrogens(atom)} {where}", (index,)
-    for left, right in mol.GetSubstructMatches(_smarts("[cH;D2]:[cH;D2]")):
+    for left, right in mol.GetSubstructMatches(pattern("[cH;D2]:[cH;D2]")):
         yield "ring edge", "aromatic CH-CH", (left, right)
 
 
@@ -90,11 +87,6 @@ def _hydrogens(atom: Any) -> str:
     return f"={text}" if Chem.BondType.DOUBLE in orders else text
 
 
-def _holds(atom: Any) -> bool:
-    """Whether a linker ends here: at a ring, or where a chain branches."""
-    return bool(atom.IsInRing() or atom.GetDegree() > 2)
-
-
 def _substituents(mol: Any) -> Iterator[Found]:
     """Groups of the table on the larger part of the molecule, outermost and innermost alike."""
     half = mol.GetNumHeavyAtoms() // 2
@@ -106,17 +98,6 @@ def _substituents(mol: Any) -> Iterator[Found]:
             name = _group_names().get(_group_key(mol, group, inner.GetIdx())) if len(group) <= half else None
             if name is not None:
                 yield "substituent", name, (outer.GetIdx(), inner.GetIdx())
-
-
-def side(mol: Any, start: int, barred: int) -> set[int]:
-    """Atoms that hang together with `start` without going through `barred`."""
-    found, stack = {start}, [start]
-    while stack:
-        for atom in mol.GetAtomWithIdx(stack.pop()).GetNeighbors():
-            if atom.GetIdx() != barred and atom.GetIdx() not in found:
-                found.add(atom.GetIdx())
-                stack.append(atom.GetIdx())
-    return found
 
 
 def _group_key(mol: Any, atoms: Iterable[int], root: int) -> str:
@@ -136,24 +117,18 @@ def _ring_name(mol: Any, system: set[int]) -> str:
     """Its name in the table, with what it bears by double bonds, or how many atoms it has."""
     bonds = [b for i in system for b in mol.GetAtomWithIdx(i).GetBonds() if b.GetBondType() == Chem.BondType.DOUBLE]
     borne = {i for b in bonds for i in (b.GetBeginAtomIdx(), b.GetEndAtomIdx())} - system
-    return _ring_names().get(_skeleton(mol, system | borne), f"ring of {len(system)} atoms")
-
-
-@cache
-def _ring_names() -> dict[str, str]:
-    mols = {name: Chem.MolFromSmiles(text) for name, text in NAMED_RINGS.items()}
-    return {_skeleton(mol, range(mol.GetNumAtoms())): name for name, mol in mols.items()}
+    return _skeleton_names().get(_skeleton(mol, system | borne), f"ring of {len(system)} atoms")
 
 
 def _linker_name(mol: Any, left: int, inner: tuple[int, ...], right: int) -> str:
     borne = {n.GetIdx() for i in inner for n in mol.GetAtomWithIdx(i).GetNeighbors()}
     key = _skeleton(mol, {*inner, *borne, left, right}, stars=(left, right))
-    return _linker_names().get(key, "linker " + "".join(mol.GetAtomWithIdx(i).GetSymbol() for i in inner))
+    return _skeleton_names().get(key, "linker " + "".join(mol.GetAtomWithIdx(i).GetSymbol() for i in inner))
 
 
 @cache
-def _linker_names() -> dict[str, str]:
-    mols = {name: Chem.MolFromSmiles(text) for name, text in NAMED_LINKERS.items()}
+def _skeleton_names() -> dict[str, str]:
+    mols = {name: Chem.MolFromSmiles(text) for name, text in (NAMED_RINGS | NAMED_LINKERS).items()}
     return {_skeleton(mol, range(mol.GetNumAtoms())): name for name, mol in mols.items()}
 
 
@@ -173,8 +148,3 @@ def _skeleton(mol: Any, atoms: Iterable[int], stars: tuple[int, ...] = ()) -> st
         if first in index and second in index and not {first, second} <= set(stars):
             part.AddBond(index[first], index[second], bond.GetBondType())
     return str(Chem.MolToSmiles(part))
-
-
-@cache
-def _smarts(text: str) -> Any:
-    return Chem.MolFromSmarts(text)

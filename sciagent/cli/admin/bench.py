@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
-from sciagent.cli.shared.common import JsonOption, put_json, say
+from sciagent.api.terminal import plain_table, show
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import put_json, say
+from sciagent.errors import UnknownNameError, UsageError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SIZE = 20_000
@@ -20,30 +24,22 @@ if TYPE_CHECKING:
     from sciagent.bench.case import OfFamily, OfTable
 
 
+app = typer.Typer(help="How well parts of sciagent do on known answers.", no_args_is_help=True)
+
+
 class Goal(StrEnum):
     MIN = "min"
     MAX = "max"
 
 
-def register(app: typer.Typer) -> None:
-    bench = typer.Typer(help="How well parts of sciagent do on known answers.", no_args_is_help=True)
-    bench.command("scheduling", epilog=f"Example: {EXAMPLE}")(scheduling)
-
-    @bench.callback()
-    def _root() -> None:
-        """How well parts of sciagent do on known answers."""
-
-    app.add_typer(bench, name="bench")
-
-
+@app.command(epilog=f"Example: {EXAMPLE}")
 def scheduling(
     table: Annotated[Path | None, typer.Option("--table", help="A CSV of known answers, also .gz.")] = None,
     identifier: Annotated[
         str | None, typer.Option("--id", metavar="COLUMN", help="Of SMILES or formulas: how alike structures are.")
     ] = None,
     rungs: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN:COST,...", help="Of the table, cheap to dear; the last one is the truth."),
+        str | None, typer.Option(metavar="COLUMN:COST,...", help="Of the table, cheap to dear; the last is the truth.")
     ] = None,
     goal: Annotated[Goal | None, typer.Option(help="Whether the truth is to be small or large.")] = None,
     top: Annotated[float, typer.Option(help="Share of the answers that are hits.")] = 0.01,
@@ -63,18 +59,20 @@ def scheduling(
     seeds: Annotated[int, typer.Option(min=1, help="Orders of a table, or draws of a family.")] = 20,
     marks: Annotated[
         bool,
-        typer.Option("--cost-to/--no-cost-to", help="The costs of a recall too: one more run of each, the longest."),
+        typer.Option("--cost-to/--no-cost-to", help="The costs of a recall too: another run of each, the longest."),
     ] = True,
-    workers: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, each with a single thread.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Draw recall against cost: .svg, .png or .pdf.")] = None,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """Recall of the hits by cost, and the cost of each recall: mean and 95 % interval over seeds.
 
     Costs are shares of the last rung for all candidates. Recall at a budget comes from runs with that budget; the cost
-    of a recall from one run with budget 1, in the order of its indices, and is missing where a seed did not get there.
+    of a recall from a run with budget 1, in the order of its indices, and is missing where a seed did not get there.
     """
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded, here and in the workers
+    from rich.progress import track
+
     from sciagent.bench.trial import TrialOutcome, run_all, trials
 
     shares, names = _shares(budgets), _listed(schedulers)
@@ -83,12 +81,12 @@ def scheduling(
     wanted = trials(names, shares, seeds, stream, marks)
     source = _source(table, identifier, rungs, goal, top, features, family, size)
     outcomes = {name: TrialOutcome() for name in names}
-    for trial, values in _shown(run_all(source, wanted, workers), len(wanted)):
+    for trial, values in track(
+        run_all(source, wanted, workers), "runs", len(wanted), console=Console(stderr=True), transient=True
+    ):
         outcomes[trial.scheduler].add(trial, values)
     result = {"schedulers": {name: outcome.summary() for name, outcome in outcomes.items()}}
     if plot is not None:
-        from sciagent.cli.admin.bench_chart import draw
-
         draw(result["schedulers"], plot)
     put_json(result) if json else _print(result["schedulers"])
 
@@ -103,16 +101,16 @@ def _source(
     family: str | None,
     size: int | None,
 ) -> OfFamily | OfTable:
-    from sciagent.bench.case import OfFamily
+    from sciagent.bench.case import OfFamily, OfTable
     from sciagent.bench.families import FAMILIES
-    from sciagent.errors import UnknownNameError, UsageError
+    from sciagent.bench.table import parse_rungs, read_case
 
     if not 0 < top < 1:
         raise UsageError(f"--top {top:g}: a share between 0 and 1")
     if (table is None) == (family is None):
         raise UsageError("give either --table FILE or --family NAME")
     if family is not None:
-        if identifier or rungs or goal or features:
+        if any((identifier, rungs, goal, features)):
             raise UsageError("--id, --rungs, --goal and --features go with --table, not with --family")
         if family not in FAMILIES:
             raise UnknownNameError("family", family, FAMILIES)
@@ -122,15 +120,6 @@ def _source(
         raise UsageError("--size goes with --family; a table is taken whole")
     if table is None or rungs is None or goal is None:
         raise UsageError("--table needs --rungs COLUMN:COST,... and --goal min or max")
-    return _table_case(table, rungs, goal, top, identifier, features)
-
-
-def _table_case(
-    table: Path, rungs: str, goal: Goal, top: float, identifier: str | None, features: str | None
-) -> OfTable:
-    from sciagent.bench.case import OfTable
-    from sciagent.bench.table import parse_rungs, read_case
-
     parsed = parse_rungs(rungs)
     case = read_case(table, parsed, goal, top, identifier, _listed(features or ""))
     say(
@@ -145,8 +134,6 @@ def _listed(text: str) -> list[str]:
 
 
 def _shares(text: str) -> list[float]:
-    from sciagent.errors import UsageError
-
     budgets = []
     for part in _listed(text):
         try:
@@ -159,38 +146,20 @@ def _shares(text: str) -> list[float]:
 
 
 def _check_plot(path: Path) -> None:
-    from sciagent.errors import UsageError
-
     if path.suffix.lower() not in (".svg", ".png", ".pdf"):
         raise UsageError(f"--plot {path}: the name ends with .svg, .png or .pdf")
     if not path.parent.is_dir():
         raise UsageError(f"--plot {path}: the folder {path.parent} does not exist")
 
 
-def _shown(done: Any, total: int) -> Any:
-    """The same, with a bar on stderr."""
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(done, "runs", total, console=Console(stderr=True), transient=True)
-
-
 def _print(schedulers: Mapping[str, Any]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
     for key, title in (("recall", "recall at a cost"), ("cost_to", "cost of a recall, %")):
-        if not next(iter(schedulers.values()))[key]:
-            continue
-        made = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        made.add_column("scheduler", overflow="fold")
-        for at in next(iter(schedulers.values()))[key]:
-            made.add_column(f"{100 * float(at):g} %", justify="right")
-        for name, outcome in schedulers.items():
-            made.add_row(name, *(_cell(value, 100 if key == "cost_to" else 1) for value in outcome[key].values()))
-        console.print(made)
+        columns = next(iter(schedulers.values()))[key]
+        if columns:
+            table = plain_table(title, "scheduler", *(f"{100 * float(at):g} %" for at in columns))
+            for name, outcome in schedulers.items():
+                table.add_row(name, *(_cell(value, 100 if key == "cost_to" else 1) for value in outcome[key].values()))
+            show(table)
 
 
 def _cell(interval: tuple[float, float | None, float | None] | None, factor: float) -> str:
@@ -200,3 +169,39 @@ def _cell(interval: tuple[float, float | None, float | None] | None, factor: flo
     digits = 2 if factor > 1 else 3
     half = "" if low is None else f" ± {factor * (mean - low):.{digits}f}"
     return f"{factor * mean:.{digits}f}{half}"
+
+
+def draw(schedulers: Mapping[str, Any], path: Path) -> None:
+    """Draw recall at a budget (filled) and the cost of a recall (hollow). schedulers: {name: recall and cost_to}."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
+
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for place, (name, outcome) in enumerate(schedulers.items()):
+        colour = f"C{place % 10}"
+        recall = [(float(at), *value) for at, value in outcome["recall"].items() if value]
+        cost = [(value[0], float(at), *value[1:]) for at, value in outcome["cost_to"].items() if value]
+        if recall:
+            x, y, *_ = zip(*recall, strict=True)
+            axes.errorbar(x, y, _bars(recall, 1), color=colour, fmt="o-", capsize=3, markersize=5, label=name)
+        if cost:
+            x, y, *_ = zip(*cost, strict=True)
+            label = None if recall else name
+            axes.errorbar(
+                x, y, None, _bars(cost, 0), color=colour, fmt="D", markerfacecolor="none", capsize=3, label=label
+            )
+    note = "(filled: budget; hollow: cost of a recall)"
+    axes.set(xscale="log", xlabel=f"cost, share of the terminal rung for all  {note}")
+    axes.set(ylim=(0, 1.03), ylabel="recall of the hits")
+    axes.xaxis.set_major_formatter(PercentFormatter(1))
+    axes.grid(True)
+    figure.legend(loc="outside upper left", ncols=4)
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(path, dpi=150)
+
+
+def _bars(points: Any, of: int) -> list[list[float]]:
+    """Lengths below and above; of: which coordinate of the points the interval, their last two, is for."""
+    return [[0.0 if point[2] is None else abs(point[of] - point[side]) for point in points] for side in (2, 3)]

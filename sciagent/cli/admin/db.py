@@ -7,17 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, put, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, put, put_json, say
 from sciagent.settings import load
 
-
-def register(app: typer.Typer) -> None:
-    db = typer.Typer(help="The ledger's schema.", no_args_is_help=True)
-    db.command("upgrade")(upgrade)
-    db.command("current")(current)
-    db.command("check")(check)
-    db.command("backup", epilog="Example: sciagent db backup ledger.2026-11-22.dump")(backup)
-    app.add_typer(db, name="db")
+app = typer.Typer(help="The ledger's schema.", no_args_is_help=True)
 
 
 def _engine(url: str | None) -> Any:
@@ -26,7 +20,8 @@ def _engine(url: str | None) -> Any:
     return connect(ledger_url(load(url).ledger))
 
 
-def upgrade(ledger: LedgerOption = None) -> None:
+@app.command()
+def upgrade(ledger: options.Ledger = None) -> None:
     """Bring the ledger to this version's schema. A SQLite file is copied first."""
     from sciagent.store.database import migrate
 
@@ -38,8 +33,9 @@ def upgrade(ledger: LedgerOption = None) -> None:
         say(f"a copy from before is at {copy}")
 
 
+@app.command(epilog="Example: sciagent db backup ledger.2026-11-22.dump")
 def backup(
-    file: Annotated[Path, typer.Argument(help="Where it goes; refused if it is there.")], ledger: LedgerOption = None
+    file: Annotated[Path, typer.Argument(help="Where it goes; refused if it is there.")], ledger: options.Ledger = None
 ) -> None:
     """Copy the ledger as it is at this moment, while campaigns run. Copy the folder of artifacts afterwards.
 
@@ -52,15 +48,17 @@ def backup(
     put(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
 
 
-def current(ledger: LedgerOption = None, json: JsonOption = False) -> None:
-    """At which revision the ledger is, and which one this version needs."""
+@app.command()
+def current(ledger: options.Ledger = None, json: options.Json = False) -> None:
+    """At which revision the ledger is, and which revision this version needs."""
     from sciagent.store.database import migrate
 
     at, need = migrate.current(_engine(ledger)), migrate.head()
     put_json({"current": at, "needed": need}) if json else put(f"current {at or 'none'}, needed {need}")
 
 
-def check(ledger: LedgerOption = None, json: JsonOption = False) -> None:
+@app.command()
+def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Compare the database with the tables of this version; exit code 1 if they differ."""
     from sciagent.store.database import migrate
 

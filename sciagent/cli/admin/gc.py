@@ -1,4 +1,4 @@
-"""`sciagent gc`: what nobody needs any more, shown first, removed when told."""
+"""`sciagent gc`: what nobody needs any more, shown first, removed with --delete."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.filesize import decimal
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say, who
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, put, put_json, say
+from sciagent.errors import UsageError
+from sciagent.settings import user
 
 if TYPE_CHECKING:
     from sciagent.campaign.people.housekeeping import Waste
@@ -23,10 +27,6 @@ KINDS = {
 MAX_SHOWN = 1000
 
 
-def register(app: typer.Typer) -> None:
-    app.command("gc", epilog="Example: sciagent gc --keep-days 90 --delete --reason 'the disk is full'")(gc)
-
-
 def gc(
     keep_days: Annotated[
         float | None,
@@ -38,9 +38,9 @@ def gc(
         bool, typer.Option("--mine", help="The artifact folder is this ledger's alone, although most is unnamed.")
     ] = False,
     show: Annotated[bool, typer.Option("--list", help="Show each file and folder.")] = False,
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
 ) -> None:
     """Clear up: artifact files that no evidence names, scratch folders of dead workers, checkpoints of finished jobs.
 
@@ -48,7 +48,6 @@ def gc(
     Nothing younger than an hour is touched, so a campaign may run meanwhile.
     """
     from sciagent.campaign.people import housekeeping
-    from sciagent.errors import UsageError
     from sciagent.store.campaign_state import directives
 
     opened = open_ledger(ledger)
@@ -59,66 +58,41 @@ def gc(
             f"{unnamed} of {count.named + count.unnamed} files in {opened.artifacts.root} are named by no row of this "
             "ledger: another ledger may keep its files there. If none does, say so with --mine"
         )
-    n = size = 0
+    removed = removed_bytes = 0
     if delete:
-        why = directives.reason(reason) if reason else _why(keep_days)
-        n, size = housekeeping.remove_waste(opened, waste_items, as_who or who(), why)
+        why = "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
+        why = directives.reason(reason) if reason else why
+        removed, removed_bytes = housekeeping.remove_waste(opened, waste_items, as_who or user(), why)
+    sizes = {kind: [waste.size for waste in waste_items if waste.kind == kind] for kind in KINDS}
+    total = sum(waste.size for waste in waste_items)
+    shown = waste_items[:MAX_SHOWN]
     if json:
         put_json(
             {
                 "deleted": delete,
-                "removed": n,
-                "removed_bytes": size,
-                "bytes": sum(waste.size for waste in waste_items),
-                "kinds": _by_kind(waste_items),
+                "removed": removed,
+                "removed_bytes": removed_bytes,
+                "bytes": total,
+                "kinds": {kind: {"n": len(each), "bytes": sum(each)} for kind, each in sizes.items()},
                 "artifacts": {"named": count.named, "unnamed": count.unnamed},
-                "items": [
-                    {"kind": waste.kind, "path": str(waste.path), "bytes": waste.size, "why": waste.why}
-                    for waste in waste_items[:MAX_SHOWN]
-                ],
+                "items": [{"kind": w.kind, "path": str(w.path), "bytes": w.size, "why": w.why} for w in shown],
             }
         )
         return
-    _print(waste_items, show)
+    for kind in filter(sizes.get, KINDS):
+        put(f"{len(sizes[kind]):>7}  {decimal(sum(sizes[kind])):>9}  {KINDS[kind]}")
+    if show:
+        _list(waste_items)
     if delete:
-        say(f"removed {n} of {len(waste_items)}, {_bytes(size)}")
+        say(f"removed {removed} of {len(waste_items)}, {decimal(removed_bytes)}")
     elif waste_items:
-        say(
-            f"{_bytes(sum(waste.size for waste in waste_items))} would go; nothing was removed. Remove it with --delete"
-        )
+        say(f"{decimal(total)} would go; nothing was removed. Remove it with --delete")
     else:
         say("there is nothing to clear up")
 
 
-def _print(waste_items: Sequence[Waste], show: bool) -> None:
-    """Print a line per kind; with `show` also a line per file or folder."""
-    for kind, total in _by_kind(waste_items).items():
-        if total["n"]:
-            put(f"{total['n']:>7}  {_bytes(total['bytes']):>9}  {KINDS[kind]}")
-    for waste in waste_items[:MAX_SHOWN] if show else ():
-        put(f"  {waste.path}  {_bytes(waste.size)}  {waste.why}")
-    if show and len(waste_items) > MAX_SHOWN:
+def _list(waste_items: Sequence[Waste]) -> None:
+    for waste in waste_items[:MAX_SHOWN]:
+        put(f"  {waste.path}  {decimal(waste.size)}  {waste.why}")
+    if len(waste_items) > MAX_SHOWN:
         put(f"  and {len(waste_items) - MAX_SHOWN} more")
-
-
-def _why(keep_days: float | None) -> str:
-    return "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
-
-
-def _by_kind(waste_items: Sequence[Waste]) -> dict[str, dict[str, int]]:
-    return {
-        kind: {
-            "n": sum(waste.kind == kind for waste in waste_items),
-            "bytes": sum(waste.size for waste in waste_items if waste.kind == kind),
-        }
-        for kind in KINDS
-    }
-
-
-def _bytes(size: int) -> str:
-    value, unit = float(size), "B"
-    for unit in ("B", "kB", "MB", "GB", "TB"):  # noqa: B007
-        if value < 1000:
-            break
-        value /= 1000
-    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"

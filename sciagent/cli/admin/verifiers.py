@@ -7,23 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import Exit, JsonOption, put_json, say
+from sciagent.api.terminal import Line, Paragraph, show
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, put_json, say
 
-HEAD = -1  # depth of a verifier's own heading
 SAMPLES = {"benzene": "c1ccccc1", "aspirin": "CC(=O)Oc1ccccc1C(=O)O"}
-
-
-def register(app: typer.Typer) -> None:
-    app.command("verifiers", epilog="Example: sciagent verifiers xtb.singlepoint")(verifiers)
 
 
 def verifiers(
     name: Annotated[str | None, typer.Argument(help="One verifier, with all its settings; default: all.")] = None,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """What can stand on a ladder: what each verifier measures, at which level, its cost, settings and priors.
 
-    One that does not load is shown with its error; exit code 1 if it is the one that was asked for.
+    A verifier that does not load is shown with its error; exit code 1 if it was named.
     """
     from sciagent.chemistry.molecule import parse_molecule
     from sciagent.verification.catalogue import catalogue, entry
@@ -33,13 +30,8 @@ def verifiers(
     if json:
         put_json(entries if name is None else entries[0])
     else:
-        from rich.console import Console
-
-        console = Console()
-        for text, depth in _overview(entries) if name is None else _lines(entries[0]):
-            _print(console, text, depth)
-        if name is None:
-            console.print(f"core s: declared for {list(SAMPLES)[-1]}. All of one: sciagent verifiers NAME", style="dim")
+        foot = Line(f"core s: declared for {list(SAMPLES)[-1]}. More: sciagent verifiers NAME", "dim")
+        show(*_lines(entries[0])) if name else show(*_overview(entries), foot)
     broken = [broken_entry for broken_entry in entries if broken_entry["error"]]
     if broken and not json:
         for broken_entry in broken:
@@ -48,7 +40,7 @@ def verifiers(
         raise typer.Exit(Exit.FAILED)
 
 
-def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
+def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
     """By tier; of each what it measures, at which level, for what."""
     tier = None
     for item in entries:
@@ -56,69 +48,71 @@ def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]
             continue
         if item["tier"] != tier:
             tier = item["tier"]
-            yield tier.replace("_", " "), 0
+            yield Paragraph(tier.replace("_", " "), 0)
         levels = ", ".join(dict.fromkeys(m["level"].split("//")[0] for m in item["measures"]))
         cost = next((f", {_amount(c['core_seconds'])} core s" for c in item["cost"][-1:] if "core_seconds" in c), "")
-        yield f"{item['name']}" + (f" at {levels}" if levels else "") + cost, HEAD
+        yield Paragraph(f"{item['name']}" + (f" at {levels}" if levels else "") + cost, 1, "bold")
         names = ", ".join(m["property"] for m in item["measures"])
-        yield names or f"what it measures depends on its settings; needed: {', '.join(item['needs'])}", 2
+        yield Paragraph(names or f"what it measures depends on its settings; needed: {', '.join(item['needs'])}", 2)
 
 
-def _lines(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Everything about one verifier; only its name where it does not load."""
+def _lines(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
+    """Everything about a verifier; only its name where it does not load."""
     if entry["error"]:
-        yield entry["name"], 0
+        yield Paragraph(entry["name"], 0)
         return
-    yield f"{entry['name']} {entry['version']}, {entry['tier'].replace('_', ' ')}", 0
+    yield Paragraph(f"{entry['name']} {entry['version']}, {entry['tier'].replace('_', ' ')}", 0)
     yield from _about(entry["about"])
-    yield f"from {entry['package']}", 1
+    yield Paragraph(f"from {entry['package']}", 1)
     yield from _measures(entry)
-    yield "Costs, as declared", 0
+    yield Paragraph("Costs, as declared", 0)
     for cost in entry["cost"]:
         amounts = {name: amount for name, amount in cost.items() if name not in ("candidate", "atoms")}
         words = ", ".join(f"{_amount(amount)} {name.replace('_', ' ')}" for name, amount in amounts.items())
-        yield f"{cost['candidate']} ({cost['atoms']} atoms): {words}", 1
+        yield Paragraph(f"{cost['candidate']} ({cost['atoms']} atoms): {words}", 1)
     yield from _settings(entry)
     yield from _priors(entry["priors"])
 
 
-def _about(text: str) -> Iterator[tuple[str, int]]:
+def _about(text: str) -> Iterator[Paragraph]:
     for paragraph in text.split("\n\n") if text else ():
-        yield " ".join(paragraph.split()), 1
+        yield Paragraph(" ".join(paragraph.split()), 1)
 
 
-def _measures(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _measures(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
     levels = {measured["level"] for measured in entry["measures"]}
     same = len(levels) == 1
-    yield "Measures" + (f", at {levels.pop()}" if same else ""), 0
+    yield Paragraph("Measures" + (f", at {levels.pop()}" if same else ""), 0)
     if entry["needs"]:
-        yield f"what its settings say; needed: {', '.join(entry['needs'])}", 1
+        yield Paragraph(f"what its settings say; needed: {', '.join(entry['needs'])}", 1)
     for measured in entry["measures"]:
         unit = "" if measured["unit"] == "1" else f" [{measured['unit']}]"
         at = "" if same else f" at {measured['level']}"
-        yield f"{measured['property']}{unit}{at}: {measured['description']}", 1
+        yield Paragraph(f"{measured['property']}{unit}{at}: {measured['description']}", 1)
 
 
-def _settings(entry: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    yield "Settings", 0
+def _settings(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
+    yield Paragraph("Settings", 0)
     yield from _about(entry["settings_about"])
     for setting in entry["settings"]:
         default = "required" if setting["required"] else f"default {_show(setting['default'])}"
-        yield f"{setting['name']}: {setting['takes']}" + ("" if setting["takes"] == "settings" else f"; {default}"), 1
+        yield Paragraph(
+            f"{setting['name']}: {setting['takes']}" + ("" if setting["takes"] == "settings" else f"; {default}"), 1
+        )
         if setting["about"]:
-            yield " ".join(setting["about"].split()), 2
+            yield Paragraph(" ".join(setting["about"].split()), 2)
     if not entry["settings"]:
-        yield "none", 1
+        yield Paragraph("none", 1)
 
 
-def _priors(priors: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
-    yield "Expected to tell, before any data", 0
+def _priors(priors: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
+    yield Paragraph("Expected to tell, before any data", 0)
     for prior in priors:
         spread = "" if prior["residual"] is None else f", residual {prior['residual']:g}"
         rank = f"Spearman {prior['spearman']:g}{spread} (n = {prior['n']})"
-        yield f"{prior['property']} at {prior['level']}: {rank}; {prior['source']}", 1
+        yield Paragraph(f"{prior['property']} at {prior['level']}: {rank}; {prior['source']}", 1)
     if not priors:
-        yield "nothing is declared", 1
+        yield Paragraph("nothing is declared", 1)
 
 
 def _amount(value: float) -> str:
@@ -134,11 +128,3 @@ def _show(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(str(x) for x in value) + "]"
     return str(value)
-
-
-def _print(console: Any, text: str, depth: int) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    made = Text(text, style="bold" if depth in (0, HEAD) else "", overflow="fold")
-    console.print(Padding(made, (0, 0, 0, 2 if depth == HEAD else 2 * depth), expand=False), highlight=False)

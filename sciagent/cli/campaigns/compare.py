@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
+from sciagent.api.terminal import Paragraph, Part, plain_table, show
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, put_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from sciagent.domain.answers.comparison import Comparison
 
 MAX_DIFFERENCES = 40
 
 
-def register(app: typer.Typer) -> None:
-    app.command("compare", epilog="Example: sciagent compare quickstart quickstart-wide")(compare)
-
-
 def compare(
     first: Annotated[str, typer.Argument(help="A campaign.")],
-    second: Annotated[str, typer.Argument(help="Another one, of the same ledger.")],
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    second: Annotated[str, typer.Argument(help="Another campaign, of the same ledger.")],
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
-    """How two campaigns differ: what was asked, the funnel, the cost, hits at equal cost, what both found.
+    """How two campaigns differ: what was asked, the funnel, the cost, hits at equal cost, what both have.
 
     Values stand side by side only where the same calculation gave them.
     """
@@ -38,100 +36,74 @@ def compare(
     if json:
         put_json(comparison)
         return
-    from rich.console import Console
-
-    console = Console()
-    _asked(console, comparison)
-    _totals(console, comparison)
-    _funnel(console, comparison)
-    _hits(console, comparison)
-    _values(console, comparison)
+    show(*_asked(comparison), *_totals(comparison), _funnel(comparison), *_hits(comparison), *_values(comparison))
 
 
-def _asked(console: Console, comparison: Comparison) -> None:
+def _asked(comparison: Comparison) -> Iterator[Part]:
     first, second = comparison.campaigns
     lines = comparison.differences
-    console.print(f"{first} -> {second}", style="bold", highlight=False, markup=False)
-    for line in lines[:MAX_DIFFERENCES]:
-        console.print(f"  {line}", highlight=False, markup=False)
+    yield Paragraph(f"{first} -> {second}", 0)
+    yield from (Paragraph(line) for line in lines[:MAX_DIFFERENCES])
     if len(lines) > MAX_DIFFERENCES:
-        console.print(f"  and {len(lines) - MAX_DIFFERENCES} more; see --json")
+        yield Paragraph(f"and {len(lines) - MAX_DIFFERENCES} more; see --json")
     if not lines:
-        console.print("  nothing differs in what was asked")
+        yield Paragraph("nothing differs in what was asked")
     if not comparison.same_objectives:
-        console.print("  the objectives differ: a hit of one is not a hit of the other", highlight=False)
-    console.print()
+        yield Paragraph("the objectives differ: a hit of either need not be a hit of the other")
+    yield ""
 
 
-def _totals(console: Console, comparison: Comparison) -> None:
-    from sciagent.cli.shared.tables import plain_table
-
-    made = plain_table("what became of them", "", *comparison.campaigns)
-    both = comparison.status
-    made.add_row("state", *(counts.state for counts in both))
-    made.add_row("proposals", *(str(counts.proposals) for counts in both))
-    made.add_row("candidates", *(str(counts.candidates) for counts in both))
-    made.add_row("hits", *(str(counts.hits) for counts in both))
-    made.add_row("answers reused, at no cost", *(str(counts.reused) for counts in both))
+def _totals(comparison: Comparison) -> Iterator[Part]:
+    both, shared = comparison.status, comparison.overlap
+    table = plain_table("what became of them", "", *comparison.campaigns)
+    table.add_row("state", *(counts.state for counts in both))
+    for name in ("proposals", "candidates", "hits"):
+        table.add_row(name, *(str(getattr(counts, name)) for counts in both))
+    table.add_row("answers reused, at no cost", *(str(counts.reused) for counts in both))
     for resource in dict.fromkeys(name for counts in both for name in counts.spent):
-        made.add_row(resource.replace("_", " "), *(f"{counts.spent.get(resource, 0.0):.1f}" for counts in both))
-    made.add_row("core seconds to the first hit", *(_number(cost) for cost in comparison.cost_of_first_hit))
-    console.print(made)
-    shared = comparison.overlap
-    console.print(
-        f"{shared.both} candidates are in both; of the hits {shared.hits_of_both} are hits of both", highlight=False
-    )
-    for hit in shared.shared_hits:
-        console.print(f"  {hit.smiles}", highlight=False, markup=False)
-    console.print()
+        table.add_row(resource.replace("_", " "), *(f"{counts.spent.get(resource, 0.0):.1f}" for counts in both))
+    table.add_row("core seconds to the first hit", *map(_number, comparison.cost_of_first_hit))
+    yield table
+    yield f"{shared.both} candidates are in both; of the hits {shared.hits_of_both} are hits of both"
+    yield from (Paragraph(hit.smiles) for hit in shared.shared_hits)
+    yield ""
 
 
-def _funnel(console: Console, comparison: Comparison) -> None:
-    from sciagent.cli.shared.tables import plain_table
-
+def _funnel(comparison: Comparison) -> Table:
     first, second = comparison.campaigns
-    made = plain_table("the ladders: passed of done, core seconds", "rung", first, "", second, " ")
+    table = plain_table("the ladders: passed of done, core seconds", "rung", first, "", second, " ")
     for pair in comparison.rungs:
-        names = [name for name in pair.rungs if name]
-        label = names[0] if len(set(names)) == 1 else " / ".join(names)
+        label = " / ".join(dict.fromkeys(name for name in pair.rungs if name))
         mark = "" if pair.same_calculation or None in pair.rungs else " (another calculation)"
         cells: list[str] = []
         for counts in pair.counts:
-            if counts is None:
-                cells += ["–", ""]
-            else:
-                cells += [f"{counts.passed} of {counts.done}", f"{counts.core_seconds:.1f} s"]
-        made.add_row(label + mark, *cells)
-    console.print(made)
+            cells += [f"{counts.passed} of {counts.done}", f"{counts.core_seconds:.1f} s"] if counts else ["–", ""]
+        table.add_row(label + mark, *cells)
+    return table
 
 
-def _hits(console: Console, comparison: Comparison) -> None:
-    from sciagent.cli.shared.tables import plain_table
-
-    made = plain_table("hits at equal cost", "core seconds", *comparison.campaigns)
+def _hits(comparison: Comparison) -> Iterator[Part]:
+    table = plain_table("hits at equal cost", "core seconds", *comparison.campaigns)
     for mark in comparison.hits_against_cost:
-        cost = "in all" if mark.core_seconds is None else _number(mark.core_seconds)
-        made.add_row(cost, *(str(n) for n in mark.hits))
-    console.print(made)
+        table.add_row("in all" if mark.core_seconds is None else _number(mark.core_seconds), *map(str, mark.hits))
+    yield table
     if any(counts.reused for counts in comparison.status):
-        console.print("answers that were known before cost nothing, so costs of the later campaign are too low\n")
+        yield "answers that were known before cost nothing, so costs of the later campaign are too low\n"
 
 
-def _values(console: Console, comparison: Comparison) -> None:
-    from sciagent.cli.shared.tables import plain_table
-
+def _values(comparison: Comparison) -> Iterator[Part]:
     for compared in comparison.values:
         title = f"{compared.property}, as the deciding rung measured it"
-        made = plain_table(title, "", "n", "lowest", "mean", "highest", "unit", "level")
+        table = plain_table(title, "", "n", "lowest", "mean", "highest", "unit", "level")
         for name, spreads in zip(comparison.campaigns, compared.measured, strict=True):
             for spread in spreads:
                 numbers = (f"{number:.4g}" for number in (spread.low, spread.mean, spread.high))
-                made.add_row(name, str(spread.n), *numbers, "" if spread.unit == "1" else spread.unit, spread.level)
+                table.add_row(name, str(spread.n), *numbers, "" if spread.unit == "1" else spread.unit, spread.level)
             if not spreads:
-                made.add_row(name, "0", "–", "–", "–", "", "")
-        console.print(made)
+                table.add_row(name, "0", "–", "–", "–", "", "")
+        yield table
         if not compared.comparable:
-            console.print("not by the same calculation: these numbers are not to be compared\n", highlight=False)
+            yield "not by the same calculation: these numbers are not to be compared\n"
 
 
 def _number(value: float | None) -> str:

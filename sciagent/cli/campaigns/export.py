@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.shared.common import LedgerOption, open_ledger, pick_campaign, say, who
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, say
+from sciagent.errors import UsageError
+from sciagent.settings import user
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from sciagent.store.campaign_state.campaigns import CampaignRow
+    from sciagent.store.database.artifacts import ArtifactStore
 
 
 class Format(StrEnum):
@@ -37,12 +47,8 @@ TEXT = (Format.CSV, Format.JSONL, Format.SDF)
 OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
 
 
-def register(app: typer.Typer) -> None:
-    app.command("export", epilog="Example: sciagent export quickstart -o quickstart.csv")(export)
-
-
 def export(
-    name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
+    name: options.CampaignName = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file (RO-Crate: a folder or .zip); default: stdout.")
     ] = None,
@@ -59,10 +65,10 @@ def export(
     license: Annotated[
         str | None, typer.Option("--license", metavar="LICENCE", help="RO-Crate: SPDX identifier or URL.")
     ] = None,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Write every candidate with its standing, its reason and each value with unit, uncertainty and level."""
-    from sciagent.errors import UsageError
+    from sciagent.api.ledger import pick_campaign
 
     chosen = format or (ENDINGS.get(output.suffix.lower(), Format.CSV) if output else Format.CSV)
     if what is What.PROPOSALS and chosen not in OF_PROPOSALS:
@@ -74,61 +80,57 @@ def export(
     opened = open_ledger(ledger)
     with opened.read() as connection:
         row = pick_campaign(connection, name)
-        if chosen is Format.ROCRATE and output is not None:
-            _crate(opened, connection, row, output, authors or [who()], license)
-        elif chosen in TEXT:
-            _text(opened, connection, row, output, chosen, what)
-        elif output is not None:
-            _binary(opened, connection, row, output, chosen, what)
+        if output is None:
+            _write_text(opened.artifacts, connection, row, sys.stdout, chosen, what)
+        elif chosen is Format.ROCRATE:
+            say(_write_crate(opened.artifacts, connection, row, output, authors or [user()], license))
+        else:
+            with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as folder:
+                part = Path(folder) / "part"
+                summary = _write_file(opened.artifacts, connection, row, part, chosen, what)
+                part.replace(output)
+            say(f"{summary} in {output}")
 
 
-def _text(ledger: Any, connection: Any, row: Any, output: Path | None, chosen: Format, what: What) -> None:
-    import sys
-
+def _write_text(
+    artifacts: ArtifactStore, connection: Connection, row: CampaignRow, file: IO[str], chosen: Format, what: What
+) -> str:
     from sciagent.report.export.sdf import write_sdf
     from sciagent.report.parts import table
 
-    def write(file: Any) -> str:
-        if chosen is Format.SDF:
-            n, solid = write_sdf(connection, row, ledger.artifacts, file)
-            return f"{n} molecules, {solid} of them in three dimensions,"
-        write_rows = table.write_jsonl if chosen is Format.JSONL else table.write_csv
-        n = write_rows(connection, row, file, proposed=what is What.PROPOSALS)
-        return f"{n} {what}"
+    if chosen is Format.SDF:
+        n, solid = write_sdf(connection, row, artifacts, file)
+        return f"{n} molecules, {solid} of them in three dimensions,"
+    write_rows = table.write_jsonl if chosen is Format.JSONL else table.write_csv
+    n = write_rows(connection, row, file, proposed=what is What.PROPOSALS)
+    return f"{n} {what}"
 
-    if output is None:
-        write(sys.stdout)
-        return
-    part = output.with_name(f".{output.name}.part")
-    try:
+
+def _write_file(
+    artifacts: ArtifactStore, connection: Connection, row: CampaignRow, part: Path, chosen: Format, what: What
+) -> str:
+    from sciagent.report.export import parquet
+    from sciagent.report.export.ase_database import write_ase
+
+    if chosen in TEXT:
         with part.open("w", encoding="utf-8", newline="") as file:
-            said = write(file)
-        part.replace(output)
-    finally:
-        part.unlink(missing_ok=True)
-    say(f"{said} in {output}")
+            return _write_text(artifacts, connection, row, file, chosen, what)
+    if chosen is Format.ASE:
+        n, without = write_ase(connection, row, artifacts, part)
+        return f"{n} candidates with a geometry ({without} without a geometry are left out)"
+    write = parquet.write_candidates if what is What.CANDIDATES else parquet.write_proposals
+    return f"{write(connection, row, part)} {what}"
 
 
-def _binary(ledger: Any, connection: Any, row: Any, output: Path, chosen: Format, what: What) -> None:
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as folder:
-        part = Path(folder) / "part"
-        if chosen is Format.ASE:
-            from sciagent.report.export.ase_database import write_ase
-
-            n, without = write_ase(connection, row, ledger.artifacts, part)
-            said = f"{n} candidates with a geometry in {output}; {without} without one are left out"
-        else:
-            from sciagent.report.export import parquet
-
-            write = parquet.write_candidates if what is What.CANDIDATES else parquet.write_proposals
-            said = f"{write(connection, row, part)} {what} in {output}"
-        part.replace(output)
-    say(said)
-
-
-def _crate(ledger: Any, connection: Any, row: Any, output: Path, authors: list[str], license: str | None) -> None:
+def _write_crate(
+    artifacts: ArtifactStore,
+    connection: Connection,
+    row: CampaignRow,
+    output: Path,
+    authors: list[str],
+    license: str | None,
+) -> str:
     from sciagent.report.export.crate import author, licence, write_crate
 
-    url, people = licence(license), [author(one) for one in authors]
-    n = write_crate(connection, row, ledger.artifacts, output, people, url)
-    say(f"{n} files described in {output}")
+    url, people = licence(license), [author(text) for text in authors]
+    return f"{write_crate(connection, row, artifacts, output, people, url)} files described in {output}"

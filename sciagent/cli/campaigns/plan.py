@@ -8,28 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put_json
+from sciagent.api.terminal import Line, Paragraph, Part, plain_table, show
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, put_json
 from sciagent.settings import load
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from sciagent.domain.answers.plan import Plan, PlannedRung
     from sciagent.store.database.ledger import Ledger
 
 
-def register(app: typer.Typer) -> None:
-    app.command("plan", epilog="Example: sciagent plan campaigns/quickstart.yaml")(plan)
-
-
 def plan(
     file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """What the budget of a campaign is likely to buy, which rungs look worthless, and how sure that is.
 
-    Nothing is started or written. A ledger is not needed; one that is there teaches what rungs cost and tell.
+    Nothing is started or written. A ledger is not needed; an existing ledger teaches what rungs cost and tell.
     """
     from sciagent.campaign.planning.plan import plan as planned
     from sciagent.campaign.spec.load import load_spec
@@ -37,30 +33,14 @@ def plan(
     answer = planned(load_spec(file), _ledger(ledger))
     if json:
         put_json(answer)
-    else:
-        _print(answer)
-
-
-def _print(plan: Plan) -> None:
-    from rich.console import Console
-
-    from sciagent.cli.shared.tables import Paragraph, print_paragraph
-
-    console = Console()
-    console.print(f"{plan.campaign}: what its budget is likely to buy", style="bold", highlight=False, markup=False)
-    console.print()
-    _rungs(console, plan)
-    _cases(console, plan)
-    for sentence in plan.sentences:
-        console.print(sentence, highlight=False, markup=False)
-    console.print()
-    console.print("Assumed", style="bold")
-    for sentence in plan.assumptions:
-        print_paragraph(console, Paragraph(sentence))
+        return
+    title = Line(f"{answer.campaign}: what its budget is likely to buy", "bold")
+    assumed = [Paragraph("Assumed", 0), *map(Paragraph, answer.assumptions)]
+    show(title, "", *_rungs(answer), *_cases(answer), *answer.sentences, "", *assumed)
 
 
 def _ledger(url: str | None) -> Ledger | None:
-    """The ledger if there is one. Raises UsageError for one that was named and is not there."""
+    """The ledger if it exists. Raises UsageError for a named ledger that does not."""
     from sciagent.store.database.engine import ledger_url
 
     made = ledger_url(load(url).ledger)
@@ -69,25 +49,16 @@ def _ledger(url: str | None) -> Ledger | None:
     return open_ledger(url)
 
 
-def _rungs(console: Console, plan: Plan) -> None:
-    from sciagent.cli.shared.tables import Paragraph, plain_table, print_paragraph
-
-    made = plain_table(
-        "the rungs (core seconds: median and 90 % of the sample)",
-        "rung",
-        "core s",
-        "correlation",
-        "from",
-        "hits it brings",
-        "verdict",
-    )
+def _rungs(plan: Plan) -> Iterator[Part]:
+    title = "the rungs (core seconds: median and 90 % of the sample)"
+    table = plain_table(title, "rung", "core s", "correlation", "from", "hits it brings", "verdict")
     for rung in plan.rungs:
-        made.add_row(*_cells(rung))
-    console.print(made)
+        table.add_row(*_cells(rung))
+    yield table
     for rung in plan.rungs:
         for line in _remarks(rung, plan.sample.molecules):
-            print_paragraph(console, Paragraph(f"{rung.rung}{line}"))
-    console.print()
+            yield Paragraph(f"{rung.rung}{line}")
+    yield ""
 
 
 def _cells(rung: PlannedRung) -> tuple[str, ...]:
@@ -96,15 +67,15 @@ def _cells(rung: PlannedRung) -> tuple[str, ...]:
     amount = "–" if cost is None else f"{cost.median:.3g}–{cost.p90:.3g}"
     if rung.is_terminal:
         return rung.rung, amount, "", "", "", "decides"
-    tells = [told for told in rung.tells if told.kind != "nothing"]
-    ranges = "\n".join("1" if told.kind == "decides" else f"{told.low:.2f}–{told.high:.2f}" for told in tells)
-    return rung.rung, amount, ranges, "\n".join(told.kind for told in tells), _brings(rung), rung.verdict or ""
+    tells = [tell for tell in rung.tells if tell.kind != "nothing"]
+    ranges = "\n".join("1" if tell.kind == "decides" else f"{tell.low:.2f}–{tell.high:.2f}" for tell in tells)
+    return rung.rung, amount, ranges, "\n".join(tell.kind for tell in tells), _brings(rung), rung.verdict or ""
 
 
 def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:
     """What stands below the table of a rung; begins behind its label. molecules: of the sample."""
-    for told in rung.tells:
-        yield f", of {told.property}: {told.kind}: {told.why}"
+    for tell in rung.tells:
+        yield f", of {tell.property}: {tell.kind}: {tell.why}"
     if rung.cost_ratio is not None:
         yield f": costs are {rung.cost_ratio:.2g} of what is declared, as learnt"
     if rung.refuses:
@@ -118,13 +89,11 @@ def _brings(rung: PlannedRung) -> str:
     return "–" if range_ is None else f"{signed(range_[0])} to {signed(range_[1])}"
 
 
-def _cases(console: Console, plan: Plan) -> None:
-    from sciagent.cli.shared.tables import plain_table
-
+def _cases(plan: Plan) -> Iterator[Part]:
     labels = [rung.rung for rung in plan.rungs if any(rung.rung in (case.runs or ()) for case in plan.cases)]
     if not labels:
         return
-    made = plain_table(
+    table = plain_table(
         "what is bought, by the share of candidates that are hits",
         "hits among candidates",
         *(f"{label}, runs" for label in labels),
@@ -134,15 +103,15 @@ def _cases(console: Console, plan: Plan) -> None:
     )
     for case in plan.cases:
         if case.runs is not None:
-            made.add_row(
+            table.add_row(
                 f"{100 * case.hit_rate:.3g} %" + (" (learnt)" if case.hit_rate_is == "learnt" else ""),
                 *(_number(case.runs[label]) for label in labels),
                 _number(case.hits.middle),
                 f"{_number(case.hits.low)}–{_number(case.hits.high)}",
                 _number(case.terminal_alone),
             )
-    console.print(made)
-    console.print()
+    yield table
+    yield ""
 
 
 def _number(n: float | None) -> str:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.shared.common import Exit, JsonOption, LedgerOption, open_ledger, put_json, say, say_upgraded
-from sciagent.cli.shared.signals import end_at_once
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, end_at_once, open_ledger, plural, put_json, say, say_upgraded
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
     from sciagent.api.progress import Progress
+    from sciagent.campaign.spec.campaign_spec import CampaignSpec
+    from sciagent.campaign.spec.sources import OneProposerSpec
     from sciagent.domain.answers.status import Status
 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
@@ -26,27 +28,19 @@ ExecutorOption = Annotated[
         help="Where paid rungs run: here, by sciagent worker without or with a broker, or on a cluster.",
     ),
 ]
-SiteOption = Annotated[
-    Path | None, typer.Option("--site", help="Of --executor slurm: the site profile; default: $SCIAGENT_SLURM_SITE.")
-]
 ReportOption = Annotated[
     Path | None, typer.Option("--report", help="Where the report goes; default: NAME.report.html.")
 ]
 
 
-def register(app: typer.Typer) -> None:
-    app.command("run", epilog="Example: sciagent run campaigns/quickstart.yaml --ledger my.db")(run)
-    app.command("resume", epilog="Example: sciagent resume quickstart")(resume)
-
-
 def run(
     file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
     workers: WorkersOption = None,
     executor: ExecutorOption = "local",
-    site: SiteOption = None,
+    site: options.Site = None,
     report: ReportOption = None,
-    json: JsonOption = False,
+    json: options.Json = False,
     quiet: QuietOption = False,
 ) -> None:
     """Run a campaign; the same file again goes on where it stopped.
@@ -63,20 +57,23 @@ def run(
 
 
 def resume(
-    name: Annotated[str | None, typer.Argument(help="The campaign; may be left out if there is only one.")] = None,
-    ledger: LedgerOption = None,
+    name: options.CampaignName = None,
+    ledger: options.Ledger = None,
     workers: WorkersOption = None,
     executor: ExecutorOption = "local",
-    site: SiteOption = None,
+    site: options.Site = None,
     report: ReportOption = None,
-    json: JsonOption = False,
+    json: options.Json = False,
     quiet: QuietOption = False,
 ) -> None:
     """Go on with a campaign from the ledger, as it was started; tell a driver that was paused to go on."""
     from sciagent.api.campaign import Campaign
+    from sciagent.api.other_drivers import wake
+    from sciagent.settings import user
 
-    campaign = Campaign.open(name, open_ledger(ledger))
-    if driver := campaign.wake():
+    opened = open_ledger(ledger)
+    campaign = Campaign.open(name, opened)
+    if driver := wake(opened, campaign.name, user()):
         say(f"told the driver at {driver} to go on; see: sciagent status {campaign.name}")
         return
     _drive(campaign, workers, executor, site, report, json, quiet)
@@ -92,7 +89,6 @@ def _drive(
     quiet: bool,
 ) -> None:
     from sciagent.api.progress import Progress
-    from sciagent.api.showing import who_proposes
     from sciagent.campaign.core.safety import note
     from sciagent.report.page.writer import checked
 
@@ -106,9 +102,8 @@ def _drive(
     target = checked(report or Path(f"{name}.report.html"))
     hush = quiet or json
     if not hush:
-        n = len(campaign.spec.ladder)
-        say(f"starting {name}: {n} rung{'' if n == 1 else 's'}, ledger {campaign.ledger.url}")
-        say(who_proposes(campaign.spec))
+        say(f"starting {name}: {plural(len(campaign.spec.ladder), 'rung')}, ledger {campaign.ledger.url}")
+        say(_who_proposes(campaign.spec))
     progress = Progress(campaign.ledger.store, name, hush, leave=end_at_once)
     status = campaign.run(workers=workers, executor=executor, site=site, report=target, progress=progress)
     conclude(progress, campaign, status, target, json)
@@ -127,5 +122,24 @@ def conclude(progress: Progress, campaign: Campaign, status: Status, report: Pat
     if state not in ("finished", "budget_spent"):
         say(f"{name} is {state}; see: sciagent status {name}")
         raise typer.Exit(Exit.FAILED)
-    if campaign.wants_hits and status.hits == 0:
+    if campaign.spec.goal.kind == "hits" and status.hits == 0:
         raise typer.Exit(Exit.NO_HIT)
+
+
+def _who_proposes(spec: CampaignSpec) -> str:
+    """Who proposes the candidates: a model, or a script and how to name a model."""
+    named = spec.proposers
+    if len(named) > 1:
+        listed = ", ".join(f"{name} ({_in_words(proposer)})" for name, proposer in named)
+        return f"candidates are proposed side by side by {listed}"
+    proposer = named[0][1]
+    if proposer.kind == "llm":
+        return f"candidates are proposed by {_in_words(proposer)}"
+    model = "proposer: {kind: llm, model: NAME}"
+    return f"candidates are proposed by {proposer.kind}, a script; a language model does it with {model} in the YAML"
+
+
+def _in_words(proposer: OneProposerSpec) -> str:
+    if proposer.kind != "llm":
+        return proposer.kind
+    return f"the model {proposer.model}" + (f" at {proposer.endpoint}" if proposer.endpoint else "")

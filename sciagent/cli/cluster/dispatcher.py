@@ -5,33 +5,34 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 import uuid
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.cli.campaigns.run import SiteOption
 from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
-from sciagent.cli.shared.common import JsonOption, LedgerOption, WhoOption, open_ledger, put, put_json, say, who
-from sciagent.cli.shared.signals import each_signal
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, end_at_once, open_ledger, put, put_json, say
+from sciagent.errors import UsageError
+from sciagent.settings import user
 
+if TYPE_CHECKING:
+    from sciagent.api.campaign import Campaign
+
+LOOK_SECONDS = 1.0
 DRIVEN_BY = {"slurm": "ledger"}  # the dispatcher itself follows the cluster; its drivers only offer
-
-
-def register(app: typer.Typer) -> None:
-    app.command("submit", epilog="Example: sciagent submit campaigns/quickstart.yaml")(submit)
-    app.command("dispatcher", epilog="Example: sciagent dispatcher --ledger postgresql://…")(dispatcher)
 
 
 def submit(
     campaign: Annotated[str, typer.Argument(help="A YAML file, or the name of a campaign in the ledger.")],
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Look on until it has ended; exit codes as those of sciagent run.")
     ] = False,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """Hand a campaign to the dispatcher, which drives it to its end; see it with status, top and report.
 
@@ -41,7 +42,7 @@ def submit(
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import workers
 
-    person, path = as_who or who(), Path(campaign)
+    person, path = as_who or user(), Path(campaign)
     opened = open_ledger(ledger, create=True)
     if path.suffix in (".yaml", ".yml") or path.exists():
         opened_campaign = Campaign.from_yaml(path, opened, enter=False)
@@ -65,33 +66,54 @@ def submit(
     if driver is not None and driver.alive:
         tell(f"process {driver.pid} on {driver.host} drives it already")
     elif not served:
-        tell("no dispatcher is at work on this ledger; start one: sciagent dispatcher")
+        tell("no dispatcher is at work on this ledger; start it: sciagent dispatcher")
     if wait:
-        from sciagent.cli.cluster.following import follow
+        _follow(opened_campaign, json)
 
-        follow(opened_campaign, json)
+
+def _follow(campaign: Campaign, json: bool) -> None:
+    """Returns, or raises typer.Exit, with the exit code of `sciagent run`. Ctrl-C ends the looking alone."""
+    from sciagent.api.progress import Progress
+    from sciagent.cli.campaigns.run import conclude
+    from sciagent.execution.worker.runner import patiently
+    from sciagent.store.campaign_state import campaigns
+
+    def is_hosted() -> bool:
+        with campaign.ledger.store.read() as connection:
+            return campaigns.is_hosted(connection, campaigns.get(connection, name).id)
+
+    name = campaign.name
+    foot = "Ctrl-C looks away; the campaign goes on"
+    try:
+        with Progress(campaign.ledger.store, name, json, foot) as progress:
+            while patiently(is_hosted):
+                patiently(progress.step)
+                time.sleep(LOOK_SECONDS)
+        status = patiently(campaign.status)
+    except KeyboardInterrupt:
+        say(f"{name} goes on; see: sciagent status {name}")
+        raise typer.Exit(Exit.INTERRUPTED) from None
+    conclude(progress, campaign, status, None, json)
 
 
 def dispatcher(
     executor: Annotated[
         str,
-        typer.Option(
-            "--executor", "-x", metavar="ledger|celery|slurm", help="How workers are told that there is work."
-        ),
+        typer.Option("--executor", "-x", metavar="ledger|celery|slurm", help="How workers learn that there is work."),
     ] = "ledger",
-    site: SiteOption = None,
+    site: options.Site = None,
     reports: Annotated[Path, typer.Option("--reports", help="Folder for the reports of campaigns.")] = Path(),
     log_format: LogFormatOption = LogFormat.AUTO,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Drive submitted campaigns, each in a process of its own, and take back what lost workers held.
 
-    Several may run; a campaign is driven by one of them at a time. Ctrl-C or SIGTERM ends it cleanly, and the campaigns
+    Several may run; a campaign has a single driver at a time. Ctrl-C or SIGTERM ends it cleanly, and the campaigns
     go on when it is started again.
     """
+    from sciagent.api.interrupts import each_signal
     from sciagent.campaign.driving.dispatcher import Host
     from sciagent.cli.cluster.worker import TIERS
-    from sciagent.errors import UsageError
     from sciagent.execution.executor_choice import executor_of
     from sciagent.store.job_queue.workers import NewWorker
 
@@ -115,5 +137,5 @@ def dispatcher(
         say("telling the drivers to end; once more ends at once (nothing is lost either way)")
 
     say(f"{name} drives what is submitted to {opened.url.render_as_string()}")
-    with each_signal(finish):
+    with each_signal(finish, last=end_at_once):
         hosting.serve()

@@ -30,11 +30,11 @@ def set_up(form: LogFormat = LogFormat.AUTO, level: int = logging.INFO) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if is_text else JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells its plug-ins one by one
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it lists every plug-in
 
 
 def about(record: logging.LogRecord) -> dict[str, object]:
-    """What the line is about, as it was said with `extra={"about": {...}}`: event, campaign, job, fence, worker, ..."""
+    """What the line is about, as logged with `extra={"about": {...}}`: event, campaign, job, fence, worker, ..."""
     fields = getattr(record, "about", None)
     return dict(fields) if isinstance(fields, Mapping) else {}
 

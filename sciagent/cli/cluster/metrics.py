@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import LedgerOption, open_ledger, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, say
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.execution.station import Station
@@ -17,15 +19,11 @@ LOCAL = "127.0.0.1"
 DEFAULT = f"{LOCAL}:9464"
 
 
-def register(app: typer.Typer) -> None:
-    app.command("metrics", epilog="Example: sciagent metrics --listen 127.0.0.1:9464")(metrics)
-
-
 def metrics(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0: any free one.")
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0: any free port.")
     ] = DEFAULT,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Serve queue depths, jobs, attempts, costs and workers at /metrics, in the text format of Prometheus.
 
@@ -49,8 +47,6 @@ def serve(collector: Any, host: str, port: int) -> tuple[Any, str]:
     """Answer scrapes in threads of their own: (the server, where it listens). Raises UsageError where it cannot."""
     from prometheus_client import CollectorRegistry, start_http_server
 
-    from sciagent.errors import UsageError
-
     registry = CollectorRegistry()
     registry.register(collector)
     try:
@@ -70,8 +66,6 @@ def serve_worker(station: Station, name: str, port: int) -> str:
 
 
 def _collector() -> Any:
-    from sciagent.errors import UsageError
-
     try:
         from sciagent.report.live.metrics import LedgerCollector
     except ImportError as error:
@@ -81,8 +75,6 @@ def _collector() -> Any:
 
 def _address(text: str) -> tuple[str, int]:
     """Raises UsageError for what is no host and port."""
-    from sciagent.errors import UsageError
-
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise UsageError(f'--listen "{text}": give a host and a port, such as {DEFAULT}')

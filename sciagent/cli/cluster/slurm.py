@@ -8,22 +8,20 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import Exit, JsonOption, put, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, put, put_json, say
+
+app = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
 
 
-def register(app: typer.Typer) -> None:
-    slurm = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
-    slurm.command("check", epilog="Example: sciagent slurm check site.yaml --seconds 7200 --memory 4000")(check)
-    app.add_typer(slurm, name="slurm")
-
-
+@app.command(epilog="Example: sciagent slurm check site.yaml --seconds 7200 --memory 4000")
 def check(
     profile: Annotated[Path, typer.Argument(metavar="SITE.yaml", help="The site profile.")],
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="Expected wall time of an example job.")] = 3600.0,
     memory: Annotated[int, typer.Option("--memory", min=0, metavar="MB", help="Its expected memory.")] = 2000,
     cores: Annotated[int, typer.Option("--cores", min=1, help="Its cores.")] = 1,
     gpus: Annotated[int, typer.Option("--gpus", min=0, help="Its GPUs.")] = 0,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """Read a site profile, compare it with the cluster, and say what would be asked for an example job.
 

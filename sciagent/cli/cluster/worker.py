@@ -11,14 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
-from sciagent.cli.shared.common import LedgerOption, open_ledger, say
-from sciagent.cli.shared.signals import each_signal
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import end_at_once, open_ledger, plural, say
+from sciagent.errors import UsageError
 
 TIERS = ("simulation", "high_fidelity")
-
-
-def register(app: typer.Typer) -> None:
-    app.command("worker", epilog="Example: sciagent worker --tier simulation --slots 4 --ledger postgresql://…")(worker)
 
 
 def worker(
@@ -28,7 +25,7 @@ def worker(
     ] = None,
     slots: Annotated[int, typer.Option("--slots", "-s", min=1, max=1024, help="Jobs at once.")] = 1,
     cores: Annotated[
-        int | None, typer.Option("--cores", min=1, max=1024, help="Of all slots together; default: one for each slot.")
+        int | None, typer.Option("--cores", min=1, max=1024, help="Of all slots together; default: as many as slots.")
     ] = None,
     resource: Annotated[
         list[str] | None,
@@ -68,23 +65,26 @@ def worker(
             "--metrics-port", min=0, max=65535, help="Memory and jobs for Prometheus, on this machine; 0: any."
         ),
     ] = None,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Take jobs that campaigns offer (sciagent run --executor ledger), most urgent first, and write their results.
 
-    Ctrl-C (or SIGTERM) lets what runs finish; a second one gives it back for others to run. Start as many as you like,
-    on as many machines as reach the ledger and the folder of artifacts.
+    Ctrl-C (or SIGTERM) lets what runs finish; a second Ctrl-C gives it back for others to run. Start as many as you
+    like, on as many machines as reach the ledger and the folder of artifacts.
     """
-    from sciagent.errors import UsageError
+    import psutil
+
+    from sciagent.api.interrupts import each_signal
     from sciagent.execution.station import Station
     from sciagent.execution.worker.checkpoints import scratch_of
     from sciagent.store.job_queue.leases import LEASE_SECONDS
     from sciagent.store.job_queue.workers import NewWorker
 
     set_up(log_format)
+    memory = memory_mb or int(psutil.virtual_memory().total / 1e6)
     queues = tuple(tier or TIERS)
     if unknown := sorted(set(queues) - set(TIERS)):
-        raise UsageError(f"--tier {unknown[0]}: one of {', '.join(TIERS)}")
+        raise UsageError(f"--tier {unknown[0]}: use {', '.join(TIERS)}")
     opened = open_ledger(ledger, idle_seconds=LEASE_SECONDS)
     if elements is not None:
         _as_element(opened, elements, scratch)
@@ -101,20 +101,12 @@ def worker(
 
         url = opened.url.render_as_string(hide_password=False)
         serve(
-            url,
-            broker_url(broker),
-            unique,
-            queues,
-            slots,
-            scratch=where,
-            memory_mb=memory_mb or _memory_mb(),
-            cores=cores,
-            resources=has,
+            url, broker_url(broker), unique, queues, slots, scratch=where, memory_mb=memory, cores=cores, resources=has
         )
         return
     if executor != "ledger":
-        raise UsageError(f'--executor "{executor}": one of ledger, celery')
-    new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory_mb or _memory_mb(), cores, has)
+        raise UsageError(f'--executor "{executor}": use ledger or celery')
+    new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory, cores, has)
     station = Station(opened, new, where, idle_exit=idle_exit, max_jobs=max_jobs)
 
     def finish() -> None:
@@ -125,9 +117,9 @@ def worker(
         from sciagent.cli.cluster.metrics import serve_worker
 
         say(f"metrics at http://{serve_worker(station, unique, metrics_port)}/metrics")
-    with each_signal(finish, station.abort):
+    with each_signal(finish, station.abort, last=end_at_once):
         ran = station.serve()
-    say(f"{unique} ran {ran} job{'' if ran == 1 else 's'}")
+    say(f"{unique} ran {plural(ran, 'job')}")
 
 
 def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
@@ -143,7 +135,6 @@ def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
 def _resources(texts: list[str]) -> dict[str, int]:
     """Reads resources written as NAME=N."""
     from sciagent.domain.jobs import needs
-    from sciagent.errors import UsageError
     from sciagent.execution.worker import devices
 
     resources = dict[str, int]()
@@ -160,9 +151,3 @@ def _resources(texts: list[str]) -> dict[str, int]:
         raise UsageError(f"--resource {error}") from None
     devices.check(resources.get(needs.GPU, 0))
     return resources
-
-
-def _memory_mb() -> int:
-    import psutil
-
-    return int(psutil.virtual_memory().total / 1e6)

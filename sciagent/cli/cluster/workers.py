@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, LedgerOption, open_ledger, put, put_json
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, plural, put, put_json
+from sciagent.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from sciagent.store.job_queue.workers import Running, WorkerRow
     from sciagent.store.views.overview import Queue
 
 
-def register(app: typer.Typer) -> None:
-    app.command("workers", epilog="Example: sciagent workers --all")(workers)
-    app.command("drain", epilog="Example: sciagent drain node7:4242:9f01ac")(drain)
-
-
 def workers(
     every: Annotated[bool, typer.Option("--all", help="Those too that stopped or were lost in the last day.")] = False,
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """Who works (sciagent worker), what each runs and since when, and what waits in each queue. Reads only."""
     from sciagent.store.database.clock import db_now
@@ -38,49 +34,23 @@ def workers(
         running = store.running(connection)
         queues = overview.queues(connection)
         lacking = [why for queue in queues if queue.slots for why in worker_resources.never(connection, queue.queue)]
-    alive = {worker.name for worker in listed if worker.until is not None and worker.until > now}
     jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
     if json:
-        shown = [
-            asdict(worker) | {"alive": worker.name in alive, "running": [asdict(job) for job in jobs[worker.name]]}
-            for worker in listed
-        ]
-        put_json({"workers": shown, "queues": [asdict(queue) for queue in queues]})
+        shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
+        put_json({"workers": shown, "queues": queues})
         return
-    for worker in listed:
-        for line in _worker_lines(worker, worker.name in alive, jobs[worker.name], now):
-            put(line)
-    if not listed:
-        put("no worker is alive; start one with: sciagent worker --slots 2")
-    for line in [*(_queue_line(queue, now) for queue in queues), *lacking]:
-        put(line)
-    for queue in queues:
-        if queue.depth and not queue.slots:
-            put(f"nobody serves queue {queue.queue}: sciagent worker --tier {queue.queue}")
-
-
-def _worker_lines(worker: WorkerRow, alive: bool, jobs: Sequence[Running], now: datetime) -> Iterator[str]:
-    yield _headline(worker, alive, now)
-    for job in jobs:
-        yield f"  {_job(job)}, {ago(now, job.since)}"
-    if not jobs and alive:
-        yield "  runs nothing"
-
-
-def _queue_line(queue: Queue, now: datetime) -> str:
-    slots = f"{queue.slots} slot{'' if queue.slots == 1 else 's'}"
-    oldest = f", the oldest for {ago(now, queue.oldest)}" if queue.oldest else ""
-    return f"queue {queue.queue}: {queue.depth} wait{'s' if queue.depth == 1 else ''}{oldest}; {slots} serve it"
+    lines = [line for worker in listed for line in _worker_lines(worker, jobs[worker.name], now)]
+    lines = lines or ["no worker is alive; start a worker with: sciagent worker --slots 2"]
+    put("\n".join([*lines, *_queue_lines(queues, now), *lacking, *_unserved(queues)]))
 
 
 def drain(
     worker: Annotated[str, typer.Argument(help="Its name, as sciagent workers shows it.")],
     undo: Annotated[bool, typer.Option("--undo", help="It may take jobs again.")] = False,
-    ledger: LedgerOption = None,
-    json: JsonOption = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
 ) -> None:
     """Tell a worker to take nothing new; what it runs is finished. It hears of it within seconds, and stays."""
-    from sciagent.errors import UnknownNameError
     from sciagent.store.job_queue import workers as store
 
     with open_ledger(ledger).begin() as connection:
@@ -90,36 +60,42 @@ def drain(
         store.drain(connection, worker, not undo)
         running = [job for job in store.running(connection) if job.worker == worker]
     if json:
-        put_json({"worker": worker, "draining": not undo, "running": [asdict(job) for job in running]})
-        return
-    if undo:
+        put_json({"worker": worker, "draining": not undo, "running": running})
+    elif undo:
         put(f"{worker} takes jobs again")
-        return
-    n = len(running)
-    rest = f"; it finishes {n} job{'' if n == 1 else 's'}" if n else "; it runs nothing"
-    put(f"{worker} takes nothing new{rest}")
-    put(f"to undo it: sciagent drain {worker} --undo")
+    else:
+        rest = f"it finishes {plural(len(running), 'job')}" if running else "it runs nothing"
+        put(f"{worker} takes nothing new; {rest}")
+        put(f"to undo it: sciagent drain {worker} --undo")
 
 
-def _headline(worker: WorkerRow, alive: bool, now: datetime) -> str:
-    memory = f", {worker.memory_mb / 1000:.0f} GB" if worker.memory_mb else ""
-    state = ", draining" if worker.draining else ""
-    if not alive:
-        seen = worker.seen_at
-        state = ", stopped" if worker.stopped_at else f", lost: last seen {ago(now, seen)} ago"
-    slots = f"{worker.slots} slot{'' if worker.slots == 1 else 's'}"
-    since = f"up {ago(now, worker.started_at)}, seen {ago(now, worker.seen_at)} ago"
+def _is_alive(worker: WorkerRow, now: datetime) -> bool:
+    return worker.until is not None and worker.until > now
+
+
+def _worker_lines(worker: WorkerRow, jobs: Sequence[Running], now: datetime) -> Iterator[str]:
+    yield _headline(worker, now)
+    for job in jobs:
+        holds = f", holds {_held(job.holds)}" if job.holds else ""
+        what = f"{job.owner}: job {job.job_id}, {job.campaign} {job.rung}, {job.candidate}{holds}"
+        yield f"  {what}, {ago(now, job.since)}"
+    if not jobs and _is_alive(worker, now):
+        yield "  runs nothing"
+
+
+def _headline(worker: WorkerRow, now: datetime) -> str:
     from sciagent.domain.jobs.needs import CORES, in_words
 
-    more = {} if worker.cores in (None, worker.slots) else {CORES: worker.cores}
-    has = f", {in_words({**more, **worker.resources})}" if more or worker.resources else ""
+    memory = f", {worker.memory_mb / 1000:.0f} GB" if worker.memory_mb else ""
+    state = ", draining" if worker.draining else ""
+    if not _is_alive(worker, now):
+        state = ", stopped" if worker.stopped_at else f", lost: last seen {ago(now, worker.seen_at)} ago"
+    since = f"up {ago(now, worker.started_at)}, seen {ago(now, worker.seen_at)} ago"
+    resources = ({} if worker.cores in (None, worker.slots) else {CORES: worker.cores}) | worker.resources
+    has = f", {in_words(resources)}" if resources else ""
     queues = f" for {', '.join(worker.queues)}" if worker.queues else ""
+    slots = plural(worker.slots, "slot")
     return f"{worker.name} on {worker.host} ({worker.executor}): {slots}{memory}{has}{queues}; {since}{state}"
-
-
-def _job(job: Running) -> str:
-    holds = f", holds {_held(job.holds)}" if job.holds else ""
-    return f"{job.owner}: job {job.job_id}, {job.campaign} {job.rung}, {job.candidate}{holds}"
 
 
 def _held(holds: Mapping[str, Any]) -> str:
@@ -130,6 +106,20 @@ def _held(holds: Mapping[str, Any]) -> str:
     return ", ".join(part for part in (rest, gpus) if part)
 
 
+def _queue_lines(queues: Sequence[Queue], now: datetime) -> Iterator[str]:
+    for queue in queues:
+        waits = "waits" if queue.depth == 1 else "wait"
+        oldest = f", the oldest for {ago(now, queue.oldest)}" if queue.oldest else ""
+        yield f"queue {queue.queue}: {queue.depth} {waits}{oldest}; {plural(queue.slots, 'slot')} serve it"
+
+
+def _unserved(queues: Sequence[Queue]) -> Iterator[str]:
+    """What to type for each queue where jobs wait and that no worker serves."""
+    for queue in queues:
+        if queue.depth and not queue.slots:
+            yield f"nobody serves queue {queue.queue}: sciagent worker --tier {queue.queue}"
+
+
 def ago(now: datetime, then: datetime | None) -> str:
     """How long ago, in two figures: `42 s`, `3 min`, `5 h`, `2 d`."""
     seconds = max(0.0, (now - then).total_seconds()) if then is not None else 0.0
@@ -137,3 +127,9 @@ def ago(now: datetime, then: datetime | None) -> str:
         if seconds >= 2 * size or (unit == "d" and seconds >= size):
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def short_owner(owner: str) -> str:
+    """The part of a lease's owner that a person needs: a worker and its slot, or a driver's host and process."""
+    parts = owner.rsplit(":", 3)
+    return ":".join(parts[:2]) if len(parts) == 4 else owner

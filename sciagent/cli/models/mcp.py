@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.cli.shared.common import LedgerOption, open_ledger, pick_campaign, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, say
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.campaign.proposing.serving import McpEpisode
-
-
-def register(app: typer.Typer) -> None:
-    app.command("mcp", epilog="Example: sciagent mcp quickstart --http 8765")(mcp)
 
 
 def mcp(
@@ -27,7 +25,7 @@ def mcp(
             "--http", min=1, max=65535, help="Serve at http://127.0.0.1:PORT/mcp; default: on stdin and stdout."
         ),
     ] = None,
-    ledger: LedgerOption = None,
+    ledger: options.Ledger = None,
 ) -> None:
     """Serve a campaign's tools (propose, modify, best, history, …) over MCP, beside its driver or without one.
 
@@ -35,9 +33,9 @@ def mcp(
     """
     import importlib.util
 
+    from sciagent.api.ledger import pick_campaign
     from sciagent.campaign.core.build import open_for_people
     from sciagent.campaign.proposing.serving import McpEpisode
-    from sciagent.errors import UsageError
 
     if importlib.util.find_spec("mcp") is None:
         raise UsageError("this needs an extra: pip install 'sciagent[llm]'")
@@ -60,8 +58,8 @@ def _server(served: McpEpisode, name: str) -> Any:
 
     async def listed(context: Any, params: Any) -> types.ListToolsResult:
         tools = [
-            types.Tool(name=one["name"], description=one["description"], input_schema=one["parameters"])
-            for one in served.schemas()
+            types.Tool(name=tool["name"], description=tool["description"], input_schema=tool["parameters"])
+            for tool in served.schemas()
         ]
         return types.ListToolsResult(tools=tools)
 

@@ -7,17 +7,14 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, put, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import put, put_json, say
+from sciagent.errors import UsageError
+
+app = typer.Typer(help="Language models on this machine.", no_args_is_help=True)
 
 
-def register(app: typer.Typer) -> None:
-    models = typer.Typer(help="Language models on this machine.", no_args_is_help=True)
-    models.command("add", epilog="Example: sciagent models add smollm2")(add)
-    models.command("list")(show)
-    models.command("remove", epilog="Example: sciagent models remove smollm2")(remove)
-    app.add_typer(models, name="models")
-
-
+@app.command(epilog="Example: sciagent models add smollm2")
 def add(
     what: Annotated[
         str,
@@ -37,7 +34,6 @@ def add(
     chat template, and must stay where it is.
     """
     from sciagent.agent import conversion, models
-    from sciagent.errors import UsageError
 
     path = Path(what).expanduser()
     if what == "smollm2":
@@ -49,33 +45,36 @@ def add(
     elif path.is_file():
         made = conversion.add_gguf(path, name or path.stem, say)
     else:
-        raise UsageError(f"{what}: no such model or path; `sciagent models add smollm2` downloads one")
+        raise UsageError(f"{what}: no such model or path; `sciagent models add smollm2` downloads it")
     put(f"{made.policy}  {made.folder}")
 
 
-def show(json: JsonOption = False) -> None:
-    """The models that are here; one whose files have changed or gone says so."""
+@app.command("list")
+def show(json: options.Json = False) -> None:
+    """The models that are here; a model whose files have changed or gone says so."""
     from sciagent.agent import models
 
-    found = [(one, one.fault()) for one in models.installed()]
+    installed = [(model, model.fault()) for model in models.installed()]
     if json:
         put_json(
             [
-                one.model_dump(mode="json")
-                | {"folder": str(one.folder), "sha256": one.sha256, "policy": one.policy, "bytes": one.size}
+                model.model_dump(mode="json")
+                | {"folder": str(model.folder), "sha256": model.sha256, "policy": model.policy, "bytes": model.size}
                 | {"fault": fault or None}
-                for one, fault in found
+                for model, fault in installed
             ]
         )
         return
-    for one, fault in found:
+    for model, fault in installed:
         put(
-            f"{one.policy}  {one.size / 1e6:.0f} MB  {one.licence}  {one.folder}" + (f"  BROKEN: {fault}" * bool(fault))
+            f"{model.policy}  {model.size / 1e6:.0f} MB  {model.licence}  {model.folder}"
+            + (f"  BROKEN: {fault}" * bool(fault))
         )
-    if not found:
-        say("no models here; `sciagent models add smollm2` downloads one")
+    if not installed:
+        say("no models here; `sciagent models add smollm2` downloads smollm2")
 
 
+@app.command(epilog="Example: sciagent models remove smollm2")
 def remove(name: Annotated[str, typer.Argument(help="Its name, as `sciagent models list` shows it.")]) -> None:
     """Remove a model from the list, with what was converted for it; a folder that was pointed to stays."""
     from sciagent.agent import models

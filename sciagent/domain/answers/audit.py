@@ -1,4 +1,4 @@
-"""What the scheduler's audit of its own choices has found."""
+"""The results of the scheduler's audit of its own choices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GuardState(AnswerModel):
 
 
 class RungAgreement(AnswerModel):
-    """How a rung agrees with a higher one that measures the same property."""
+    """How a rung agrees with a higher rung that measures the same property."""
 
     property: str
     """The property that both rungs measure."""
@@ -45,7 +45,7 @@ class RungAgreement(AnswerModel):
     rmse: float | None
     """Root mean square of lower less upper, in the property's unit; null where the scale belongs to the method."""
     spearman: float | None
-    """Rank correlation; null below three candidates or where one rung is constant."""
+    """Rank correlation; null below three candidates or where a rung is constant."""
 
 
 class AuditReport(AnswerModel):
@@ -68,9 +68,9 @@ class AuditReport(AnswerModel):
     open: int
     """Candidates that were neither passed over nor decided; no figure speaks of them."""
     recall: EstimateWithInterval | None
-    """Share of all hits that the scheduler found by its own choice."""
+    """Share of all hits that the scheduler's own choices reached."""
     with_audit: EstimateWithInterval | None
-    """Share of all hits that were found, with those of the audit."""
+    """Share of all hits that were reached, with those of the audit."""
     missed: EstimateWithInterval | None
     """Hits among the candidates passed over that nobody has verified."""
     words: str
@@ -78,4 +78,4 @@ class AuditReport(AnswerModel):
     guard: GuardState
     """The conformal guard."""
     rungs: tuple[RungAgreement, ...]
-    """Each rung against the next that measures the same property, and against the terminal one."""
+    """Each rung against the next that measures the same property, and against the terminal rung."""

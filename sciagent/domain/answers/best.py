@@ -1,26 +1,21 @@
-"""One of a campaign's best candidates."""
+"""The best candidates of a campaign."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sciagent.domain.answers.model import AnswerModel
-from sciagent.domain.answers.values import ImportedValue, RungValue
+from sciagent.domain.answers.values import CandidateName, ImportedValue, RungValue
 
 
-class BestCandidate(AnswerModel):
+class BestCandidate(CandidateName):
     """A candidate with its values. `sciagent best` lists hits first, then by depth reached and score."""
 
-    key: str
-    """Key of the candidate, 64 hexadecimal digits."""
-    smiles: str
-    """The structure as text."""
     inchikey: str | None
     """InChIKey; null for what has none."""
     utility: float | None
     """Weighted geometric mean of the desirabilities, in (0, 1]; null until the terminal rung has answered."""
     p_hit: float | None
-    """Chance of a hit: 1 or 0 once that is settled; before that by the law of `priced`, null without one."""
+    """Chance of a hit: 1 or 0 once that is settled; before that by the law of `priced`, null without a law."""
     verified: bool
     """Whether the terminal rung has answered."""
     hit: bool

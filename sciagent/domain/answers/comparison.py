@@ -8,10 +8,10 @@ from sciagent.domain.answers.values import CandidateName
 
 
 class RungPair(AnswerModel):
-    """Rungs of the two ladders that stand in one line."""
+    """Rungs of the two ladders that stand side by side."""
 
     rungs: tuple[str | None, str | None]
-    """Their labels; null where one ladder has no such rung."""
+    """Their labels; null where a ladder has no such rung."""
     same_calculation: bool
     """Whether verifier, version and settings are the same."""
     counts: tuple[RungCounts | None, RungCounts | None]
@@ -34,7 +34,7 @@ class SharedCandidates(AnswerModel):
 
 
 class ValueSpread(AnswerModel):
-    """Values of one property that a rung measured on a campaign's candidates, at one level."""
+    """Values of a property that a rung measured on a campaign's candidates, at the same level."""
 
     level: str
     """Level of theory, or the experimental method."""
@@ -73,7 +73,7 @@ class HitsAtCost(AnswerModel):
 
 
 class Comparison(AnswerModel):
-    """Two campaigns of one ledger side by side."""
+    """Two campaigns of a ledger side by side."""
 
     campaigns: tuple[str, str]
     """Their names."""
@@ -92,4 +92,4 @@ class Comparison(AnswerModel):
     cost_of_first_hit: tuple[float | None, float | None]
     """Core-seconds until the first hit; null where there is none."""
     same_objectives: bool
-    """Whether a hit of one is a hit of the other."""
+    """Whether a hit of either is a hit of the other."""

@@ -1,23 +1,26 @@
-"""The one convention for answers: frozen, closed, each field explained by the docstring below it."""
+"""The convention for answers: frozen, closed, each field explained by the docstring below it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 
 class AnswerModel(BaseModel):
-    """An answer, or a part of one. Equal answers compare equal; nothing changes one once it is made."""
+    """An answer, or a part of one. Equal answers compare equal; nothing changes an answer once it is made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 def plain(answer: Any) -> Any:
-    """An answer, or a list of answers, as JSON values; times stay `datetime`, as the CLI prints them."""
+    """Answers or dataclasses, alone or in collections, as JSON values; times stay `datetime`."""
     if isinstance(answer, BaseModel):
         return plain(answer.model_dump(by_alias=True))
+    if is_dataclass(answer):
+        return {field.name: plain(getattr(answer, field.name)) for field in fields(answer)}
     if isinstance(answer, Mapping):
         return {name: plain(part) for name, part in answer.items()}
     return [plain(part) for part in answer] if isinstance(answer, (list, tuple)) else answer

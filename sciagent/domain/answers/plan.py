@@ -41,11 +41,11 @@ class PlanLimit(AnswerModel):
     limit: float
     """In `unit`."""
     unit: str
-    """Unit of the limit; `runs` for jobs of one rung."""
+    """Unit of the limit; `runs` for jobs of a rung."""
 
 
 class RunCost(AnswerModel):
-    """What one run of a rung costs of a resource, over the sample."""
+    """What a run of a rung costs of a resource, over the sample."""
 
     median: float
     """In `unit`."""
@@ -73,7 +73,7 @@ class RungTells(AnswerModel):
 
 
 class RungGain(AnswerModel):
-    """Expected hits with a rung less hits without it, at one share of hits."""
+    """Expected hits with a rung less hits without it, at a given share of hits."""
 
     hit_rate: float
     """Share of the candidates that are hits."""
@@ -137,7 +137,7 @@ class PlanCase(AnswerModel):
     used: Mapping[str, float]
     """What is used of each limit, in its unit."""
     price: Mapping[str, float]
-    """Hits that one more unit of each limit would bring."""
+    """Hits that another unit of each limit would bring."""
     hit_rate_is: str
     """`assumed`, or `learnt` from an earlier law."""
 
@@ -160,7 +160,7 @@ class Plan(AnswerModel):
     first: float
     """Candidates that go up the whole ladder, for the law to learn from."""
     rungs: tuple[PlannedRung, ...]
-    """The paid rungs, the terminal one last."""
+    """The paid rungs, the terminal rung last."""
     cases: tuple[PlanCase, ...]
     """One entry a share of hits."""
     learnt_from: str | None

@@ -27,7 +27,7 @@ class DriverState(AnswerModel):
 
 
 class RungCounts(AnswerModel):
-    """What became of the candidates at one rung."""
+    """What became of the candidates at a rung."""
 
     rung: str
     """Label of the rung."""
@@ -122,7 +122,7 @@ class LadderWorth(AnswerModel):
 
 
 class ProposerResults(AnswerModel):
-    """What one proposer found and what it cost."""
+    """What a proposer achieved and what it cost."""
 
     proposer: str
     """Its name; `people` for proposals without a turn."""

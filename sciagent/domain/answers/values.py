@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Self
 
 from sciagent.domain.answers.model import AnswerModel
-from sciagent.domain.quantities import Censoring
+from sciagent.domain.evidence import Measured
+from sciagent.domain.quantities import Censoring, show
 
 
 class CandidateName(AnswerModel):
@@ -18,7 +20,7 @@ class CandidateName(AnswerModel):
 
 
 class ShownValue(AnswerModel):
-    """One number with what makes it one."""
+    """A number with its unit, uncertainty and level; `2.92 ± 0.06 eV` as text."""
 
     value: float
     """In `unit`."""
@@ -28,6 +30,15 @@ class ShownValue(AnswerModel):
     """Standard uncertainty (k = 1) in `unit`; null where nobody knows it."""
     level: str
     """Level of theory, or the experimental method."""
+
+    @classmethod
+    def of(cls, measured: Measured, **more: object) -> Self:
+        """The value of an answer. more: the fields that are not the measured value's own."""
+        fields = {"property": measured.property, "level": measured.level.label, **vars(measured.quantity), **more}
+        return cls(**{name: fields[name] for name in cls.model_fields})
+
+    def __str__(self) -> str:
+        return show(self.value, self.uncertainty, self.unit)
 
 
 class RungValue(ShownValue):
@@ -37,24 +48,40 @@ class RungValue(ShownValue):
     """Label of the rung."""
 
 
-class ImportedValue(AnswerModel):
-    """A value that a person imported from a file. It stands beside the rungs' values and decides nothing."""
+class PropertyValue(ShownValue):
+    """A value of a property, which may be a limit of detection: then `< 0.1 eV` as text."""
 
     property: str
     """Name of the property."""
-    value: float
-    """In `unit`."""
-    unit: str
-    """The property's canonical unit."""
-    uncertainty: float | None
-    """Standard uncertainty (k = 1) in `unit`; null where nobody knows it."""
     censoring: Censoring
     """`below` or `above` where the value is a limit of detection."""
-    level: str
-    """Level of theory, or the experimental method."""
+
+    def __str__(self) -> str:
+        return self.censoring.sign + super().__str__()
+
+    def line(self) -> str:
+        """`homo_lumo_gap = 2.92 ± 0.06 eV  [GFN2-xTB]`"""
+        return f"{self.property} = {self}  [{self.level}]"
+
+
+class EvidenceValue(PropertyValue):
+    """A value that a verifier measured."""
+
+    n: int
+    """Replicates behind the value."""
+
+
+class ImportedValue(PropertyValue):
+    """A value that a person imported from a file. It stands beside the rungs' values and decides nothing."""
+
     source: str
     """File or publication."""
     who: str
     """Who imported it."""
     at: datetime
     """When it was imported (UTC)."""
+
+    @property
+    def file(self) -> str:
+        """The source without the hash of its content."""
+        return self.source.split(" sha256")[0]

@@ -24,7 +24,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True)
 class SteeringState:
-    """What people have decided on one candidate, as of now."""
+    """What people have decided on a candidate, as of now."""
 
     held: bool = False
     vetoed: bool = False

@@ -8,4 +8,4 @@ Position = NewType("Position", int)
 """Place of a rung on the whole ladder of a campaign, from 0."""
 
 PaidIndex = NewType("PaidIndex", int)
-"""Place of a rung among those that are bought, up to the terminal one: a column of a scheduler's arrays."""
+"""Place of a rung among those that are bought, up to the terminal rung: a column of a scheduler's arrays."""

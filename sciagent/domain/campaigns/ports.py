@@ -1,4 +1,4 @@
-"""The ports that keep the arrows one way: proposers see a workbench, a dispatch sees choices."""
+"""The ports that keep the arrows in a single direction: proposers see a workbench, a dispatch sees choices."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Turn:
 
 
 class Proposer(Protocol):
-    """Scripted search, file or model. One call is one turn; the ledger keeps the returned cursor."""
+    """Scripted search, file or model. A call is a turn; the ledger keeps the returned cursor."""
 
     name: str
 

@@ -1,23 +1,19 @@
 """Budgets: what may be spent in all (stocks) or in any seven days (rates), jobs by rung, and time on the clock.
 
-A job starts only if what is spent and reserved leaves room for its own reservation, which is then held until it is
-over, however many attempts that takes. What nobody reserves (the fast rungs of a proposer's turn) starts only while
-there is room at all. Whatever started last, all before it was within the limit, so that of every resource
+A job starts only if what is spent and reserved leaves room for its own reservation, which is held until the job is
+over, however many attempts it takes. Work that reserves nothing, such as the fast rungs of a proposer's turn, starts
+only while there is room at all. So for every resource, and for a rate in every window of seven days,
 
-    spent <= limit + sum over the jobs that were live then of what they cost beyond their reservations + one turn
+    spent <= limit + sum over the live jobs of what they cost beyond their reservations + a turn
 
-and with one live job a worker the sum has no more terms than there are workers. A job takes what it has declared some
-of, and core-seconds: what it takes of anything else nobody could hold back, and no promise is made of it. For a rate
-the same holds in every window of seven days: an amount counts from when it is booked, and all that is booked in a
-window before the last start in it was counted at that start.
-
-Source: `tests/domain/jobs/test_budget.py` holds it against random campaigns.
+A job reserves the resources that it declares, and core-seconds; nothing holds back what it spends of others. An amount
+counts from when it is booked. `tests/domain/jobs/test_budget.py` holds this against random campaigns.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,7 +22,6 @@ from functools import cached_property
 from sciagent.domain.campaigns.ladder import Position
 
 WEEK = 7 * 86400.0  # seconds
-GRAIN = 60.0  # seconds; what is booked so close together leaves the window together, with the last of it
 SLACK = 1 + 1e-9  # sums of floats
 ALWAYS = "core_seconds"  # every job takes some, whether it declares so or not
 
@@ -56,25 +51,19 @@ class BudgetLimits:
 
 class Recent:
     """Amounts by the time they were booked (seconds since the epoch, never backwards), and their sum over the last
-    seven days, t - WEEK < booked <= t. None leaves early; one may stay up to GRAIN longer."""
+    seven days, t - WEEK < booked <= t."""
 
     def __init__(self) -> None:
-        self._booked: deque[tuple[float, float, float]] = deque()  # first time, last time, amount
+        self._booked: deque[tuple[float, float]] = deque()  # time, amount
         self._sum = 0.0
 
     def add(self, amount: float, at: float) -> None:
         self._sum += amount
-        if self._booked:
-            first, last, before = self._booked[-1]
-            at = max(at, last)
-            if at - first < GRAIN:
-                self._booked[-1] = (first, at, before + amount)
-                return
-        self._booked.append((at, at, amount))
+        self._booked.append((max(at, self._booked[-1][0]) if self._booked else at, amount))
 
     def sum(self, now: float) -> float:
-        while self._booked and self._booked[0][1] <= now - WEEK:
-            self._sum -= self._booked.popleft()[2]
+        while self._booked and self._booked[0][0] <= now - WEEK:
+            self._sum -= self._booked.popleft()[1]
         if not self._booked:
             self._sum = 0.0
         return self._sum
@@ -82,15 +71,15 @@ class Recent:
     def falls_to(self, level: float, now: float) -> float | None:
         """When the sum is no more than `level`, if nothing is added; None if never."""
         left, until = self.sum(now), now
-        for _, last, amount in self._booked:
+        for at, amount in self._booked:
             if left <= level:
                 return until
-            left, until = left - amount, last + WEEK
+            left, until = left - amount, at + WEEK
         return until if level >= 0 else None
 
 
 class Budget:
-    """clock: seconds since the epoch, never backwards. wall_seconds: of the runs before this one."""
+    """clock: seconds since the epoch, never backwards. wall_seconds: of earlier runs."""
 
     def __init__(self, limits: BudgetLimits, clock: Callable[[], float], wall_seconds: float = 0.0) -> None:
         self._clock = clock
@@ -109,9 +98,10 @@ class Budget:
         """Begin again from these; the clock goes on. recent: (resource, amount, when it was booked) of the resources
         with a rate, oldest first."""
         self._limits = limits
-        self._spent = dict(spent or {})
-        self._reserved = dict(reserved or {})
-        self._jobs = dict(jobs or {})
+        self._wall = math.inf if limits.wall_seconds is None else limits.wall_seconds
+        self._spent = defaultdict[str, float](float, spent or {})
+        self._reserved = defaultdict[str, float](float, reserved or {})
+        self._jobs = defaultdict[Position, int](int, jobs or {})
         self._recent = {r: Recent() for r in limits.rates}
         for resource, amount, at in recent:
             if resource in self._recent:
@@ -129,7 +119,7 @@ class Budget:
         """How many more jobs the rung may start; None without a limit by count."""
         if position not in self._limits.jobs:
             return None
-        return max(0, self._limits.jobs[position] - self._jobs.get(position, 0))
+        return max(0, self._limits.jobs[position] - self._jobs[position])
 
     def room(self, resource: str) -> float:
         """How much of it is neither spent nor reserved, below 0 where it is overrun; infinite without a limit."""
@@ -138,7 +128,7 @@ class Budget:
 
     def fits(self, reservation: Mapping[str, float], seconds: float | None = None) -> bool:
         """Whether spent + reserved + this stays within the limit of all it takes, and a job of so many seconds within
-        the wall time. seconds: by default as many as core-seconds, for engines run on one thread."""
+        the wall time. seconds: by default as many as core-seconds, for engines run on a single thread."""
         return self.shortfall(reservation, seconds) is None
 
     def shortfall(self, reservation: Mapping[str, float], seconds: float | None = None) -> str | None:
@@ -148,80 +138,78 @@ class Budget:
             if self._short(r, reservation):
                 return f"{_amount(reservation.get(r, 0.0))} {r}, and {_amount(max(self.room(r), 0.0))} are left"
         lasts = reservation.get("core_seconds", 0.0) if seconds is None else seconds
-        if self._fits_clock(lasts):
+        if self._wall_seconds() + lasts <= self._wall:
             return None
-        left = max((self._limits.wall_seconds or 0.0) - self._wall_seconds(), 0.0)
+        left = max(self._wall - self._wall_seconds(), 0.0)
         return f"{_amount(lasts)} seconds of wall time, and {_amount(left)} are left"
 
     def reserve(self, position: Position, reservation: Mapping[str, float]) -> None:
         """A job of the rung starts."""
-        self._jobs[position] = self._jobs.get(position, 0) + 1
+        self._jobs[position] += 1
         self.hold(reservation)
 
     def hold(self, reservation: Mapping[str, float]) -> None:
         """The same for a job that was counted before, and whose reservation was given back."""
         for r, amount in reservation.items():
-            self._reserved[r] = self._reserved.get(r, 0.0) + amount
+            self._reserved[r] += amount
 
     def release(self, reservation: Mapping[str, float]) -> None:
         for r, amount in reservation.items():
-            self._reserved[r] = max(0.0, self._reserved.get(r, 0.0) - amount)
+            self._reserved[r] = max(0.0, self._reserved[r] - amount)
 
     def spend(self, cost: Mapping[str, float]) -> None:
         """Booked now."""
         for r, amount in cost.items():
-            self._spent[r] = self._spent.get(r, 0.0) + amount
+            self._spent[r] += amount
             if r in self._recent:
                 self._recent[r].add(amount, self._clock())
 
     def limits(self) -> dict[str, float]:
         """Every limit, by resource (of a rate: in seven days), by `rung 3` for jobs of the rung at position 3, and
         `wall_seconds`."""
-        found = dict(self._limits.amounts) | {f"rung {p}": float(n) for p, n in self._limits.jobs.items()}
-        return found | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._limits.wall_seconds})
+        limits = dict(self._limits.amounts) | {f"rung {p}": float(n) for p, n in self._limits.jobs.items()}
+        return limits | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._limits.wall_seconds})
 
     def used(self) -> dict[str, float]:
         """Spent (of a rate: in the last seven days) or spoken for, by the same names."""
-        found = {r: self._held(r) for r in self._limits.amounts}
-        found |= {f"rung {p}": float(self._jobs.get(p, 0)) for p in self._limits.jobs}
-        return found | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._wall_seconds()})
+        used = {r: self._held(r) for r in self._limits.amounts}
+        used |= {f"rung {p}": float(self._jobs[p]) for p in self._limits.jobs}
+        return used | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._wall_seconds()})
 
     def exhausted(self) -> str | None:
         """Which limit leaves nothing at all for good, in words; None while there is something left. A rate is never
         gone for good: see `resumes`."""
-        wall = self._limits.wall_seconds
-        if wall is not None and self._wall_seconds() >= wall:
-            return f"wall time: {self._wall_seconds() / 60:.1f} of {wall / 60:g} minutes"
+        if self._wall_seconds() >= self._wall:
+            return f"wall time: {self._wall_seconds() / 60:.1f} of {self._wall / 60:g} minutes"
         for r, limit in self._limits.stocks.items():
-            if self._spent.get(r, 0.0) >= limit:
-                return f"{r}: {self._spent.get(r, 0.0):.0f} of {limit:g}"
+            if self._spent[r] >= limit:
+                return f"{r}: {self._spent[r]:.0f} of {limit:g}"
         return None
 
     def waits_until(self, reservation: Mapping[str, float]) -> tuple[float, tuple[str, ...]] | None:
         """When it will fit if nothing else is done, and the rates in its way until then, none if it fits now; None if
         it never will, because a stock or the wall time does not hold it, or a week's amount is too small for it."""
-        if not self._fits_clock(reservation.get("core_seconds", 0.0)) or any(
-            self._short(r, reservation) for r in self._limits.stocks
-        ):
+        late = self._wall_seconds() + reservation.get("core_seconds", 0.0) > self._wall
+        if late or any(self._short(r, reservation) for r in self._limits.stocks):
             return None
         now = until = self._clock()
-        found: list[str] = []
+        rates: list[str] = []
         for r, limit in self._limits.rates.items():
             if self._short(r, reservation):
-                level = limit * SLACK - self._reserved.get(r, 0.0) - reservation.get(r, 0.0)
+                level = limit * SLACK - self._reserved[r] - reservation.get(r, 0.0)
                 falls = self._recent[r].falls_to(level, now)
                 if falls is None:
                     return None
                 until = max(until, falls)
-                found.append(r)
-        return until, tuple(found)
+                rates.append(r)
+        return until, tuple(rates)
 
     def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
         """Which rates hold something back, and when the first of it fits, in words. None where no rate does."""
-        found = [wait for one in reservations if (wait := self.waits_until(one)) is not None and wait[1]]
-        if not found:
+        waits = [wait for each in reservations if (wait := self.waits_until(each)) is not None and wait[1]]
+        if not waits:
             return None
-        until, rates = min(found)
+        until, rates = min(waits)
         used = "; ".join(f"{r}: {_amount(self._held(r))} of {self._limits.rates[r]:g} in seven days" for r in rates)
         when = datetime.fromtimestamp(60 * math.ceil(until / 60), UTC)
         return f"{used}; more on {when:%Y-%m-%d %H:%M} UTC"
@@ -229,18 +217,14 @@ class Budget:
     def _held(self, resource: str) -> float:
         """Spent, of a rate in the last seven days, and reserved."""
         recent = self._recent.get(resource)
-        spent = self._spent.get(resource, 0.0) if recent is None else recent.sum(self._clock())
-        return spent + self._reserved.get(resource, 0.0)
+        spent = self._spent[resource] if recent is None else recent.sum(self._clock())
+        return spent + self._reserved[resource]
 
     def _short(self, resource: str, reservation: Mapping[str, float]) -> bool:
         amount = reservation.get(resource, 0.0)
         if not amount and resource != ALWAYS:
             return False
         return self._held(resource) + amount > self._limits.amounts[resource] * SLACK
-
-    def _fits_clock(self, seconds: float) -> bool:
-        wall = self._limits.wall_seconds
-        return wall is None or self._wall_seconds() + seconds <= wall
 
     def _wall_seconds(self) -> float:
         return self._clock() - self._began

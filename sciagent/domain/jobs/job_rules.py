@@ -59,7 +59,7 @@ def after_result(
 
 
 def after_loss(*, losses: int, cancelled: bool = False) -> AfterAttempt:
-    """The worker or driver that ran the attempt has vanished. losses: of the job before this one."""
+    """The worker or driver that ran the attempt has vanished. losses: of the job before this attempt."""
     gives_up = losses + 1 >= MAX_LOSSES
     state = JobState.CANCELLED if cancelled else JobState.QUARANTINED if gives_up else JobState.QUEUED
     return AfterAttempt(state, AttemptState.LOST, losses=1)

@@ -23,21 +23,21 @@ def check(needs: Mapping[str, int]) -> None:
             shown = repr(name if len(name) <= 60 else name[:57] + "...")
             raise ValueError(f"{shown} is no name: a lower-case letter, then letters, digits and _, at most 31")
         if name in ELSEWHERE:
-            raise ValueError(f"{name} is said by {ELSEWHERE[name]}")
+            raise ValueError(f"{name} is set by {ELSEWHERE[name]}")
         most = MOST.get(name, MOST_OTHERS)
         if not 1 <= n <= most:
             raise ValueError(f"{name}: {n}; from 1 to {most}")
 
 
 def text_of(needs: Mapping[str, int]) -> str | None:
-    """As the ledger has it, "cores=4 gpu=1", always in the same order; None for one core and nothing else."""
+    """As the ledger has it, "cores=4 gpu=1", always in the same order; None for a single core and nothing else."""
     more = {name: n for name, n in needs.items() if (name, n) != (CORES, 1)}
     return " ".join(f"{name}={more[name]}" for name in sorted(more)) or None
 
 
 def read(text: str | None) -> dict[str, int]:
     """The resources that a text of `text_of` names, the cores always among them."""
-    pairs = (one.partition("=") for one in (text or "").split())
+    pairs = (pair.partition("=") for pair in (text or "").split())
     return {CORES: 1} | {name: int(n) for name, _, n in pairs}
 
 

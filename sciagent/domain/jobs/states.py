@@ -1,4 +1,4 @@
-"""The states of jobs, attempts, campaigns and of a candidate in a campaign, with every allowed transition."""
+"""The states of jobs, attempts, campaigns and of a candidate in a campaign, with transitions that are checked."""
 
 from __future__ import annotations
 
@@ -46,17 +46,6 @@ class Standing(StrEnum):
     VETOED = "vetoed"  # a person took it out
 
 
-JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.CANCELLED}),
-    JobState.RUNNING: frozenset(
-        {JobState.DONE, JobState.FAILED, JobState.CANCELLED, JobState.QUARANTINED, JobState.QUEUED}
-    ),
-    JobState.DONE: frozenset(),
-    JobState.FAILED: frozenset({JobState.QUEUED}),  # `retry`, on purpose
-    JobState.CANCELLED: frozenset({JobState.QUEUED}),  # decided anew, after a release or a promotion
-    JobState.QUARANTINED: frozenset({JobState.QUEUED}),
-}
-
 ATTEMPT_TRANSITIONS: dict[AttemptState, frozenset[AttemptState]] = {
     AttemptState.RUNNING: frozenset(set(AttemptState) - {AttemptState.RUNNING}),
     AttemptState.LOST: frozenset({AttemptState.STALE}),
@@ -73,7 +62,7 @@ CAMPAIGN_TRANSITIONS: dict[CampaignState, frozenset[CampaignState]] = {
     CampaignState.BUDGET_SPENT: frozenset({CampaignState.RUNNING}),
 }
 
-S = TypeVar("S", JobState, AttemptState, CampaignState)
+S = TypeVar("S", AttemptState, CampaignState)
 
 
 def check_transition(table: dict[S, frozenset[S]], old: S, new: S) -> None:

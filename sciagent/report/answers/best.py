@@ -49,13 +49,7 @@ def p_hit(candidate: Ranked) -> float | None:
 def values_at_highest_rung(answers: Sequence[EvidenceAnswer]) -> dict[str, RungValue]:
     """answers: of one candidate, in ladder order."""
     return {
-        name: RungValue(
-            value=measured.quantity.value,
-            unit=measured.quantity.unit,
-            uncertainty=measured.quantity.uncertainty,
-            level=measured.level.label,
-            rung=answer.rung,
-        )
+        name: RungValue.of(measured, rung=answer.rung)
         for name, (answer, measured) in at_highest_rung(ask.pooled_by_rung(answers)).items()
     }
 
@@ -63,17 +57,7 @@ def values_at_highest_rung(answers: Sequence[EvidenceAnswer]) -> dict[str, RungV
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:
     """What people imported for one candidate, oldest first."""
     return tuple(
-        ImportedValue(
-            property=measured.property,
-            value=measured.quantity.value,
-            unit=measured.quantity.unit,
-            uncertainty=measured.quantity.uncertainty,
-            censoring=measured.quantity.censoring,
-            level=measured.level.label,
-            source=answer.source,
-            who=answer.who,
-            at=answer.at,
-        )
+        ImportedValue.of(measured, source=answer.source, who=answer.who, at=answer.at)
         for answer in sorted(answers, key=lambda answer: answer.evidence_id)
         for measured in answer.measured
     )

@@ -23,25 +23,14 @@ Sources: Neyman, J. R. Stat. Soc. 97, 558 (1934); permanent random numbers: Ohls
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
 
-from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.arrays import Array
 
 FLOOR = 0.5  # of the propensity in an audit of all alike
 FAINTEST = 1e-12  # p below which a law is not taken at its word
-
-
-@dataclass(frozen=True)
-class Draw:
-    """pi: (n,) probability that a candidate is drawn in this call or an earlier one. places: drawn in this call, those
-    that were the surest to be first. expected: cost of all draws so far, on average over the lots."""
-
-    pi: Array
-    places: Places
-    expected: float
 
 
 def lots(seed: int, keys: Iterable[str]) -> Array:
@@ -50,24 +39,12 @@ def lots(seed: int, keys: Iterable[str]) -> Array:
     return (np.array([int.from_bytes(h) >> 12 for h in hashes], dtype=float) + 0.5) / 2**52
 
 
-def draw(p_hit: Array, cost: Array, budget: float, lot: Array, before: Array | None = None) -> Draw:
-    """The audit of all candidates dropped so far.
-
-    p_hit, cost: (n,) by the law when they were dropped; cost of finishing, in any unit. budget: of all audits so far
-    and those of this call, in the same unit. lot: (n,), from `lots`. before: (n,) pi of the last call, 0 for those
-    dropped since.
-    Raises ValueError where a cost is not positive, a p_hit not in [0, 1] or a budget not positive.
-    """
-    if not (cost > 0).all() or not ((p_hit >= 0) & (p_hit <= 1)).all() or not budget > 0:
-        raise ValueError("an audit needs costs and a budget above 0, and p_hit between 0 and 1")
-    was = np.zeros(len(cost)) if before is None else before
-    pi = propensities(p_hit, cost, budget, was)
-    new = np.flatnonzero((lot < pi) & (lot >= was))
-    return Draw(pi, new[np.argsort(lot[new] / pi[new], kind="stable")], float(pi @ cost))
-
-
 def propensities(p_hit: Array, cost: Array, budget: float, before: Array) -> Array:
-    """(n,) of expected cost `budget`; of more where `before` and the floor claim more."""
+    """(n,) of expected cost `budget`; of more where `before` and the floor claim more.
+
+    p_hit, cost: (n,) by the law when they were dropped; cost of finishing, above 0, in any unit. budget: of all audits
+    so far and those of this draw, in that unit. before: (n,) those of the last draw, 0 for candidates dropped since.
+    """
     even = min(budget / cost.sum(), 1.0) if len(cost) else 1.0
     least = np.maximum(before, even if even == 1 else FLOOR * even)
     slope = np.sqrt(np.maximum(p_hit, FAINTEST) / cost)

@@ -53,8 +53,8 @@ class Recall:
     words: str
 
 
-def recall(found: int, pi: Array, audited: Mask, hit: Mask) -> Recall:
-    """found: hits by the scheduler's own choice. pi, audited, hit: (n,) of all dropped candidates, the propensities of
+def recall(chosen: int, pi: Array, audited: Mask, hit: Mask) -> Recall:
+    """chosen: hits by the scheduler's own choice. pi, audited, hit: (n,) of all dropped candidates, the propensities of
     the last draw; hit is False for those not audited. To be asked once all audits have ended: one that ended without an
     answer is no hit.
 
@@ -69,14 +69,14 @@ def recall(found: int, pi: Array, audited: Mask, hit: Mask) -> Recall:
         words = f"recall cannot be estimated: n = {hits} audited hit{'' if hits == 1 else 's'}, {ENOUGH} are needed"
         return Recall(None, None, None, words)
     missed = missed_hits(pi[hit], float(pi[~audited].min(initial=1.0)), left)
-    if not found + hits:
+    if not chosen + hits:
         return Recall(None, None, missed, "recall cannot be estimated: there is no hit")
     own, with_audit = (
-        Span(*(part / (found + whole) for whole in (missed.high, missed.estimate, missed.low)))
-        for part in (found, found + hits)
+        Span(*(part / (chosen + whole) for whole in (missed.high, missed.estimate, missed.low)))
+        for part in (chosen, chosen + hits)
     )
     words = (
-        f"recall {own.estimate:.2f} (95 % interval {own.low:.2f} to {own.high:.2f}): {found} hits found by choice, "
+        f"recall {own.estimate:.2f} (95 % interval {own.low:.2f} to {own.high:.2f}): {chosen} hits found by choice, "
         f"{hits} among {int(audited.sum())} audited of {len(pi)} dropped"
     )
     return Recall(own, with_audit, missed, words)

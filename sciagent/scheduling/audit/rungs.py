@@ -40,13 +40,13 @@ def agreements(scores: Array, comparable: Mask, propensity: Array | None = None)
     """
     k = scores.shape[1]
     weights = np.ones(scores.shape) if propensity is None else 1 / np.where(np.isnan(scores), 1.0, propensity)
-    found: list[Agreement] = []
+    agreements: list[Agreement] = []
     for lower in range(k - 1):
         above = [j for j in range(lower + 1, k) if comparable[lower, j]]
         for upper in dict.fromkeys([*above[:1], *(j for j in above if j == k - 1)]):
             both = ~np.isnan(scores[:, [lower, upper]]).any(1)
-            found.append(_agreement(lower, upper, scores[both][:, [lower, upper]], weights[both, upper]))
-    return tuple(found)
+            agreements.append(_agreement(lower, upper, scores[both][:, [lower, upper]], weights[both, upper]))
+    return tuple(agreements)
 
 
 def _agreement(lower: int, upper: int, pairs: Array, weights: Array) -> Agreement:

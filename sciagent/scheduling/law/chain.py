@@ -126,7 +126,7 @@ class Chain:
             for start in range(0, len(group), BLOCK)
         ]
 
-        def one(block: tuple[tuple[int, ...], Places]) -> tuple[Places, Forecast]:
+        def forecast_block(block: tuple[tuple[int, ...], Places]) -> tuple[Places, Forecast]:
             missing, part = block
             z, covariance = self._fill(of[part], self._known, missing)
             columns = [self._known.index(j) for j in missing]
@@ -134,11 +134,11 @@ class Chain:
             return part, Forecast(missing, mean, _grown(covariance, spread, cross))
 
         if len(blocks) < MANY or (os.cpu_count() or 1) < 2:
-            yield from map(one, blocks)
+            yield from map(forecast_block, blocks)
             return
         with ThreadPoolExecutor(2) as pool:
             for start in range(0, len(blocks), AHEAD):  # few forecasts are held at a time
-                yield from pool.map(one, blocks[start : start + AHEAD])
+                yield from pool.map(forecast_block, blocks[start : start + AHEAD])
 
     def _answers(self, of: Places, j: int) -> Array:
         """(n,) transformed; NaN where not seen."""

@@ -37,33 +37,37 @@ class GrowingStructures:
     def add(self, structures: Sequence[Structure | None]) -> None:
         """Append a row for each new candidate, in the order of arrival."""
         before, n = len(self), len(self) + len(structures)
-        self._counts.add([one.counts if one else {} for one in structures])
-        width = max((len(one.traits) for one in structures if one), default=self._traits.shape[1])
+        self._counts.add([structure.counts if structure else {} for structure in structures])
+        width = max((len(structure.traits) for structure in structures if structure), default=self._traits.shape[1])
         if width != self._traits.shape[1]:
             self._traits = np.full((before, width), np.inf, dtype=np.float32)
         self._traits = _room(self._traits, n)
-        for row, one in enumerate(structures, before):
-            self._traits[row] = np.inf if one is None else one.traits
+        for row, structure in enumerate(structures, before):
+            self._traits[row] = np.inf if structure is None else structure.traits
 
     def __len__(self) -> int:
         return len(self._counts)
 
-    def between(self, one: Places, other: Places) -> Array:
-        found = self._counts.between(one, other)
-        found *= 1 - OF_TRAITS
-        traits = [self._traits[of] for of in (one, other)]
+    def between(self, rows: Places, columns: Places) -> Array:
+        likeness = self._counts.between(rows, columns)
+        likeness *= 1 - OF_TRAITS
+        traits = [self._traits[of] for of in (rows, columns)]
         known = [np.isfinite(x).all(1) & (x.shape[1] > 0) for x in traits]
         if all(rows.all() for rows in known):
             alike = radial(*traits)
             alike *= OF_TRAITS
-            found += alike
+            likeness += alike
         elif all(rows.any() for rows in known):
-            found[np.ix_(*known)] += OF_TRAITS * radial(*(x[rows] for x, rows in zip(traits, known, strict=True)))
-        return found
+            likeness[np.ix_(*known)] += OF_TRAITS * radial(*(x[rows] for x, rows in zip(traits, known, strict=True)))
+        return likeness
 
 
 class GrowingTanimoto:
-    """As `CountTanimoto`, with features folded. A candidate without a structure is unlike all others."""
+    """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) over counts of features, which are folded.
+
+    A count c is written as c ones, so that the minimum becomes a product of sparse rows. Positive semi-definite:
+    Ralaivola et al., Neural Networks 18, 1093 (2005). A candidate without a feature is unlike all others.
+    """
 
     def __init__(self) -> None:
         self._starts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
@@ -72,7 +76,7 @@ class GrowingTanimoto:
 
     def add(self, counts: Sequence[Mapping[int, int]]) -> None:
         """counts: of each new candidate, by feature; places follow the order of arrival."""
-        rows = [_unary(one) for one in counts]
+        rows = [_unary(structure) for structure in counts]
         sizes = np.array([len(row) for row in rows], dtype=np.int64)
         self._starts = _room(self._starts, self._n + 1 + len(rows))
         self._starts[self._n + 1 : self._n + 1 + len(rows)] = self._filled + np.cumsum(sizes)
@@ -85,8 +89,8 @@ class GrowingTanimoto:
     def __len__(self) -> int:
         return self._n
 
-    def between(self, one: Places, other: Places) -> Array:
-        return tanimoto(self._rows(one), self._rows(other))
+    def between(self, rows: Places, columns: Places) -> Array:
+        return tanimoto(self._rows(rows), self._rows(columns))
 
     def _rows(self, of: Places) -> csr_matrix:
         sizes = self._starts[of + 1] - self._starts[of]

@@ -68,10 +68,10 @@ class Padded:
     def __init__(self, of: Similarity) -> None:
         self._of, self.n = of, 0
 
-    def between(self, one: Places, other: Places) -> Array:
-        real, also = one < self.n, other < self.n
+    def between(self, rows: Places, columns: Places) -> Array:
+        real, also = rows < self.n, columns < self.n
         if real.all() and also.all():
-            return self._of.between(one, other)
-        found: Array = (one[:, None] == other[None, :]).astype(np.float64)
-        found[np.ix_(real, also)] = self._of.between(one[real], other[also])
-        return found
+            return self._of.between(rows, columns)
+        likeness: Array = (rows[:, None] == columns[None, :]).astype(np.float64)
+        likeness[np.ix_(real, also)] = self._of.between(rows[real], columns[also])
+        return likeness

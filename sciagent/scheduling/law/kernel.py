@@ -71,33 +71,28 @@ def answers_covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real]) -> tupl
     """What answers bring to it: 4 + a1² z·z', and the part that falls with their distance, None without any."""
     a1, a2, length, *_ = hyper.values.tolist()
     product = z @ w.T
-    found: NDArray[Real] = a1**2 * product
-    found += OFFSET
-    return found, _near(_squared(product, z, w), length, a2) if z.shape[1] else None
+    far: NDArray[Real] = a1**2 * product
+    far += OFFSET
+    return far, _near(_squared(product, z, w), length, a2) if z.shape[1] else None
 
 
-def add_structure(hyper: Hyper, found: NDArray[Real], similarity: Array | None) -> NDArray[Real]:
-    """found, (n, m), and what likeness of structure brings to it, in its place."""
+def add_structure(hyper: Hyper, k: NDArray[Real], similarity: Array | None) -> NDArray[Real]:
+    """k, (n, m), and what likeness of structure brings to it, in its place."""
     if similarity is not None:
-        found += np.multiply(similarity, float(hyper.values[3]) ** 2, dtype=found.dtype)
-    return found
+        k += np.multiply(similarity, float(hyper.values[3]) ** 2, dtype=k.dtype)
+    return k
 
 
 def variance(hyper: Hyper, z: Array, structure: bool) -> Array:
     """k(x, x) of each row, (n,)."""
     a1, a2, _, a3, _ = hyper.values
-    found: Array = OFFSET + a1**2 * (z**2).sum(1) + (a2**2 if z.shape[1] else 0.0) + (a3**2 if structure else 0.0)
-    return found
-
-
-def slopes(hyper: Hyper, z: Array, w: Array, weights: Array) -> Array:
-    """Gradient over z of the posterior mean k(z, w) @ weights: (n, d)."""
-    near = answers_covariance(hyper, z, w)[1]
-    return np.zeros_like(z) if near is None else slopes_of(hyper, z, w, weights, near)
+    total: Array = OFFSET + a1**2 * (z**2).sum(1) + (a2**2 if z.shape[1] else 0.0) + (a3**2 if structure else 0.0)
+    return total
 
 
 def slopes_of(hyper: Hyper, z: Array, w: Array, weights: Array, near: NDArray[Real]) -> Array:
-    """The same where `near` is known, (n, m) as `answers_covariance` makes it, which is overwritten."""
+    """Gradient over z of the posterior mean k(z, w) @ weights: (n, d). near: (n, m) as `answers_covariance` makes it,
+    which is overwritten."""
     a1, _, length, *_ = hyper.values.tolist()
     near *= weights.astype(near.dtype)
     pull = near @ w.astype(near.dtype) - near.sum(1)[:, None] * z

@@ -24,7 +24,7 @@ OF_TRAITS = 0.5
 class Similarity(Protocol):
     """Likeness of structures, in [0, 1]; the matrix over any set of candidates is positive semi-definite."""
 
-    def between(self, one: Places, other: Places) -> Array:
+    def between(self, rows: Places, columns: Places) -> Array:
         """(n,) and (m,) places of candidates to (n, m)."""
 
 
@@ -34,16 +34,16 @@ class Radial:
 
     points: Array
 
-    def between(self, one: Places, other: Places) -> Array:
-        return radial(self.points[one], self.points[other])
+    def between(self, rows: Places, columns: Places) -> Array:
+        return radial(self.points[rows], self.points[columns])
 
 
 def radial(x: NDArray[Real], y: NDArray[Real]) -> NDArray[Real]:
     """(n, d) and (m, d) to (n, m), in their precision."""
-    found = squared_distance(x, y)
-    found *= -0.5 / x.shape[1]
-    np.exp(found, out=found)
-    return found
+    likeness = squared_distance(x, y)
+    likeness *= -0.5 / x.shape[1]
+    np.exp(likeness, out=likeness)
+    return likeness
 
 
 @dataclass(frozen=True)
@@ -53,32 +53,11 @@ class Mixed:
     parts: Sequence[Similarity]
     weights: Sequence[float]
 
-    def between(self, one: Places, other: Places) -> Array:
-        found = np.zeros((len(one), len(other)))
+    def between(self, rows: Places, columns: Places) -> Array:
+        likeness = np.zeros((len(rows), len(columns)))
         for part, weight in zip(self.parts, self.weights, strict=True):
-            found += weight * part.between(one, other)
-        return found
-
-
-class CountTanimoto:
-    """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) over counts of features.
-
-    A count c is written as c ones, so that the minimum becomes a product of sparse rows. Positive semi-definite:
-    Ralaivola et al., Neural Networks 18, 1093 (2005). counts: (n, features), integers >= 0.
-    """
-
-    def __init__(self, counts: csr_matrix) -> None:
-        coo = counts.tocoo()
-        times = np.minimum(coo.data, MAX_COUNT).astype(np.int64)
-        rows, features = np.repeat(coo.row, times), np.repeat(coo.col, times)
-        level = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-        columns = features.astype(np.int64) * MAX_COUNT + level
-        _, columns = np.unique(columns, return_inverse=True)
-        ones = np.ones(len(rows), dtype=np.float32)
-        self._unary = csr_matrix((ones, (rows, columns)), shape=(counts.shape[0], int(columns.max(initial=-1)) + 1))
-
-    def between(self, one: Places, other: Places) -> Array:
-        return tanimoto(self._unary[one], self._unary[other])
+            likeness += weight * part.between(rows, columns)
+        return likeness
 
 
 def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
@@ -94,15 +73,15 @@ def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
     begins = np.concatenate([[0], np.cumsum(there)])[left.indptr]
     known = csr_matrix((np.ones(begins[-1], dtype=np.float32), at[there], begins), shape=(left.shape[0], len(columns)))
     sizes = [np.diff(m.indptr).astype(np.float32) for m in (left, right)]
-    found = np.empty((left.shape[0], right.shape[0]))
+    likeness = np.empty((left.shape[0], right.shape[0]))
     rows = max(PART // max(right.shape[0], 1), 1)
-    for start in range(0, len(found), rows):
+    for start in range(0, len(likeness), rows):
         part = slice(start, start + rows)
         common = known[part] @ full  # whole numbers, exact
         whole = sizes[0][part, None] + sizes[1]
         whole -= common
-        np.divide(common, np.maximum(whole, 1.0, out=whole), out=found[part], dtype=np.float64)
-    return found
+        np.divide(common, np.maximum(whole, 1.0, out=whole), out=likeness[part], dtype=np.float64)
+    return likeness
 
 
 class Overlap:
@@ -111,8 +90,8 @@ class Overlap:
     def __init__(self, fractions: Array) -> None:
         self._fractions = fractions[:, fractions.any(0)]
 
-    def between(self, one: Places, other: Places) -> Array:
-        found = np.zeros((len(one), len(other)))
+    def between(self, rows: Places, columns: Places) -> Array:
+        likeness = np.zeros((len(rows), len(columns)))
         for column in self._fractions.T:
-            found += np.minimum(column[one][:, None], column[other])
-        return found
+            likeness += np.minimum(column[rows][:, None], column[columns])
+        return likeness

@@ -59,9 +59,11 @@ class Stack:
         chains = []
         for place, similarity in enumerate(self._kinds):
             mine = []
-            for number, one in enumerate(questions):
+            for number, question in enumerate(questions):
                 start = self._hyper.get((place, number))
-                mine.append(Chain(one.scores, one.truth, similarity, self._rng, start, refit, one.errors))
+                mine.append(
+                    Chain(question.scores, question.truth, similarity, self._rng, start, refit, question.errors)
+                )
                 self._hyper[place, number] = mine[-1].hyper
             chains.append(tuple(mine))
         if len(chains) == 1:
@@ -73,9 +75,9 @@ class Stack:
     def state(self) -> Mapping[str, Any]:
         """Hyper-parameters as JSON: `law.question.column` to the logarithms of five numbers, see `kernel`."""
         hyper = {
-            f"{place}.{number}.{column}": [float(x) for x in one.log_values]
+            f"{place}.{number}.{column}": [float(x) for x in values.log_values]
             for (place, number), mine in self._hyper.items()
-            for column, one in mine.items()
+            for column, values in mine.items()
         }
         return {"fitted_at": self._fitted_at, "log_hyper": hyper}
 

@@ -105,8 +105,8 @@ class TruthTransform:
     @classmethod
     def restored(cls, state: Mapping[str, float | None]) -> TruthTransform:
         ends = {"low": -math.inf, "high": math.inf}
-        found = {k: (ends[k] if v is None else v) for k, v in state.items()}
-        return cls(found["centre"], found["scale"], int(found["sign"]), found["low"], found["high"])
+        values = {k: (ends[k] if v is None else v) for k, v in state.items()}
+        return cls(values["centre"], values["scale"], int(values["sign"]), values["low"], values["high"])
 
     def inverse(self, y: Array) -> Array:
         """Values in the rung's own unit."""
@@ -119,8 +119,8 @@ class TruthTransform:
     def chance(self, mean: Array, sd: Array) -> Array:
         """Probability of a hit of y ~ N(mean, sd²), (n,)."""
         if self.is_one_sided:
-            found: Array = ndtr(mean / sd)
-            return found
+            chance: Array = ndtr(mean / sd)
+            return chance
         return between(mean, sd, self.low, self.high)
 
     def log_loss(self, mean: Array, sd: Array, y: Array) -> float:
@@ -138,8 +138,8 @@ def between(mean: Array, sd: Array, low: float, high: float) -> Array:
     """Probability that N(mean, sd²) lies between low and high; from the side where it does not cancel."""
     above, below = (low - mean) / sd, (high - mean) / sd
     flipped = above > 0
-    found: Array = np.where(flipped, ndtr(-above) - ndtr(-below), ndtr(below) - ndtr(above))
-    return found
+    chance: Array = np.where(flipped, ndtr(-above) - ndtr(-below), ndtr(below) - ndtr(above))
+    return chance
 
 
 def _distance(seen: Array, centre: float) -> float:

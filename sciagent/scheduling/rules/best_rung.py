@@ -28,7 +28,7 @@ class BestRung(RungRule):
         self._terminal = terminal
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
-        found: list[Purchase] = []
+        purchases: list[Purchase] = []
         what = {self.first_rung: "ranked by this rung alone", self._terminal: "best of those that wait"}
         for target in what:
             stage = [at for at in waiting if (at.rung <= self.first_rung) == (target == self.first_rung)]
@@ -37,9 +37,9 @@ class BestRung(RungRule):
             rows, score = np.concatenate([at.rows for at in stage]), np.concatenate([at.score for at in stage])
             order = np.argsort(rows, kind="stable")
             whole = replace(waiting[target], rows=rows[order], score=score[order])
-            for i in whole.best(whole.places(slots - len(found))):
+            for i in whole.best(whole.places(slots - len(purchases))):
                 known = not math.isnan(whole.score[i])
                 index = float(whole.score[i]) if known else -1.0
                 why = f"best_rung: {what[target]}" + (f"; score {index:.3f}" if known else "")
-                found.append(Purchase(int(whole.rows[i]), target, index, why=why))
-        return found
+                purchases.append(Purchase(int(whole.rows[i]), target, index, why=why))
+        return purchases

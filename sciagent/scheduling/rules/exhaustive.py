@@ -19,16 +19,16 @@ class Exhaustive(RungRule):
     name = "exhaustive"
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
-        found: list[Purchase] = []
+        purchases: list[Purchase] = []
         for at in reversed(waiting):  # the highest rung first: answers come sooner
-            for taken, row in enumerate(at.rows[: slots - len(found)].tolist()):
+            for taken, row in enumerate(at.rows[: slots - len(purchases)].tolist()):
                 if at.remaining is not None:
                     # earlier candidates that are undecided; those chosen in this call are among them
                     earlier = 0 if at.undecided is None else int(np.searchsorted(at.undecided, row))
                     if max(earlier, taken) >= at.remaining:
                         break
-                found.append(Purchase(row, at.rung, -float(row), why="exhaustive: next in order"))
-        return found
+                purchases.append(Purchase(row, at.rung, -float(row), why="exhaustive: next in order"))
+        return purchases
 
     def ends_with(self, remaining: int | None) -> bool:
         """Never: the rungs below the terminal one are still run on everything."""

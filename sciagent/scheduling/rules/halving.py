@@ -30,9 +30,9 @@ class Halving(RungRule):
         self._eta = eta
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
-        found: list[Purchase] = []
+        purchases: list[Purchase] = []
         for k in range(len(waiting) - 1, -1, -1):
-            at, places, answered = waiting[k], waiting[k].places(slots - len(found)), 0
+            at, places, answered = waiting[k], waiting[k].places(slots - len(purchases)), 0
             if k > 0:
                 answered = waiting[k - 1].started - waiting[k - 1].running
                 places = min(places, math.floor(answered / self._eta) - at.started)
@@ -43,8 +43,10 @@ class Halving(RungRule):
                     why = (
                         f"halving: best of those waiting; place {place} on {answered} answers below, eta {self._eta:g}"
                     )
-                found.append(Purchase(int(at.rows[i]), at.rung, float(np.nan_to_num(at.score[i], nan=-1.0)), why=why))
-        return found
+                purchases.append(
+                    Purchase(int(at.rows[i]), at.rung, float(np.nan_to_num(at.score[i], nan=-1.0)), why=why)
+                )
+        return purchases
 
     def leaves(self, rung: PaidIndex) -> bool:
         return rung > 0

@@ -93,20 +93,15 @@ class Priced:
 
         self.price = 0.0
         """Payoff a unit of cost at which the budget would just be spent, as of the last choice; 0 where it buys all."""
-
         self.patience: Patience | None = None
         """How long a batch has to last; set by who knows how long a choice takes."""
-
         self.index = np.empty(0)
         """(n,) payoff a unit of cost, as of when each candidate was last evaluated, or predicted (see `subsampling`);
         NaN before."""
-
         self.expected = np.empty(0)
         """(n,) expected payoff of a terminal verification, as of when each candidate was last evaluated."""
-
         self.value = np.empty(0)
         """(n,) value at the price, as of when each candidate was last evaluated."""
-
         self.purchases: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
         """(n, k) expected purchases to come, at the price."""
 
@@ -190,9 +185,9 @@ class Priced:
         fitted = self._stack.is_due(known)
         self.laws = self._stack.fit(questions(self.aims, self.truths, scores, errors), known)
         self._grow(pool)
-        look, groups_found = self._look(pool, fitted)
-        self.price = self._solved(pool, look, groups_found, left)
-        rung = self._value(pool, look.of, groups_found)
+        look, by_law = self._look(pool, fitted)
+        self.price = self._solved(pool, look, by_law, left)
+        rung = self._value(pool, look.of, by_law)
         order = np.argsort(-self.index[look.of], kind="stable")
         self._ranked, self._taken = np.array([look.of[order], rung[order]]), 0
         return self._with_lessons(pool, self.further(pool, self._batch_size(pool, left)), paid[:-1])
@@ -257,17 +252,17 @@ class Priced:
             return look, self._groups(pool, look.of)
         seen = drawn(self.index[of], self._looks)
         plans = [Plans() for _ in self.laws]
-        found = self._groups(pool, of[seen], plans)
+        by_law = self._groups(pool, of[seen], plans)
         if seen.all():
-            return Evaluated(of, True), found
-        guess = guessed(pool, of, self.index[of], seen, _mixed(found, int(seen.sum())))
+            return Evaluated(of, True), by_law
+        guess = guessed(pool, of, self.index[of], seen, _mixed(by_law, int(seen.sum())))
         chosen, others = promising(guess, seen)
         more = self._groups(pool, of[chosen], plans)
-        found += [(law, replace(group, places=group.places + seen.sum())) for law, group in more]
+        by_law += [(law, replace(group, places=group.places + seen.sum())) for law, group in more]
         rest = ~(seen | chosen)
         self.index[of[rest]] = guess[rest]
         order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(chosen)])
-        return Evaluated(of[order], True, others[order]), found
+        return Evaluated(of[order], True, others[order]), by_law
 
     def _groups(self, pool: CandidatePool, of: Places, plans: Sequence[Plans] | None = None) -> list[_ByLaw]:
         """What each law says of the candidates. plans: by law, that are to be kept, or were."""
@@ -282,21 +277,21 @@ class Priced:
     def evaluate(self, pool: CandidatePool, of: Places) -> list[CandidateGroup]:
         """Values open candidates at the price of now; returns their groups by the heaviest law."""
         self._grow(pool)
-        found = self._groups(pool, of)
-        self._value(pool, of, found)
-        return [group for law, group in found if law is self._heaviest]
+        by_law = self._groups(pool, of)
+        self._value(pool, of, by_law)
+        return [group for law, group in by_law if law is self._heaviest]
 
     @property
     def _heaviest(self) -> Law:
         return max(self.laws, key=lambda law: law.weight)
 
-    def _value(self, pool: CandidatePool, of: Places, found: list[_ByLaw]) -> NDArray[np.int64]:
+    def _value(self, pool: CandidatePool, of: Places, by_law: list[_ByLaw]) -> NDArray[np.int64]:
         """Sets what is known of the candidates, and returns the rung to buy, (n,). The index puts candidates in order;
         the price that the budget affords says what to buy for them."""
         last = pool.costs.shape[1] - 1
         rung = np.full(len(of), last)
         expected, value = np.zeros(len(of)), np.zeros(len(of))
-        for law, group in found:
+        for law, group in by_law:
             places = group.places
             expected[places] += law.weight * group.expected
             value[places] += law.weight * group.worth(self.price)
@@ -305,7 +300,7 @@ class Priced:
                 bought[:, [*group.rungs, last]] = group.purchases(self.price)
                 self.purchases[of[places]] = bought
                 rung[places] = np.array([*group.rungs, last])[group.action(self.price)]
-        self.index[of], self.expected[of], self.value[of] = _mixed(found, len(of)), expected, value
+        self.index[of], self.expected[of], self.value[of] = _mixed(by_law, len(of)), expected, value
         return rung
 
     def worth_without(self, pool: CandidatePool) -> tuple[float, dict[PaidIndex, float]]:
@@ -319,8 +314,8 @@ class Priced:
         truths, payoff = self.truths, self.aims.payoff(self.truths, pool.scores)
 
         def worth(*barred: PaidIndex) -> float:
-            found = groups(pool, of, self.aims, truths, payoff, self._heaviest.chains, frozenset(barred))
-            return float(sum(group.worth(self.price).sum() for group in found))
+            valued = groups(pool, of, self.aims, truths, payoff, self._heaviest.chains, frozenset(barred))
+            return float(sum(group.worth(self.price).sum() for group in valued))
 
         deciding = {pool.rungs[column] for column in self._decisive}
         asked = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[of, j].all()]
@@ -344,21 +339,21 @@ class Priced:
             purchases.append(purchase)
         return purchases
 
-    def _solved(self, pool: CandidatePool, look: Evaluated, found: list[_ByLaw], left: float) -> float:
+    def _solved(self, pool: CandidatePool, look: Evaluated, by_law: list[_ByLaw], left: float) -> float:
         """The price at which what is left is just spent on all who are open. What those would spend who are far from
         the top, and are not looked at again, is remembered from when they were, or others like them."""
-        heaviest = [group for law, group in found if law is self._heaviest]
+        heaviest = [group for law, group in by_law if law is self._heaviest]
         near = np.ones(len(look.of), dtype=bool)
         if look.anew:
             self._base = float(np.median(pool.costs[pool.open, -1]))
-            near = first(_mixed(found, len(look.of)))
+            near = first(_mixed(by_law, len(look.of)))
             self._rest = self._to_go(heaviest, ~near)
             if look.others is not None:
                 self._rest = self._rest + look.others.max() * self._to_go(heaviest, look.others > 0)
         return solve_price(self._rest + self._to_go(heaviest, near), left) / self._base
 
-    def _to_go(self, found: list[CandidateGroup], of: Mask) -> Array:
-        return sum((group.to_go(PRICES / self._base, of[group.places]) for group in found), np.zeros(len(PRICES)))
+    def _to_go(self, by_law: list[CandidateGroup], of: Mask) -> Array:
+        return sum((group.to_go(PRICES / self._base, of[group.places]) for group in by_law), np.zeros(len(PRICES)))
 
     @property
     def is_learnt(self) -> bool:
@@ -386,10 +381,10 @@ class Priced:
             self.truths = tuple(TruthTransform.restored(truth) for truth in state["truths"])
 
 
-def _mixed(found: Sequence[_ByLaw], n: int) -> Array:
+def _mixed(by_law: Sequence[_ByLaw], n: int) -> Array:
     """(n,) index, the laws' together."""
     index = np.zeros(n)
-    for law, group in found:
+    for law, group in by_law:
         index[group.places] += law.weight * group.index
     return index
 

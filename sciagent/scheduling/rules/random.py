@@ -30,16 +30,16 @@ class Random(RungRule):
         rng = np.random.default_rng([self._seed, _digest(shown)])
         rows = [list(map(int, of)) for of in shown]
         left = [len(of) if at.remaining is None else at.remaining for of, at in zip(rows, waiting, strict=True)]
-        found: list[Purchase] = []
-        while len(found) < slots:
+        purchases: list[Purchase] = []
+        while len(purchases) < slots:
             drawable = [(k, i) for k, of in enumerate(rows) if left[k] > 0 for i in range(len(of))]
             if not drawable:
                 break
             k, i = drawable[int(rng.integers(len(drawable)))]
             left[k] -= 1
             why = f"random: drawn from {len(drawable)} that could run"
-            found.append(Purchase(rows[k].pop(i), waiting[k].rung, 0.0, 1 / len(drawable), why))
-        return found
+            purchases.append(Purchase(rows[k].pop(i), waiting[k].rung, 0.0, 1 / len(drawable), why))
+        return purchases
 
 
 def _digest(shown: Sequence[NDArray[np.intp]]) -> int:

@@ -22,22 +22,16 @@ class Waiting:
 
     rung: PaidIndex
     """The rung that they wait for."""
-
     rows: Places
     """(n,) rows of the pool."""
-
     score: Array
     """(n,) how good each looks so far, in [0, 1]; NaN where nothing is known."""
-
     remaining: int | None = None
     """Jobs that the rung may still start; None without a limit."""
-
     started: int = 0
     """Candidates that the rung was run on, or whose answer was known before."""
-
     running: int = 0
     """Those of them without an answer yet."""
-
     undecided: Places | None = None
     """Rows of all that wait for this rung or may still come to it; None where `remaining` is."""
 
@@ -61,10 +55,8 @@ class RungRule(ABC):
 
     name: str
     """The rule's name in a campaign's YAML."""
-
     first_rung: PaidIndex = FIRST
     """The rung that every candidate gets before any is sent higher."""
-
     sign = 1
     """1 where a higher answer is better; read where the pool has no scores, for then the last answers are ranked."""
 
@@ -93,15 +85,15 @@ def waiting_in(pool: CandidatePool, sign: int = 1) -> list[Waiting]:
     """One entry for each rung of the pool."""
     k = pool.closed.shape[1]
     position, score = standing(pool, sign)
-    waits, going, found = ~(pool.out | pool.pending), ~pool.out, []
+    waits, going, ladder = ~(pool.out | pool.pending), ~pool.out, []
     for j in range(k):
         rows = np.flatnonzero((position == j) & waits)
         remaining = None if pool.room is None else pool.room[j]
         undecided = None if remaining is None else np.flatnonzero((position <= j) & going)
         running = int((pool.pending & (position == j + 1)).sum())
         started = int(pool.closed[:, j].sum()) if pool.started is None else pool.started[j]
-        found.append(Waiting(PaidIndex(j), rows, score[rows], remaining, started, running, undecided))
-    return found
+        ladder.append(Waiting(PaidIndex(j), rows, score[rows], remaining, started, running, undecided))
+    return ladder
 
 
 def standing(pool: CandidatePool, sign: int) -> tuple[NDArray[np.int64], Array]:

@@ -17,10 +17,10 @@ class Thresholds(RungRule):
     name = "thresholds"
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
-        found: list[Purchase] = []
+        purchases: list[Purchase] = []
         for at in waiting:
-            for i in at.best(at.places(slots - len(found))):
+            for i in at.best(at.places(slots - len(purchases))):
                 score = float(at.score[i])
                 why = "thresholds" if math.isnan(score) else f"thresholds: passed the gates below; score {score:.3f}"
-                found.append(Purchase(int(at.rows[i]), at.rung, -1.0 if math.isnan(score) else score, why=why))
-        return found
+                purchases.append(Purchase(int(at.rows[i]), at.rung, -1.0 if math.isnan(score) else score, why=why))
+        return purchases

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.evidence_story import EvidenceFile, FileRemoval
-from sciagent.domain.answers.rung_story import DecisionStory
+from sciagent.domain.answers.explanation import DecisionStory, EvidenceFile, FileRemoval
 from sciagent.domain.evidence import Measured
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t

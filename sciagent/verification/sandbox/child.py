@@ -1,4 +1,4 @@
-"""The process of one job: forked by the zygote, it verifies a batch and says each finding as soon as it has it."""
+"""The process of one job: forked by the zygote, it verifies a batch and sends each finding as soon as it has it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import faulthandler
 import os
 import resource
 import signal
-import sys
+import socket
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from sciagent.chemistry.payload import candidate_from_record
 from sciagent.domain.candidates import Candidate
@@ -23,7 +23,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import Context, Verifier
+from sciagent.verification.contract import Context, Verifier, error_finding
 from sciagent.verification.cost import declared_cost
 from sciagent.verification.sandbox import processes
 from sciagent.verification.sandbox.job import Job, Sent
@@ -37,29 +37,22 @@ THREAD_STACKS = 128 << 20  # bytes of address space that a further thread may re
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the zygote prepared. results, acks: the pipes; work: the empty working directory; output: a file."""
+    """What the zygote prepared."""
 
-    zygote: int
-    results: int
-    acks: int
+    zygote: socket.socket
+    """Findings go out, and acknowledgements come in."""
     work: Path
+    """The empty working directory."""
     output: Path
+    """File for what is printed."""
     base_size: int
+    """Bytes of address space of the zygote."""
 
 
-def run(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> NoReturn:
-    status = 1
-    try:
-        _settle(job, around)
-        _verify(job, kind, around)
-        status = 0
-    except BaseException:  # noqa: BLE001  the last stop before the fork's copy of the zygote would go on
-        traceback.print_exc()
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
+def run(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
+    """Verify the candidates of the job, in a process that ends afterwards."""
+    _settle(job, around)
+    _verify(job, kind, around)
 
 
 def _settle(job: Job, around: Surroundings) -> None:
@@ -83,46 +76,62 @@ def _settle(job: Job, around: Surroundings) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if job.cuda:  # CUDA reserves addresses for all memory of machine and GPUs; what is used of it the zygote watches
         return
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    size = around.base_size + (job.limits.memory_mb << 20) + (job.limits.threads - 1) * THREAD_STACKS
-    resource.setrlimit(resource.RLIMIT_AS, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
+    processes.limit_memory(around.base_size + (job.limits.memory_mb << 20) + (job.limits.threads - 1) * THREAD_STACKS)
 
 
 def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
-    """Say `ready` once every candidate of several stands, then a finding each, then `done`. To a finding
-    with files the zygote answers with a byte; until then nothing goes on."""
-    say = _Speaker(around)
+    """Send a finding for each candidate, then `done`. Candidates are verified singly, or in a single call for a job
+    that runs them together. The zygote acknowledges a finding that has files; until then nothing goes on."""
+    send = _Sender(around.zygote)
     try:
         verifier = kind(job.settings)
         declared = {(measure.property.name, measure.level) for measure in verifier.measures}
-        stands = [_prepare(verifier, sent) for sent in job.candidates]
     except BaseException as error:  # noqa: BLE001  whatever a verifier raises is recorded
-        return say.last(_fault(job.candidates[0].key, error))
-    if len(job.candidates) > 1:  # whom to blame for what happens before it; of one candidate there is no doubt
-        say.message({"ready": True})
+        return send.last(_fault(job.candidates[0].key, error))
+    for group in [job.candidates] if job.together else [(candidate,) for candidate in job.candidates]:
+        if not _verify_group(job, verifier, declared, group, around.work, send):
+            return None
+    send.message({"done": True})
+    return None
+
+
+def _verify_group(
+    job: Job,
+    verifier: Verifier[Any],
+    declared: Set[tuple[str, Level]],
+    group: Sequence[Sent],
+    work: Path,
+    send: _Sender,
+) -> bool:
+    """One call of `verify`. Returns False after a failure, which is the last finding of this process."""
+    prepared = [_prepare(verifier, sent) for sent in group]
+    accepted = [candidate for candidate in prepared if not isinstance(candidate, Finding)]
     findings: Iterator[Finding] | None = None
     begun = time.monotonic()
-    for sent, candidate in zip(job.candidates, stands, strict=True):
+    for sent, candidate in zip(group, prepared, strict=True):
         if isinstance(candidate, Finding):
-            say.finding(candidate)
+            send.finding(candidate)
             continue
         try:
             if findings is None:
-                accepted = [stand for stand in stands if not isinstance(stand, Finding)]
-                findings = iter(verifier.verify(accepted, _context(job, verifier, around.work, sent)))
+                findings = iter(verifier.verify(accepted, _context(job, verifier, work, sent)))
             finding = _checked(next(findings, None), declared)
         except _BadFindingError as error:
-            return say.last(_bad(sent.key, str(error)))
-        except BaseException as error:  # noqa: BLE001
-            return say.last(_fault(sent.key, error, verifier, "verify"))
+            send.last(_bad(sent.key, str(error)))
+            return False
+        except BaseException as error:  # noqa: BLE001  whatever a verifier raises is recorded
+            send.last(_fault(sent.key, error, verifier, "verify"))
+            return False
         try:
-            say.finding(finding, took=time.monotonic() - begun)
+            send.finding(finding, took=time.monotonic() - begun)
             begun = time.monotonic()
         except NO_JSON as error:
-            return say.last(_bad(sent.key, f"a finding that has no JSON form: {error}"))
-    if findings is not None:
-        _say_surplus(say, findings)
-    say.message({"done": True})
+            send.last(_bad(sent.key, f"a finding that has no JSON form: {error}"))
+            return False
+    with contextlib.suppress(Exception):  # each candidate has its finding already
+        if findings is not None and (surplus := next(findings, None)) is not None:
+            send.finding(surplus)  # for the zygote to reject
+    return True
 
 
 class _BadFindingError(Exception):
@@ -140,14 +149,6 @@ def _checked(given: object, declared: Set[tuple[str, Level]]) -> Finding:
         name, level = min(undeclared, key=str)
         raise _BadFindingError(f"{name} at {level.label} is not among what the verifier measures")
     return given
-
-
-def _say_surplus(say: _Speaker, findings: Iterator[Finding]) -> None:
-    """A finding more than there are candidates, for the zygote to reject. Errors are ignored: each candidate has its
-    finding already."""
-    with contextlib.suppress(Exception):
-        if (surplus := next(findings, None)) is not None:
-            say.finding(surplus)
 
 
 def _context(job: Job, verifier: Verifier[Any], work: Path, sent: Sent) -> Context:
@@ -198,11 +199,8 @@ def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None
     resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)  # room to say it
     last = traceback.format_exception_only(error)[-1].strip()
     if isinstance(error, SimulatorError):
-        diagnostics = dict(getattr(error, "diagnostics", {}) or {})
         try:
-            return Finding(
-                key, Outcome(error.outcome), reason=Reason(error.reason), detail=error.detail, diagnostics=diagnostics
-            )
+            return error_finding(key, error)
         except ValueError as unknown:
             return _bad(key, f"{last}; {unknown}")
     if isinstance(error, SystemExit) and not error.code:
@@ -231,28 +229,29 @@ def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
     return place
 
 
-class _Speaker:
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+class _Sender:
+    """The child's end of the socket to the zygote."""
+
+    def __init__(self, zygote: socket.socket) -> None:
+        self._zygote = zygote
         self._cpu = 0.0
 
     def message(self, message: Mapping[str, Any]) -> None:
         line = dumps(message)
         if len(line) > MAX_LINE:
             raise ValueError(f"{len(line)} bytes; at most {MAX_LINE}")
-        while line:
-            line = line[os.write(self._around.results, line) :]
+        self._zygote.sendall(line)
 
     def finding(self, finding: Finding, **more: float) -> None:
         used = processes.own_cpu()
         waits = bool(finding.artifacts)
         self.message({"finding": finding_to_wire(finding), "cpu": used - self._cpu, "waits": waits, **more})
         self._cpu = used
-        if waits and not os.read(self._around.acks, 1):
+        if waits and not self._zygote.recv(1):
             raise SystemExit(1)
 
     def last(self, finding: Finding) -> None:
-        """After this one the process ends; the rest of the batch is for a fresh one."""
+        """The process ends after this finding; the rest of the batch is for a fresh process."""
         try:
             self.finding(finding, stop=True)
         except NO_JSON as error:

@@ -1,4 +1,4 @@
-"""The driver's side of the host: a worker is one warm process that runs verifications in processes of their own."""
+"""The driver's side of the host: a worker is a warm process that runs verifications in processes of their own."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _prefix() -> str:
 def sweep(scratch_root: Path) -> int:
     """Remove the folders of workers of this host whose driver is gone; returns how many there were.
 
-    A worker removes its own folder; one is left only if driver and zygote are killed at the same instant.
+    A worker removes its own folder; it is left only if driver and zygote are killed at the same instant.
     """
     removed = 0
     for folder in scratch_root.glob(f"{_prefix()}*") if scratch_root.is_dir() else ():
@@ -90,7 +90,7 @@ def sweep(scratch_root: Path) -> int:
 
 
 class Worker:
-    """One warm process and what it forks; used by one thread at a time, `cancel` from any.
+    """A warm process and what it forks; used by a single thread at a time, `cancel` from any.
 
     preload: names of verifiers whose imports shall be warm before the first request.
     Raises UsageError where the host does not work (it needs Linux).
@@ -118,13 +118,13 @@ class Worker:
     @property
     def pid(self) -> int:
         """Process id of the zygote. It changes when the zygote has died and `run` is called again."""
-        return self._link.process.pid
+        return self._link.pid
 
     def run(self, request: Request) -> list[HostResult]:
         """One result for each candidate, in order, whatever the verifier does.
 
         If the process dies, only the current candidate fails, and only if it was the first in that process; otherwise
-        it is retried first in a fresh one, since an earlier candidate may have corrupted the process. If the zygote
+        it is retried first in a fresh process, since an earlier candidate may have corrupted the process. If the zygote
         dies, all candidates without a finding are lost. Candidates that are verified together and fail before their
         first finding are halved and run again, until the candidate that causes the failure is identified.
         """
@@ -155,7 +155,7 @@ class Worker:
         if self._running:
             self._cancelled.set()
             if not self._link.send({"cancel": self._number}, patience=CANCEL_SECONDS):
-                self._link.process.kill()
+                self._link.kill()
 
     def close(self) -> None:
         """End the zygote with all it started and remove the worker's folder, spooled artifacts included."""
@@ -163,7 +163,7 @@ class Worker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _attempt(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
-        """One child process: results of the first candidates, at least one."""
+        """A child process: results of the first candidates, at least one."""
         if self._cancelled.is_set():
             return [self._lost(unrun, 0.0, "cancelled") for unrun in candidates]
         heard: list[HostResult] = []
@@ -185,27 +185,18 @@ class Worker:
     ) -> list[HostResult]:
         """The results of a child process that ended while its zygote lived. end: the zygote's last event on it."""
         cpu, failure, index = end["cpu"], end["failure"], end["index"]
-        if request.together and len(heard) == 1 < len(candidates) and heard[0].finding.outcome in _DOUBTFUL:
-            return self._halved(request, candidates, cpu)  # the call as a whole said so
+        if failure is not None and end["whole"]:  # it would be the same for each
+            return [self._failed(candidate, failure, 0.0) for candidate in candidates]
+        failed_at_once = failure is not None and index == 0
+        failed_at_once |= len(heard) == 1 and heard[0].finding.outcome in _DOUBTFUL
+        if request.together and failed_at_once and len(candidates) > 1:
+            return self._halved(request, candidates, cpu)
         if failure is None:
             return self._undoubted(_share_by_weight(cpu, heard) if request.together else _share(cpu, heard))
-        if end["whole"]:  # it would be the same for each
-            return [self._failed(candidate, failure, 0.0) for candidate in candidates]
-        several = len(candidates) > 1 and not self._cancelled.is_set()
-        if request.together and several and index == 0:
-            return self._halved(request, candidates, cpu)
-        if not end["ready"] and several:
-            return self._each_alone(request, candidates, cpu)
         return self._undoubted(_share(cpu, heard[:index], self._failed(candidates[index], failure, end["wall"])))
 
-    def _each_alone(self, request: Request, candidates: tuple[Candidate, ...], cpu: float) -> list[HostResult]:
-        """Candidates none of which can be blamed for a failure, each in a process of its own. cpu: seconds that the
-        failure cost; the first pays."""
-        alone = [result for candidate in candidates for result in self._attempt(request, (candidate,))]
-        return [replace(alone[0], cost=alone[0].cost + Cost(core_seconds=cpu)), *alone[1:]]
-
     def _undoubted(self, results: list[HostResult]) -> list[HostResult]:
-        """Without a last one that ended badly in a process others had used; what it cost goes to its next try."""
+        """Without a last result that ended badly in a process others had used; what it cost goes to its next try."""
         results[0] = replace(results[0], cost=results[0].cost + self._wasted)
         self._wasted = Cost()
         if len(results) > 1 and results[-1].finding.outcome in _DOUBTFUL:
@@ -238,7 +229,7 @@ class Worker:
             if event["event"] == "started":
                 self._versions = event["versions"]
             else:
-                finding = finding_from_wire(event["said"]["finding"])
+                finding = finding_from_wire(event["sent"]["finding"], candidates[len(heard)].key)
                 files = tuple(StoredFile(**{**file, "path": Path(file["path"])}) for file in event["files"])
                 kept = tuple(ArtifactFile(stored.name, str(stored.path), stored.media_type) for stored in files)
                 cost = Cost(core_seconds=event["cpu"])
@@ -246,7 +237,7 @@ class Worker:
                 heard.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
 
     def _failed(self, candidate: Candidate, failure: Mapping[str, Any], wall: float) -> HostResult:
-        finding = finding_from_wire({**failure, "candidate_key": candidate.key})
+        finding = finding_from_wire({**failure, "candidate_key": candidate.key}, candidate.key)
         return HostResult(finding, Cost(), wall, dict(self._versions))
 
     def _lost(self, candidate: Candidate, wall: float, why: str) -> HostResult:
@@ -255,7 +246,7 @@ class Worker:
 
 
 def _share_by_weight(cpu: float, heard: list[HostResult]) -> list[HostResult]:
-    """CPU and wall time of one call, divided among its candidates by the weights of their findings."""
+    """CPU and wall time of a call, divided among its candidates by the weights of their findings."""
     whole = sum(result.finding.share for result in heard)
     wall = sum(result.wall_seconds for result in heard)
     parts = [result.finding.share / whole for result in heard]
@@ -267,7 +258,7 @@ def _share_by_weight(cpu: float, heard: list[HostResult]) -> list[HostResult]:
 
 def _share(cpu: float, heard: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:
     """Costs that sum to `cpu`, what the whole tree used: each finding as the child measured it, the failed candidate
-    what is left. Without one, or where the child claimed more than there was, the claims are scaled."""
+    what is left. Without a failure, or where the child claimed more than there was, the claims are scaled."""
     claims = [finding.cost.get("core_seconds", 0.0) for finding in heard]
     if failed is None and heard and not sum(claims):
         claims = [1.0] * len(heard)

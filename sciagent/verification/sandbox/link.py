@@ -1,4 +1,4 @@
-"""The driver's end of the pipes to a zygote: have it forked, talk to it, leave nothing of it."""
+"""The driver's end of the socket to a zygote: have it forked, talk to it, leave nothing of it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import contextlib
 import json
 import os
 import shutil
+import signal
+import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sciagent.verification import registry
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
-from sciagent.verification.sandbox.nursery_link import Zygote, blas_hint
-from sciagent.verification.sandbox.processes import readable
+from sciagent.verification.sandbox.nursery_link import blas_hint, last_lines, nurseries
+from sciagent.verification.sandbox.processes import is_stopped, readable
 from sciagent.verification.sandbox.wire import dumps
 
 POLL_SECONDS = 0.25
+BURY_SECONDS = 5.0  # for the nursery to report the end of a zygote that was killed; then the nursery itself is killed
 
 
 class ZygoteDiedError(Exception):
@@ -26,74 +30,131 @@ class ZygoteDiedError(Exception):
 
 
 class ZygoteLink:
-    """One zygote process. `send` may be called from any thread, the rest from one at a time."""
+    """A zygote process. `send` and `kill` may be called from any thread, the rest from a single thread at a time."""
 
     def __init__(self, folder: Path, preload: Sequence[str]) -> None:
         self._folder = folder
         self._writing = threading.Lock()
         self._buffer = b""
-        self._spoke = False
+        self._events: deque[Mapping[str, Any]] = deque()
+        self._pid = self._pidfd = -1
+        self._status: int | None = None
+        self._spoke = self._ended = False
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
         registry.send(folder)
         environment = blas_hint() | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {"TMPDIR": str(folder / "tmp")}
         installed = [name for name in preload if name not in registry.defined()]  # a nursery has no others
-        self.process = Zygote(folder, folder / "zygote.log", installed, environment)
-        self._in, self._out = self.process.stdin, self.process.stdout
+        self._socket, theirs = socket.socketpair()
+        with theirs, os.fdopen(os.pidfd_open(os.getpid())) as driver:
+            self._nursery = nurseries.fork(installed, [theirs.fileno(), driver.fileno()])
+        self.send({"folder": str(folder), "cwd": str(Path.cwd()), "environment": environment})
+
+    @property
+    def pid(self) -> int:
+        """Process id of the zygote, once it has been forked; waits for that."""
+        while self._pid < 0 and not self._ended:
+            self._read(None)
+        return self._pid
 
     @property
     def alive(self) -> bool:
-        return self.process.alive
+        """Whether it is there, or still to come."""
+        return not self.wait(0) and not (self._pidfd >= 0 and readable([self._pidfd], 0))
 
     def send(self, message: Mapping[str, Any], patience: float = -1) -> bool:
-        """False if another thread did not let go of the pipe in time. A zygote that is gone is noticed by `receive`."""
+        """False if another thread did not let go of the socket in time. A zygote that is gone is noticed by
+        `receive`."""
         if not self._writing.acquire(timeout=patience):
             return False
         try:
-            line = dumps(message)
-            with contextlib.suppress(BrokenPipeError, ValueError):
-                while line:
-                    line = line[self._in.write(line) or 0 :]
+            with contextlib.suppress(OSError):
+                self._socket.sendall(dumps(message))
         finally:
             self._writing.release()
         return True
 
     def receive(self, deadline: float, hurry: threading.Event, hurry_seconds: float) -> Mapping[str, Any]:
-        """The next event. Raises ZygoteDiedError at the end of file, at the deadline (of the monotonic clock), and
+        """The next event. Raises ZygoteDiedError at the zygote's end, at the deadline (of the monotonic clock), and
         `hurry_seconds` after `hurry` was set."""
-        while b"\n" not in self._buffer:
+        while not self._events:
             if hurry.is_set():
                 deadline = min(deadline, time.monotonic() + hurry_seconds)
                 hurry_seconds = float("inf")
             left = deadline - time.monotonic()
             if left <= 0:
                 raise ZygoteDiedError("it fell silent")
-            if readable([self._out.fileno()], min(left, POLL_SECONDS)):
-                chunk = os.read(self._out.fileno(), 1 << 16)
-                if not chunk:
-                    raise ZygoteDiedError(self._last_words())
-                self._buffer += chunk
-                self._spoke = True
-            elif self.process.is_stopped:  # by a signal that a verifier sent to its parent
-                raise ZygoteDiedError("a signal stopped it")
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        event: dict[str, Any] = json.loads(line)
-        return event
+            if self._ended:
+                raise ZygoteDiedError(self._last_words())
+            if not self._read(min(left, POLL_SECONDS)) and any(
+                pid > 0 and is_stopped(pid) for pid in (self._pid, self._nursery.pid)
+            ):
+                raise ZygoteDiedError("a signal stopped it")  # that a verifier sent to its parent
+        return self._events.popleft()
+
+    def _read(self, seconds: float | None) -> bool:
+        """Read what comes within that time; None: for ever. Returns whether anything came."""
+        chunk = b""
+        with contextlib.suppress(OSError, ValueError):  # closed meanwhile
+            if not readable([self._socket.fileno()], seconds):
+                return False
+            chunk = self._socket.recv(1 << 16)
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError):  # a line that its death has cut off
+                self._take(json.loads(line))
+        self._ended |= not chunk
+        return True
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        if event["event"] == "born":
+            self._pid = event["pid"]
+            with contextlib.suppress(OSError):
+                self._pidfd = os.pidfd_open(self._pid)
+        elif event["event"] == "dead":  # from the nursery
+            self._status, self._ended = event["status"], True
+        else:
+            self._events.append(event)
+            self._spoke = True
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended in that time and nothing of what it started is left."""
+        deadline = time.monotonic() + seconds
+        while not self._ended and self._read(max(0.0, deadline - time.monotonic())):
+            pass
+        return self._ended
 
     def _last_words(self) -> str:
-        self.process.wait(1.0)
-        return self.process.last_words()
+        """How it ended, and what it printed last."""
+        if self._pid < 0:
+            return f"the nursery ended: {last_lines(self._nursery.log)}"
+        return f"status {self._status} {last_lines(self._folder / 'zygote.log')}"
+
+    def kill(self) -> None:
+        """Kill it; a zygote that has not been forked yet will find nobody to work for."""
+        with contextlib.suppress(OSError):  # it has ended, or the nursery has
+            if self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            else:
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self, patience: float = 20.0) -> None:
-        """Hang up: the zygote kills what it started, removes the folder and ends. One that has not said a word yet has
-        started nothing, and is killed."""
-        self._in.close()
-        self._out.close()
+        """Hang up: the zygote kills what it started, removes the folder and ends. A zygote that has sent nothing yet
+        has started nothing, and is killed."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
         if self._spoke:
-            self.process.wait(patience)
+            self.wait(patience)
         self.bury()
 
     def bury(self) -> None:
         """Leave nothing of a zygote that is dead or has to be; what it had spooled stays."""
-        self.process.end()
+        self.wait(0)
+        self.kill()
+        if not self.wait(BURY_SECONDS) or (self._status is None and self._pid >= 0):
+            nurseries.drop(self._nursery)  # nobody else can say what became of it
+        self._socket.close()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
         for left in (*self._folder.glob("job-*"), self._folder / "tmp"):
             shutil.rmtree(left, ignore_errors=True)

@@ -9,9 +9,14 @@ import os
 import resource
 import select
 import signal
+import sys
 import time
-from collections.abc import Collection, Iterable
+import traceback
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import NoReturn
+
+import psutil
 
 MARKER = "SCIAGENT_WORKER"  # in the environment of a zygote and of all it starts
 PROC = Path("/proc")
@@ -36,6 +41,21 @@ def readable(fds: Iterable[int], seconds: float | None = None) -> set[int]:
     return {fd for fd, _ in poll.poll(None if seconds is None else math.ceil(1000 * seconds))}
 
 
+def run_and_exit(work: Callable[[], None]) -> NoReturn:
+    """Do this in a forked process and end it, with status 1 after an exception, whose traceback is printed."""
+    status = 1
+    try:
+        work()
+        status = 0
+    except BaseException:  # noqa: BLE001  the last stop before the fork's copy of its parent would go on
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
 def become_subreaper() -> None:
     """From now on a descendant whose parent dies becomes a child of this process, daemons included."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -48,58 +68,27 @@ def die_with(parent: int, by: int = signal.SIGKILL) -> None:
         os.kill(os.getpid(), by)
 
 
-def _children(pid: int) -> list[int]:
-    children: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in (PROC / str(pid) / "task").iterdir():
-            with contextlib.suppress(OSError):
-                children.extend(map(int, (task / "children").read_text().split()))
-    return children
-
-
-def _parents() -> dict[int, int]:
-    """Parent of each process, for kernels without /proc/*/task/*/children."""
-    parents: dict[int, int] = {}
-    for folder in PROC.iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                stat = (folder / "stat").read_text(errors="replace")
-                parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
-    return parents
-
-
-def _has_children_files() -> bool:
-    return (PROC / "self" / "task" / str(os.getpid()) / "children").exists()
-
-
-def _below(root: int) -> list[int]:
-    """The children of `root`, zombies included."""
-    return _children(root) if _has_children_files() else [pid for pid, above in _parents().items() if above == root]
-
-
 def descendants(root: int) -> list[int]:
     """Every process below `root`, zombies included."""
+    if not (PROC / "self" / "task" / str(os.getpid()) / "children").exists():  # a kernel without these files: gVisor
+        return [process.pid for process in psutil.Process(root).children(recursive=True)]
     pids: list[int] = []
-    todo = [root]
-    if _has_children_files():
-        while todo:
-            below = _children(todo.pop())
-            pids.extend(below)
-            todo.extend(below)
-        return pids
-    parents = _parents()
-    while todo:
-        above = todo.pop()
-        below = [pid for pid, parent in parents.items() if parent == above]
-        pids.extend(below)
-        todo.extend(below)
+    parents = [root]
+    while parents:
+        children: list[int] = []
+        with contextlib.suppress(OSError):
+            for task in (PROC / str(parents.pop()) / "task").iterdir():
+                with contextlib.suppress(OSError):
+                    children.extend(map(int, (task / "children").read_text().split()))
+        pids += children
+        parents += children
     return pids
 
 
 def is_stopped(pid: int) -> bool:
     """Whether a signal (SIGSTOP, SIGTSTP) has stopped the process. A debugger that holds it does not count."""
-    with contextlib.suppress(OSError, IndexError):
-        return (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T"
+    with contextlib.suppress(psutil.Error):
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     return False
 
 
@@ -136,7 +125,7 @@ def kill_orphans(children: Collection[int], patience: float = 5.0) -> None:
     Raises TimeoutError when something outlives SIGKILL for `patience` seconds.
     """
     deadline = time.monotonic() + patience
-    while orphans := [pid for pid in _below(os.getpid()) if pid not in children]:
+    while orphans := [child.pid for child in psutil.Process().children() if child.pid not in children]:
         for pid in orphans:
             kill([*descendants(pid), pid])
             with contextlib.suppress(ChildProcessError):
@@ -161,6 +150,12 @@ def own_cpu() -> float:
 def virtual_size() -> int:
     """Bytes of address space of this process."""
     return int((PROC / "self" / "statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def limit_memory(size: int) -> None:
+    """Limit the address space of this process to that many bytes."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
 
 
 def memory_exceeds(pids: Iterable[int], limit: int) -> int | None:
@@ -190,13 +185,11 @@ def _proportional(pid: int) -> int:
 
 def marked(token: str) -> list[int]:
     """Processes that carry the marker in the environment they were started with."""
-    wanted = f"{MARKER}={token}".encode()
     pids: list[int] = []
-    for folder in PROC.iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError):
-                if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                    pids.append(int(folder.name))
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(MARKER) == token:
+                pids.append(process.pid)
     return pids
 
 

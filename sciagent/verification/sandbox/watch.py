@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
-import select
 import signal
+import socket
 import stat
 import time
 from collections.abc import Mapping, Sequence
@@ -20,17 +19,17 @@ from sciagent.domain.text import clean
 from sciagent.verification.contract import Verifier
 from sciagent.verification.sandbox import child, processes
 from sciagent.verification.sandbox.job import Job
+from sciagent.verification.sandbox.scratch import remove_folder
 from sciagent.verification.sandbox.wire import MAX_LINE, WireError, loads
-from sciagent.verification.sandbox.wire_findings import MAX_ARTIFACT_BYTES, check_finding, finding_to_wire
+from sciagent.verification.sandbox.wire_findings import MAX_ARTIFACT_BYTES, finding_from_wire, finding_to_wire
 
 POLL_SECONDS = 0.08
-NAP_SECONDS = 0.02  # a batch's findings are taken together: to be woken for each would cost as much as a cheap one does
+NAP_SECONDS = 0.02  # findings of a batch are taken together: a wake-up for each costs as much as a verification
 ENVELOPE = frozenset({"finding", "cpu", "took", "waits", "stop"})
-PIPE_BYTES = 1 << 20  # that a child may say meanwhile
 FAREWELL_SECONDS = 5.0  # between the last finding and `done`
 LEAVE_SECONDS = 0.05  # between `done` and the end of the process; then it is killed
 MAX_OUTPUT = 16 << 20  # bytes of stdout and stderr; beyond it the file starts again
-TAIL = 2000
+TAIL = 4000
 
 
 class Cancelled(Exception):
@@ -38,13 +37,14 @@ class Cancelled(Exception):
 
 
 class DriverPipe(Protocol):
+    """What the watch needs of the zygote's pipes to its driver."""
+
     fd: int
     cancelled: set[int]
 
     def read(self) -> list[Job]: ...
     def check(self) -> None: ...
-    def say(self, event: str, **more: Any) -> None: ...
-    def pass_on(self, said: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None: ...
+    def pass_on(self, findings: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None: ...
     def close(self) -> None: ...
 
 
@@ -53,18 +53,23 @@ def failure(key: str, outcome: Outcome, reason: Reason, detail: str, **diagnosti
 
 
 class Watch:
-    """index: of the candidate whose turn it is. failure: of that candidate, once there is one."""
+    """One child from its start to its end."""
 
-    def __init__(self, job: Job, home: Path, spool: Path, driver: DriverPipe) -> None:
-        self.index, self.ready, self.wall = 0, False, 0.0
+    def __init__(self, job: Job, folder: Path, driver: DriverPipe) -> None:
+        self.index = 0
+        """The candidate whose turn it is."""
         self.failure: Mapping[str, Any] | None = None
-        self._job, self._work, self._output = job, home / "work", home / "output"
-        self._spool, self._driver = spool, driver
-        self._results, self._said = os.pipe()
-        self._heard, self._acks = os.pipe()
-        self._fds = [self._results, self._said, self._heard, self._acks]
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(self._said, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        """Of that candidate, once it has failed."""
+        self.wall = 0.0
+        """Seconds since its turn began."""
+        self._job, self._driver = job, driver
+        self._home, self._spool, self._temporary = (
+            folder / f"job-{job.number}",
+            folder / "spool" / str(job.number),
+            folder / "tmp",
+        )
+        self._work, self._output = self._home / "work", self._home / "output"
+        self._socket, self._theirs = socket.socketpair()
         self._pid = self._pidfd = -1
         self._buffer = b""
         self._taken: list[tuple[bytes, dict[str, Any]]] = []
@@ -72,61 +77,72 @@ class Watch:
         self._deaf = self._finished = self._done = False
         self._turn = self._looked = time.monotonic()
 
-    def start(self, kind: type[Verifier[Any]]) -> None:
-        zygote, base = os.getpid(), processes.virtual_size()
-        self._pid = os.fork()
-        if not self._pid:
-            with contextlib.suppress(BaseException):
-                processes.die_with(zygote)
-                self._driver.close()
-                os.close(self._results)
-                os.close(self._acks)
-                child.run(
-                    self._job, kind, child.Surroundings(zygote, self._said, self._heard, self._work, self._output, base)
-                )
-            os._exit(1)
-        for fd in (self._said, self._heard):
-            os.close(fd)
-            self._fds.remove(fd)
-        os.set_blocking(self._results, False)
-        self._pidfd = os.pidfd_open(self._pid)
-        self._fds.append(self._pidfd)
-
-    def let_leave(self) -> None:
-        """Give a child that has said `done` the time to end by itself: looking for it among the processes, to kill it,
-        takes longer."""
-        if self._done:
-            select.select([self._pidfd], [], [], LEAVE_SECONDS)
-
-    def remove_output(self) -> None:
+    def run(self, kind: type[Verifier[Any]]) -> Mapping[str, Any]:
+        """Verify the job in a child. Returns how that ended: `failure`, `index`, `wall`, and `cpu`, the seconds that
+        the child used with all that it started, of which nothing is left."""
+        before = processes.reaped_cpu()
+        for new in (self._home, self._work):
+            new.mkdir(mode=0o700)
+        self._temporary.mkdir(exist_ok=True)
+        try:
+            self._start(kind)
+            self._until_end()
+            if self._done:  # it may end by itself: to look for it among the processes, to kill it, takes longer
+                processes.readable([self._pidfd], LEAVE_SECONDS)
+        except Cancelled:
+            self._fail(Outcome.LOST, Reason.WORKER_DIED, "cancelled")
+        finally:
+            processes.kill_descendants()
+            self._socket.close()
+            os.close(self._pidfd)
+        cpu = processes.reaped_cpu() - before
+        if self.failure and (tail := self._tail()):
+            self.failure["diagnostics"]["output_tail"] = tail
         with contextlib.suppress(OSError):
             self._output.unlink()
+        for old in (self._work, self._home, self._temporary):
+            remove_folder(old)
+        return {"failure": self.failure, "index": self.index, "wall": self.wall, "cpu": cpu}
 
-    def close(self) -> None:
-        while self._fds:
-            os.close(self._fds.pop())
+    def _start(self, kind: type[Verifier[Any]]) -> None:
+        zygote = os.getpid()
+        around = child.Surroundings(self._theirs, self._work, self._output, processes.virtual_size())
 
-    def until_end(self) -> None:
+        def work() -> None:
+            processes.die_with(zygote)
+            self._driver.close()
+            self._socket.close()
+            child.run(self._job, kind, around)
+
+        self._pid = os.fork()
+        if not self._pid:
+            processes.run_and_exit(work)
+        self._theirs.close()
+        self._pidfd = os.pidfd_open(self._pid)
+
+    def _until_end(self) -> None:
         """Listen and look until the batch is done or cannot go on. Raises Cancelled, and what the driver raises."""
         while not self._finished:
             limit = self._limit()
             left = self._turn + limit - time.monotonic()
             nap = self._awake - time.monotonic()
             napping = 0 < nap < left
-            fds = [self._driver.fd, self._pidfd] + ([] if self._deaf or napping else [self._results])
-            ready = select.select(fds, [], [], nap if napping else max(0.0, min(left, POLL_SECONDS)))[0]
+            fds = [self._driver.fd, self._pidfd] + ([] if self._deaf or napping else [self._socket.fileno()])
+            ready = processes.readable(fds, nap if napping else max(0.0, min(left, POLL_SECONDS)))
             self.wall = time.monotonic() - self._turn
             if self._driver.fd in ready:
                 self._driver.read()
             if self._job.number in self._driver.cancelled:
                 raise Cancelled
-            if self._results in ready:
+            if self._socket.fileno() in ready:
                 self._listen()
+            elif self._pidfd in ready and napping:  # its last messages are unread, and are read first
+                self._awake = 0.0
             elif self._pidfd in ready:
-                self._end_or_wake(napping)
+                self._ended()
             elif left <= 0:
-                self.fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
-            # not in a nap: what the child has said meanwhile is unread, and another candidate would be blamed
+                self._fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
+            # not in a nap: what the child has sent meanwhile is unread, and another candidate would be blamed
             if not (napping or self._finished) and time.monotonic() - self._looked >= POLL_SECONDS:
                 self._look()
 
@@ -137,7 +153,7 @@ class Watch:
         at_once = len(self._job.candidates) if self._job.together and self.index == 0 else 1
         return self._job.limits.wall_seconds * at_once
 
-    def fail(self, outcome: Outcome, reason: Reason, detail: str) -> None:
+    def _fail(self, outcome: Outcome, reason: Reason, detail: str) -> None:
         """End the job with this failure of the current candidate; after the last finding nothing can fail any more."""
         self._finished = True
         if self.index < len(self._job.candidates):
@@ -146,37 +162,32 @@ class Watch:
     def _look(self) -> None:
         self._driver.check()
         limit = self._job.limits.memory_mb
-        held = processes.memory_exceeds(processes.descendants(os.getpid()), limit << 20)
-        if held:
-            self.fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, f"{held >> 20} MB; the limit is {limit} MB")
+        if held := processes.memory_exceeds(processes.descendants(os.getpid()), limit << 20):
+            self._fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, f"{held >> 20} MB; the limit is {limit} MB")
         with contextlib.suppress(OSError):
             if self._output.stat().st_size > MAX_OUTPUT:
                 os.truncate(self._output, 0)
         self._looked = time.monotonic()
-
-    def _end_or_wake(self, napping: bool) -> None:
-        """The child has ended. In a nap its last messages are unread, and they are read first."""
-        if napping:
-            self._awake = 0.0
-        else:
-            self._ended()
 
     def _ended(self) -> None:
         status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         if status < 0:
             tail = self._tail()
             if -status == signal.SIGABRT and any(word in tail for word in ("bad_alloc", "annot allocate memory")):
-                self.fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, "aborted for want of memory")
+                self._fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, "aborted for want of memory")
             else:
                 name = signal.Signals(-status).name if -status in set(signal.Signals) else "real-time"
-                self.fail(Outcome.CRASHED, Reason.SIGNAL, f"signal {-status} ({name})")
+                self._fail(Outcome.CRASHED, Reason.SIGNAL, f"signal {-status} ({name})")
         elif status:
-            self.fail(Outcome.CRASHED, Reason.EXCEPTION, f"exit status {status} without a finding")
+            self._fail(Outcome.CRASHED, Reason.EXCEPTION, f"exit status {status} without a finding")
         else:
-            self.fail(Outcome.CRASHED, Reason.NO_RESULT, "exit status 0 without a finding")
+            self._fail(Outcome.CRASHED, Reason.NO_RESULT, "exit status 0 without a finding")
 
     def _listen(self) -> None:
-        chunk = os.read(self._results, PIPE_BYTES)
+        try:
+            chunk = self._socket.recv(1 << 20)
+        except ConnectionError:  # it ended without reading an acknowledgement
+            chunk = b""
         self._deaf = not chunk
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         try:
@@ -187,22 +198,20 @@ class Watch:
                 raise WireError(f"a message of more than {MAX_LINE} bytes")
         except WireError as error:
             self.index = min(self.index, len(self._job.candidates) - 1)
-            self.fail(Outcome.CRASHED, Reason.BAD_RESULT, str(error))
+            self._fail(Outcome.CRASHED, Reason.BAD_RESULT, str(error))
         finally:
             self._pass_on()
 
     def _take(self, line: bytes) -> None:
         """One message of the child. Raises WireError for any that is not its turn to send."""
         message = loads(line)
-        if message == {"ready": True} and not self.ready:
-            self.ready = True
-        elif message == {"done": True} and self.index == len(self._job.candidates):
+        if message == {"done": True} and self.index == len(self._job.candidates):
             self._finished = self._done = True
         elif self.index == len(self._job.candidates):
             raise WireError("more findings than candidates")
         else:
             _check_envelope(message)
-            check_finding(message["finding"], self._job.candidates[self.index].key)
+            finding_from_wire(message["finding"], self._job.candidates[self.index].key)
             files = store(message["finding"]["artifacts"], self._work, self._spool / str(self.index))
             took, cpu = _seconds(message.get("took")), _seconds(message.get("cpu"))
             self._taken.append((line, {"files": files, "took": took, "cpu": cpu}))
@@ -210,8 +219,8 @@ class Watch:
             self._finished = message.get("stop") is True
             if message.get("waits") is True:
                 self._pass_on()
-                with contextlib.suppress(BrokenPipeError):
-                    os.write(self._acks, b"\n")
+                with contextlib.suppress(OSError):
+                    self._socket.send(b"\n")
 
     def _pass_on(self) -> None:
         """Hand on what was taken. The time since the turn began is shared among the findings as the child claims."""
@@ -232,11 +241,6 @@ class Watch:
             return clean(file.read().decode(errors="replace"))
         return ""
 
-    def add_output(self) -> None:
-        """The end of what the child printed belongs to its failure."""
-        if self.failure and (tail := self._tail()):
-            self.failure["diagnostics"]["output_tail"] = tail
-
 
 def _check_envelope(message: Mapping[str, Any]) -> None:
     """The line goes to the driver as it is: nothing may stand in it that is not looked at here."""
@@ -252,7 +256,7 @@ def _seconds(claimed: object) -> float:
 
 
 def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[dict[str, Any]]:
-    """Copy artifacts, as a checked finding names them, to the spool folder. Raises WireError for one that is no regular
+    """Copy artifacts, as a checked finding names them, to the spool folder. Raises WireError for what is no regular
     file inside `work`."""
     stored: list[dict[str, Any]] = []
     for artifact in artifacts:

@@ -1,4 +1,4 @@
-"""What goes over the pipes between driver, zygote and child: JSON, one message a line."""
+"""What goes over the sockets between driver, zygote and child: JSON, a message a line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_LINE = 1 << 20
 
 
 class WireError(ValueError):
-    """What a child said is not a message it may send."""
+    """What a child sent is not a message it may send."""
 
 
 def dumps(message: Mapping[str, Any]) -> bytes:

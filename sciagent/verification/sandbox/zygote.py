@@ -12,9 +12,9 @@ import gc
 import importlib
 import json
 import os
-import select
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,8 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification.contract import Verifier
 from sciagent.verification.registry import provider, receive, verifier_class
 from sciagent.verification.sandbox import processes
-from sciagent.verification.sandbox.child import THREAD_VARIABLES
 from sciagent.verification.sandbox.job import Job
-from sciagent.verification.sandbox.scratch import remove_folder
-from sciagent.verification.sandbox.watch import Cancelled, Watch, failure
+from sciagent.verification.sandbox.watch import Watch, failure
 from sciagent.verification.sandbox.wire import dumps
 
 IMPORT_SECONDS = 300
@@ -42,59 +40,63 @@ class DriverGoneError(BaseException):
 
 
 class Control:
-    """The pipes to the driver: a request or `{"cancel": number}` a line in, an event a line out."""
+    """The socket to the driver: a request or `{"cancel": number}` a line in, an event a line out."""
 
-    def __init__(self, driver: int) -> None:
+    def __init__(self, connection: socket.socket, driver: int) -> None:
         self.driver = driver
         """A pidfd, readable once the driver has ended."""
-        self.fd, self._out = os.dup(0), os.dup(1)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
-        os.dup2(2, 1)  # engines print to stdout
-        os.set_blocking(self.fd, False)
+        self.fd = connection.fileno()
+        self._socket = connection
         self._buffer = b""
         self.cancelled: set[int] = set()
+
+    def first(self) -> Mapping[str, Any]:
+        """The first line, with the worker's folder, working directory and environment."""
+        while b"\n" not in self._buffer:
+            if not (chunk := self._socket.recv(1 << 16)):
+                raise DriverGoneError
+            self._buffer += chunk
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        request: Mapping[str, Any] = json.loads(line)
+        return request
 
     def read(self) -> list[Job]:
         """The jobs that have come; cancellations are kept in `cancelled`, for they may come before their job.
 
         Raises DriverGoneError at the end of file.
         """
-        lines: list[bytes] = []
         with contextlib.suppress(BlockingIOError):
-            while chunk := os.read(self.fd, 1 << 16):
-                *whole, self._buffer = (self._buffer + chunk).split(b"\n")
-                lines += whole
+            while chunk := self._socket.recv(1 << 16, socket.MSG_DONTWAIT):
+                self._buffer += chunk
             raise DriverGoneError
+        *lines, self._buffer = self._buffer.split(b"\n")
         messages = [json.loads(line) for line in lines]
         self.cancelled.update(message["cancel"] for message in messages if "cancel" in message)
         return [Job.from_wire(message) for message in messages if "cancel" not in message]
 
     def check(self) -> None:
         """The pipe may be held open by a fork of the driver; its death is then seen here."""
-        if select.select([self.driver], [], [], 0)[0]:
+        if processes.readable([self.driver], 0):
             raise DriverGoneError
 
     def say(self, event: str, **more: Any) -> None:
         self._write(dumps({"event": event, **more}))
 
-    def pass_on(self, said: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
+    def pass_on(self, findings: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
         """Findings as the child wrote them, with what is known of each: checked, and not written anew."""
         self._write(
-            b"".join(dumps({"event": "finding", **more})[:-2] + b',"said":' + line + b"}\n" for line, more in said)
+            b"".join(dumps({"event": "finding", **more})[:-2] + b',"sent":' + line + b"}\n" for line, more in findings)
         )
 
     def _write(self, line: bytes) -> None:
         try:
-            while line:
-                line = line[os.write(self._out, line) :]
-        except BrokenPipeError as error:
+            self._socket.sendall(line)
+        except (BrokenPipeError, ConnectionResetError) as error:
             raise DriverGoneError from error
 
     def close(self) -> None:
-        for fd in (self.fd, self._out, self.driver):
-            os.close(fd)
+        self._socket.close()
+        os.close(self.driver)
 
 
 @cache
@@ -138,15 +140,13 @@ def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
 def serve(control: Control, folder: Path) -> None:
     known: dict[str, dict[str, str]] = {}
     while True:
-        if control.fd not in select.select([control.fd, control.driver], [], [])[0]:
-            raise DriverGoneError
         for job in control.read():
             try:
                 kind = load(job.verifier)
             except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything
                 detail = f"{type(error).__name__}: {error}"
                 wrong = failure(job.candidates[0].key, Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED, detail)
-                control.say("end", failure=wrong, whole=True, ready=True, cpu=0.0, wall=0.0, index=0)
+                control.say("end", failure=wrong, whole=True, cpu=0.0, wall=0.0, index=0)
                 continue
             if kind.attach is not Verifier.attach:
                 attach(job.verifier, json.dumps(job.settings, sort_keys=True))
@@ -155,53 +155,45 @@ def serve(control: Control, folder: Path) -> None:
                 gc.collect()
                 gc.freeze()  # what is warm is shared: let no child copy it by collecting
             control.say("started", versions=known[job.verifier])
-            _run(job, kind, control, folder)
+            control.say("end", whole=False, **Watch(job, folder, control).run(kind))
+        if control.fd not in processes.readable([control.fd, control.driver]):
+            raise DriverGoneError
 
 
-def _run(job: Job, kind: type[Verifier[Any]], control: Control, folder: Path) -> None:
-    before = processes.reaped_cpu()
-    home, spool, temporary = folder / f"job-{job.number}", folder / "spool" / str(job.number), folder / "tmp"
-    for new in (home, home / "work"):
-        new.mkdir(mode=0o700)
-    temporary.mkdir(exist_ok=True)
-    watch = Watch(job, home, spool, control)
-    try:
-        watch.start(kind)
-        watch.until_end()
-        watch.let_leave()
-    except Cancelled:
-        watch.fail(Outcome.LOST, Reason.WORKER_DIED, "cancelled")
-    finally:
-        processes.kill_descendants()
-        watch.close()
-    cpu = processes.reaped_cpu() - before
-    watch.add_output()
-    watch.remove_output()
-    for old in (home / "work", home, temporary):
-        remove_folder(old)
-    control.say(
-        "end", failure=watch.failure, whole=False, ready=watch.ready, cpu=cpu, wall=watch.wall, index=watch.index
-    )
-
-
-def main(folder: Path, driver: int, nursery: int) -> None:
-    """Serve the driver behind this pidfd until it is gone, or the nursery is."""
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-    os.environ["TMPDIR"] = str(folder / "tmp")
-    tempfile.tempdir = None  # look at TMPDIR again
-    control = Control(driver)
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    processes.become_subreaper()
+def main(connection: socket.socket, driver: int, nursery: int) -> None:
+    """Serve the driver at the other end of the socket until it is gone, or the nursery is. driver: its pidfd."""
     signal.signal(signal.SIGTERM, _terminated)
-    receive(folder)
+    processes.die_with(nursery, signal.SIGTERM)
+    os.setsid()
+    control = Control(connection, driver)
+    request = control.first()
+    folder, marker = Path(request["folder"]), os.environ[processes.MARKER]
     try:
-        processes.die_with(nursery, signal.SIGTERM)
+        _settle(folder, request["cwd"], {**request["environment"], processes.MARKER: marker})
+        control.say("born", pid=os.getpid())
         serve(control, folder)
     except DriverGoneError:
         pass
     finally:
         processes.kill_descendants()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _settle(folder: Path, cwd: str, environment: Mapping[str, str]) -> None:
+    """Take over the environment and the working directory of the driver, and print into a file."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(folder / "zygote.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    for number, fd in enumerate((nothing, log, log)):  # engines print
+        os.dup2(fd, number)
+    os.close(nothing)
+    os.close(log)
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None  # look at TMPDIR again
+    os.chdir(cwd)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    processes.become_subreaper()
+    receive(folder)
 
 
 def _terminated(number: int, frame: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from typing import Any
@@ -12,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from sciagent.agent.foreign.checking import check_arguments
-from sciagent.agent.foreign.naming import called
-from sciagent.agent.foreign.schemas import MAX_WRITTEN, closed, is_strict, plain
+from sciagent.agent.foreign.foreign_tool import ForeignTool, function_name
+from sciagent.agent.foreign.schemas import MAX_WRITTEN, closed, plain
 from sciagent.agent.policies.grammar import schema_fault
 from sciagent.agent.tools.reading import CallError
 from tests.support.mcp_server import HOSTILE, SEARCH, nested
@@ -69,7 +67,6 @@ def check(value: Any) -> None:
     assert len(text) <= MAX_WRITTEN and made["type"] == "object"
     assert text.isprintable() and not {"$ref", "pattern", "format", "allOf"} & keywords(made)
     Draft202012Validator.check_schema(made)
-    is_strict(made)
     if (written := closed(made)) is not None:
         Draft202012Validator.check_schema(written)
         fault = schema_fault(written)
@@ -84,16 +81,6 @@ def keywords(schema: Any) -> set[str]:
     found = set(schema) - {"properties"}
     found |= set().union(*map(keywords, schema.get("properties", {}).values()))
     return found | keywords(schema.get("items")) | keywords(schema.get("anyOf"))
-
-
-def test_strict_is_what_openai_calls_so() -> None:
-    every = copy.deepcopy({**SEARCH, "required": ["query", "limit"]})
-    assert not is_strict(plain(SEARCH)), "an argument may be left out"
-    assert not is_strict(plain(every)), "limits of numbers"
-    del every["properties"]["limit"]["minimum"], every["properties"]["limit"]["maximum"]
-    assert is_strict(plain(every))
-    assert not is_strict(plain({**every, "additionalProperties": True}))
-    assert is_strict({"type": "object", "properties": {}, "required": [], "additionalProperties": False})
 
 
 def test_a_grammar_gets_texts_and_lists_that_end() -> None:
@@ -114,10 +101,10 @@ def test_what_may_be_anything_is_left_out_of_a_grammar_or_makes_it_impossible() 
 
 
 def test_arguments_are_checked_and_the_complaint_says_how_to_call() -> None:
-    schema = plain(SEARCH)
-    assert check_arguments("lit_search", schema, {"query": "x", "limit": 2}) == {"query": "x", "limit": 2}
+    tool = ForeignTool("lit", "search", "", plain(SEARCH))
+    tool.check({"query": "x", "limit": 2})
     with pytest.raises(CallError) as caught:
-        check_arguments("lit_search", schema, {"limit": 9, "why": "\x1b" + "A" * 5000})
+        tool.check({"limit": 9, "why": "\x1b" + "A" * 5000})
     text = str(caught.value)
     assert "'query' is a required property" in text and "limit: 9 is greater than" in text and len(text) < 900
     assert text.endswith("lit_search takes: query (has to be given), limit") and "\x1b" not in text
@@ -128,11 +115,11 @@ def test_arguments_are_checked_and_the_complaint_says_how_to_call() -> None:
     [("lit", "search", "lit_search"), ("lit", "a.b/c d", "lit_a_b_c_d"), ("lit", "search-all", "lit_search-all")],
 )
 def test_names_are_those_of_functions(server: str, tool: str, name: str) -> None:
-    assert called(server, tool) == name
+    assert function_name(server, tool) == name
 
 
 def test_long_names_stay_apart() -> None:
-    names = {called("literature", "x" * 100 + end) for end in "abc"}
+    names = {function_name("literature", "x" * 100 + end) for end in "abc"}
     assert len(names) == 3 and all(len(name) == 64 for name in names)
 
 

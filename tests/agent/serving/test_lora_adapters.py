@@ -87,7 +87,7 @@ def test_an_adapter_is_loaded_replaced_and_unloaded(fake: Fake, folder: Path, mo
     [
         ((404, '{"detail": "Not Found"}'), "serve-model"),
         ((404, '{"error": {"message": "The lora adapter x cannot be found."}}'), "cannot be found"),
-        ((400, '{"error": {"message": "rank 64 is too high for LoRA"}}'), "400: rank 64"),
+        ((400, '{"error": {"message": "rank 64 is too high for LoRA"}}'), "400: .*rank 64"),
         ((500, "oops"), "500: oops"),
     ],
 )
@@ -95,6 +95,18 @@ def test_what_the_server_refuses_is_told(fake: Fake, folder: Path, refuse: Any, 
     fake.refuse = refuse
     with pytest.raises(ModelError, match=said):
         lora_adapters.unload(fake.url, "x")
+
+
+@pytest.mark.parametrize("status", [400, 404, 500])
+def test_a_key_that_a_server_repeats_is_struck_out(
+    fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "sk-tell-nobody")
+    fake.refuse = status, '{"error": {"message": "lora: the key sk-tell-nobody is wrong"}}'
+    with pytest.raises(ModelError, match=r"the key \[secret\] is wrong"):
+        lora_adapters.load(fake.url, "x", folder)
+    fake.there = {"sk-tell-nobody": "adapter"}
+    assert lora_adapters.loaded(fake.url) == {"[secret]": "base"}
 
 
 def test_a_server_that_is_not_there_is_told(folder: Path) -> None:

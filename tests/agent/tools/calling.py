@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sciagent.agent.tools.catalogue import registry
-from sciagent.agent.tools.registry import Observation
+from sciagent.agent.tools import calls
+from sciagent.agent.tools.registry import Observation, Registry
 from sciagent.chemistry.editing.edits import EditLimits
 from tests.support.memory_bench import MemoryBench
 
-TOOLS = registry()
+TOOLS = Registry(calls.TOOLS)
 
 
 def call(

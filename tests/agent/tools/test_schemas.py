@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from sciagent.agent.tools import calls
 from sciagent.agent.tools.calls import Toolbox
-from sciagent.agent.tools.catalogue import registry
-from sciagent.agent.tools.schemas import call_schema, parameters, schema
+from sciagent.agent.tools.schemas import call_schema, schema
 from sciagent.chemistry.editing.named import NAMED_EDITS
 
-TOOLS = {tool.name: tool for tool in registry()}
+TOOLS = {tool.name: tool for tool in calls.TOOLS}
 KEYWORDS = {
     "type", "properties", "required", "additionalProperties", "enum", "anyOf", "items", "description",
     "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
@@ -87,7 +87,7 @@ def test_a_schema_is_strict_and_every_text_list_and_number_is_bounded(name):
 def test_the_example_of_a_tool_meets_its_schema_and_its_arguments(name):
     tool = TOOLS[name]
     full = json.loads(json.dumps(dict(tool.example)))
-    assert meets(full, parameters(tool))
+    assert meets(full, schema(tool)["function"]["parameters"])
     again = tool.arguments.model_validate(full)
     assert tool.arguments.model_validate(json.loads(again.model_dump_json())) == again
     assert meets({"name": name, "arguments": full}, call_schema([tool]))

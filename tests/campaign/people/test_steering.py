@@ -93,9 +93,9 @@ def run(built: Built) -> CampaignState:
 
 def test_what_a_person_adds_goes_the_way_of_any_proposal(built: Built) -> None:
     new, bad, twice, radical = enter(built, "OC", "C1CC", "CO", "C[CH2]")
-    assert (new.answer.status, new.standing) == ("new", "open")
-    assert (bad.answer.status, bad.standing, bad.reason) == ("refused", None, "unparsable")
-    assert (twice.answer.status, twice.answer.key) == ("duplicate", new.answer.key)
+    assert (new.status, new.standing) == ("new", "open")
+    assert (bad.status, bad.standing, bad.reason) == ("refused", None, "unparsable")
+    assert (twice.status, twice.key) == ("duplicate", new.key)
     assert (radical.standing, radical.reason) == ("dropped", "radical")  # the fast rungs have run
     with built.ledger.read() as connection:
         said = directives.since(connection, built.row.id, 0)
@@ -335,8 +335,8 @@ def test_what_the_safety_screen_blocks_cannot_be_promoted(built: Built) -> None:
     [one] = enter(built, "Cc1c(cc(cc1[N+](=O)[O-])[N+](=O)[O-])[N+](=O)[O-]")  # TNT
     assert one.standing == "dropped"
     with pytest.raises(UsageError, match="blocked by the safety screen"):
-        steering.promote(people(built), named(built, one.answer.key), "ann", "for science", to="dft")
-    assert jobs_of(built, one.answer.key) == {}
+        steering.promote(people(built), named(built, one.key), "ann", "for science", to="dft")
+    assert jobs_of(built, one.key) == {}
     with built.ledger.read() as connection:
         kinds = connection.execute(sa.select(t.event.c.payload).where(t.event.c.kind == "safety_blocked")).scalars()
         assert "promote" in [payload.get("asked") for payload in kinds]

@@ -13,13 +13,13 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, scaffolds
 
 
-def propose(ledger: Ledger, *texts: str) -> list[dict | None]:
+def propose(ledger: Ledger, *texts: str) -> list[dict]:
     """One turn."""
     made = [parse_molecule(text) for text in texts]
     with ledger.begin() as connection:
         notes = newness.notes(connection, made)
         ids = candidates.enter(connection, made)
-        newness.remember(connection, [m for m, n in zip(made, notes, strict=True) if n and n["candidate"]], ids)
+        newness.remember(connection, [m for m, n in zip(made, notes, strict=True) if n["candidate"]], ids)
     return notes
 
 
@@ -75,8 +75,3 @@ def test_a_scaffold_is_unsure_until_what_a_file_brought_has_its_own(
     propose(ledger, "CCO")
     [known, new] = propose(ledger, "Cc1cc[nH]c1", "Cc1ccncc1")
     assert (known["scaffold"], new["scaffold"]) == (False, True)
-
-
-def test_texts_that_are_no_molecules_get_no_note(ledger: Ledger) -> None:
-    with ledger.begin() as connection:
-        assert newness.notes(connection, [None]) == [None]

@@ -189,8 +189,8 @@ def test_a_campaign_does_not_change_its_screen_on_the_way(folder: Path, ledger: 
 def test_one_molecule_is_refused_and_logged_or_verified_with_a_reason(folder: Path, ledger: Ledger) -> None:
     spec = spec_of(folder)
     found = verify_one(ledger, spec, PHOSGENE, "ann")
-    assert (found["verdict"], found["reason"], len(found["rungs"])) == ("fail", "chemical_weapon", 1)
+    assert (found.verdict, found.reason, len(found.rungs)) == ("fail", "chemical_weapon", 1)
     assert [(b["rule"], b["operation"]) for b in events(ledger, "safety_blocked")] == [("cwc-3a01-phosgene", "verify")]
     found = verify_one(ledger, spec.without_screen(WHY), PHOSGENE, "ann")
-    assert [rung["rung"] for rung in found["rungs"]] == ["checks"]
+    assert [rung.rung for rung in found.rungs] == ["checks"]
     assert [(b["reason"], b["who"]) for b in events(ledger, "safety_off")] == [(WHY, "ann")]

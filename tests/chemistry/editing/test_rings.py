@@ -7,7 +7,7 @@ import random
 from rdkit import Chem
 
 from sciagent.chemistry.editing.edits import mutate
-from sciagent.chemistry.editing.rings import ring_systems
+from sciagent.chemistry.editing.parts import ring_systems
 
 
 def rings_of(smiles: str) -> list[set[int]]:

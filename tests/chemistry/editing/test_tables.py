@@ -9,8 +9,7 @@ import pytest
 from rdkit import Chem
 
 from sciagent.chemistry.editing.atoms import VALENCE
-from sciagent.chemistry.editing.edits import SUBSTITUENTS, TEMPLATES
-from sciagent.chemistry.editing.tables import LINKERS, NOT_A_CHILD, RINGS
+from sciagent.chemistry.editing.tables import LINKERS, NOT_A_CHILD, RINGS, SUBSTITUENTS, TEMPLATES
 from sciagent.chemistry.rdkit_log import rdkit_messages
 
 SEEDS = Path(__file__).parents[3] / "campaigns" / "quickstart_seeds.csv"

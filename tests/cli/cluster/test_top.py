@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -17,8 +18,11 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
 
 from sciagent.cli.cluster.logs import JsonLines, TextLines
+from sciagent.cli.cluster.top import frame
+from sciagent.report.live.watching import Sparing, look
 from sciagent.store.database.ledger import Ledger
 from tests.support.busy import busy
 from tests.support.campaigns import environment
@@ -114,3 +118,30 @@ def test_a_line_of_the_log_says_what_it_is_about() -> None:
     assert re.fullmatch(r"\d\d:\d\d:\d\d warning: job 7: lost  \[campaign=dyes job=7 fence=2 worker=w/0\]", text)
     record.about, record.msg, record.args = None, "broken\nline \x1b[31m", ()
     assert json.loads(JsonLines().format(record))["message"] == "broken\nline \x1b[31m"
+
+
+def drawn(ledger: Ledger, width: int, height: int | None = None) -> str:
+    with ledger.read() as connection:
+        found = look(connection, Sparing())
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(frame(found, width, height))
+    return console.export_text()
+
+
+def test_one_look_shows_campaigns_queues_workers_and_failures(ledger: Ledger) -> None:
+    busy(ledger)
+    text = drawn(ledger, 140)
+    assert re.search(r"redox-anolytes +running +0 +19 +2 +5 +1 +1 +21% core_seconds", text)
+    assert re.search(r"high_fidelity +4 +\d s +0 +nobody serves it", text)
+    assert re.search(r"node08:5120:77aa01 +\d+ +uv-absorbers +r1 +C+ +\d s +\d s +2 +draining", text)
+    assert "3 of 4 slots busy, 1 job in drivers" in text
+    assert re.search(r"timeout: worker_died +node07:41877:9f01ac/", text)
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (60, 24), (140, 50), (200, 16)])
+def test_a_look_fits_the_terminal(ledger: Ledger, width: int, height: int) -> None:
+    busy(ledger, n=40, names=[f"campaign-number-{i}-of-a-long-name" for i in range(9)])
+    lines = drawn(ledger, width, height).splitlines()
+    assert max(map(len, lines)) <= width and len(lines) <= max(height, 24)
+    assert any("nobody serves it" in line for line in lines)

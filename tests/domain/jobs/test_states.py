@@ -10,23 +10,12 @@ import pytest
 from sciagent.domain.jobs.states import (
     ATTEMPT_TRANSITIONS,
     CAMPAIGN_TRANSITIONS,
-    JOB_TRANSITIONS,
     AttemptState,
     CampaignState,
-    JobState,
     check_transition,
 )
 
-JOB = """
-queued: running cancelled
-running: queued done failed cancelled quarantined
-done:
-failed: queued
-cancelled: queued
-quarantined: queued
-"""
 ATTEMPT = """
-claimed: running done failed lost stale cancelled cancelled_late
 running: done failed lost stale cancelled cancelled_late
 done:
 failed:
@@ -44,14 +33,10 @@ finished: running
 budget_spent: running
 failed: running
 """
-TABLES = [
-    (JobState, JOB_TRANSITIONS, JOB),
-    (AttemptState, ATTEMPT_TRANSITIONS, ATTEMPT),
-    (CampaignState, CAMPAIGN_TRANSITIONS, CAMPAIGN),
-]
+TABLES = [(AttemptState, ATTEMPT_TRANSITIONS, ATTEMPT), (CampaignState, CAMPAIGN_TRANSITIONS, CAMPAIGN)]
 
 
-@pytest.mark.parametrize(("states", "table", "text"), TABLES, ids=["job", "attempt", "campaign"])
+@pytest.mark.parametrize(("states", "table", "text"), TABLES, ids=["attempt", "campaign"])
 def test_every_transition(states: type[StrEnum], table: dict, text: str) -> None:
     lines = dict(line.split(":") for line in text.strip().splitlines())
     allowed = {old: set(new.split()) for old, new in lines.items()}
@@ -65,5 +50,4 @@ def test_every_transition(states: type[StrEnum], table: dict, text: str) -> None
 
 
 def test_what_is_over_stays_over() -> None:
-    assert not JOB_TRANSITIONS[JobState.DONE]
-    assert sum(bool(v) for v in ATTEMPT_TRANSITIONS.values()) == 3
+    assert sum(bool(v) for v in ATTEMPT_TRANSITIONS.values()) == 2

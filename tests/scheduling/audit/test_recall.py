@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, gamma, poisson
 
-from sciagent.scheduling.audit.draw import draw
 from sciagent.scheduling.audit.recall import ENOUGH, Recall, Span, missed_hits, recall
+from tests.scheduling.audit.draws import draw
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

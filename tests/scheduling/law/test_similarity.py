@@ -10,7 +10,8 @@ from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 from rdkit.DataStructs import TanimotoSimilarity, ULongSparseIntVect
 from scipy.sparse import csr_matrix
 
-from sciagent.scheduling.law.similarity import MAX_COUNT, CountTanimoto, Overlap
+from sciagent.scheduling.law.growing import GrowingTanimoto
+from sciagent.scheduling.law.similarity import MAX_COUNT, Overlap
 
 Array = NDArray[np.float64]
 
@@ -36,16 +37,22 @@ def counts_of(found: list[ULongSparseIntVect]) -> csr_matrix:
     return csr_matrix(counts)
 
 
+def tanimoto_of(counts: csr_matrix) -> GrowingTanimoto:
+    likeness = GrowingTanimoto()
+    likeness.add([dict(enumerate(row)) for row in counts.toarray().tolist()])
+    return likeness
+
+
 def test_the_likeness_of_molecules_is_that_of_rdkit() -> None:
     prints = fingerprints()
     counts = counts_of(prints)
     assert counts.max() <= MAX_COUNT
     expected = [[TanimotoSimilarity(a, b) for b in prints] for a in prints]
-    assert CountTanimoto(counts).between(EVERYONE, EVERYONE) == pytest.approx(np.array(expected), abs=1e-12)
+    assert tanimoto_of(counts).between(EVERYONE, EVERYONE) == pytest.approx(np.array(expected), abs=1e-12)
 
 
 def test_the_likeness_of_molecules_is_positive_semi_definite() -> None:
-    found = CountTanimoto(counts_of(fingerprints())).between(EVERYONE, EVERYONE)
+    found = tanimoto_of(counts_of(fingerprints())).between(EVERYONE, EVERYONE)
     assert np.array_equal(found, found.T)
     assert np.diag(found).tolist() == [1.0] * len(SMILES)
     assert np.linalg.eigvalsh(found).min() > -1e-12
@@ -55,27 +62,27 @@ def test_counts_at_random_are_compared_by_minima_and_maxima() -> None:
     counts = np.random.default_rng(0).poisson(1.0, (60, 20))
     assert counts.max() <= MAX_COUNT
     less, more = np.minimum(counts[:, None], counts[None, :]).sum(2), np.maximum(counts[:, None], counts).sum(2)
-    found = CountTanimoto(csr_matrix(counts)).between(np.arange(60), np.arange(60))
+    found = tanimoto_of(csr_matrix(counts)).between(np.arange(60), np.arange(60))
     assert found == pytest.approx(less / more, abs=1e-12)
     assert np.linalg.eigvalsh(found).min() > -1e-12
 
 
 def test_only_those_asked_for_are_compared_in_the_order_asked() -> None:
-    likeness = CountTanimoto(counts_of(fingerprints()))
+    likeness = tanimoto_of(counts_of(fingerprints()))
     one, other = np.array([3, 0, 3]), np.array([12, 5])
     assert np.array_equal(likeness.between(one, other), likeness.between(EVERYONE, EVERYONE)[np.ix_(one, other)])
     assert likeness.between(np.array([0]), np.array([12])).tolist() == [[1.0]]  # the same molecule twice
 
 
 def test_a_feature_that_occurs_very_often_counts_as_eight() -> None:
-    likeness = CountTanimoto(csr_matrix(np.array([[20, 0], [MAX_COUNT, 0], [4, 0]])))
+    likeness = tanimoto_of(csr_matrix(np.array([[20, 0], [MAX_COUNT, 0], [4, 0]])))
     assert likeness.between(np.array([0]), np.array([1, 2])).tolist() == [[1.0, 0.5]]
 
 
 def test_a_molecule_without_features_is_like_none() -> None:
-    likeness = CountTanimoto(csr_matrix(np.array([[0, 0], [1, 2]])))
+    likeness = tanimoto_of(csr_matrix(np.array([[0, 0], [1, 2]])))
     assert likeness.between(np.array([0, 1]), np.array([0, 1])).tolist() == [[0.0, 0.0], [0.0, 1.0]]
-    assert CountTanimoto(csr_matrix((3, 5), dtype=np.int64)).between(np.arange(3), np.arange(2)).max() == 0.0
+    assert tanimoto_of(csr_matrix((3, 5), dtype=np.int64)).between(np.arange(3), np.arange(2)).max() == 0.0
 
 
 def compositions() -> Array:

@@ -29,7 +29,7 @@ def test_a_killed_nursery_takes_its_zygotes_along_and_is_replaced(tmp_path: Path
 
 
 def test_a_nursery_that_does_not_answer_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sciagent.verification.sandbox.nursery_link.BURY_SECONDS", 0.3)
+    monkeypatch.setattr("sciagent.verification.sandbox.link.BURY_SECONDS", 0.3)
     with Worker(tmp_path, preload=["bad.noop"]) as worker:
         verify(worker)
         [first] = nurseries.pids()

@@ -18,7 +18,7 @@ from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.text import MAX_TEXT
 from sciagent.verification.sandbox.job import Job, Limits, Sent
 from sciagent.verification.sandbox.wire import MAX_LINE, WireError, dumps, loads
-from sciagent.verification.sandbox.wire_findings import check_finding, finding_from_wire, finding_to_wire
+from sciagent.verification.sandbox.wire_findings import finding_from_wire, finding_to_wire
 
 KEY = "ab" * 32
 LEVEL = Level("GFN2-xTB", geometry="GFN2-xTB//ETKDGv3x10")
@@ -37,9 +37,7 @@ FAILURE = Finding(KEY, Outcome.NOT_CONVERGED, reason=Reason.SCF_NOT_CONVERGED, d
 
 
 def received(wire: dict[str, Any]) -> Finding:
-    """As the zygote checks and the driver reads it."""
-    check_finding(wire, KEY)
-    return finding_from_wire(wire)
+    return finding_from_wire(wire, KEY)
 
 
 def wired(finding: Finding) -> dict[str, Any]:
@@ -72,7 +70,7 @@ def test_a_finding_comes_back_as_it_went(finding: Finding) -> None:
 )
 def test_what_a_verifier_says_it_spent_is_looked_at(spent: object) -> None:
     with pytest.raises(WireError):
-        check_finding(wired(COUNTED) | {"spent": spent}, KEY)
+        received(wired(COUNTED) | {"spent": spent})
 
 
 def test_a_job_comes_back_as_it_went() -> None:
@@ -117,7 +115,7 @@ def nested(depth: int) -> object:
         (put("measured", 0, 1, value=True), "no place among"),
         (put("levels", value={}), "not a list"),
         (put("levels", value=[]), "no place among"),
-        (put("levels", value=[["RDKit", "", "", ""]] * 2), "level said twice"),
+        (put("levels", value=[["RDKit", "", "", ""]] * 2), "stands there twice"),
         (put("measured", 0, 0, value="charisma"), "not a registered property"),
         (put("measured", 0, 0, value=["dipole"]), "not a registered property"),
         (put("measured", 0, 3, value="hartree"), "canonical unit is eV"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,44 +11,12 @@ from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.standardise import atoms_of
-from sciagent.domain.properties import (
-    AROMATIC_RINGS,
-    FRACTION_SP3,
-    HBA,
-    HBD,
-    HEAVY_ATOMS,
-    LARGEST_RING,
-    LOGP,
-    MOLECULAR_WEIGHT,
-    NET_CHARGE,
-    QED,
-    RINGS,
-    ROTATABLE_BONDS,
-    SA_SCORE,
-    STEREOCENTRES,
-    STRUCTURAL_ALERTS,
-    TPSA,
-)
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Measured,
-    Outcome,
-    Property,
-    PropertyAtLevel,
-    Quantity,
-    Reason,
-    Refusal,
-    Settings,
-    SimulatorError,
-    Tier,
-    Verifier,
-    at,
-)
+from sciagent.domain.outcomes import Reason
+from sciagent.domain.properties import STRUCTURAL_ALERTS, properties
+from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
 from sciagent_verifiers.fast.descriptors import functions
 from sciagent_verifiers.fast.ring_strain import impossible
+from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
 
 Catalogue = Literal[
     "PAINS", "PAINS_A", "PAINS_B", "PAINS_C", "BRENK", "NIH", "ZINC", "CHEMBL", "CHEMBL_Glaxo", "CHEMBL_Dundee",
@@ -59,11 +27,6 @@ Descriptor = Literal[
     "aromatic_rings", "largest_ring", "stereocentres", "fraction_sp3", "heavy_atoms", "net_charge", "qed", "sa_score",
 ]  # fmt: skip
 RDKIT = Level(method="RDKit")
-
-_PROPERTIES: tuple[Property, ...] = (
-    MOLECULAR_WEIGHT, LOGP, TPSA, HBD, HBA, ROTATABLE_BONDS, RINGS, AROMATIC_RINGS, LARGEST_RING, STEREOCENTRES,
-    FRACTION_SP3, HEAVY_ATOMS, NET_CHARGE, QED, SA_SCORE,
-)  # fmt: skip
 
 
 class MoleculeChecksSettings(Settings):
@@ -120,7 +83,7 @@ class MoleculeChecksSettings(Settings):
         return self
 
 
-class MoleculeChecks(Verifier[Molecule]):
+class MoleculeChecks(MoleculeVerifier):
     """Refuses what the campaign does not want, cheapest check first; measures descriptors of the rest with RDKit.
 
     Graph descriptors are exact for their definition (uncertainty 0); how well Crippen's logP or the SA score agree
@@ -149,12 +112,11 @@ class MoleculeChecks(Verifier[Molecule]):
 
     @cached_property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        wanted = at(RDKIT, *(p for p in _PROPERTIES if p.name in self.settings.descriptors))
-        return wanted + (at(self._alert_level, STRUCTURAL_ALERTS) if self.settings.alerts else ())
-
-    @property
-    def _alert_level(self) -> Level:
-        return Level(method=f"RDKit {'+'.join(sorted(set(self.settings.alerts)))}")
+        registered = properties()
+        wanted = at(RDKIT, *(registered[name] for name in get_args(Descriptor) if name in self.settings.descriptors))
+        if not self.settings.alerts:
+            return wanted
+        return wanted + at(Level(f"RDKit {'+'.join(sorted(set(self.settings.alerts)))}"), STRUCTURAL_ALERTS)
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
         return self._refusal(candidate)
@@ -167,16 +129,15 @@ class MoleculeChecks(Verifier[Molecule]):
     def cost(self, candidate: Molecule) -> Cost:
         return Cost(core_seconds=2e-3 + 1e-4 * candidate.heavy_atoms)
 
-    def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
-        for molecule in batch:
-            refusal = self.accepts(molecule)
-            if refusal is not None:
-                yield Finding(molecule.key, Outcome.REFUSED, reason=refusal.reason, detail=refusal.detail)
-                continue
-            try:
-                yield Finding(molecule.key, Outcome.OK, measured=self._measured(molecule))
-            except SimulatorError as error:
-                yield self.failed(molecule, error)
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        if refusal := self.accepts(molecule):
+            return refused(molecule, refusal)
+        known, mol = functions(), molecule.mol
+        values = {m.property: float(known[m.property.name](mol)) for m in self.measures if m.level is RDKIT}
+        if self.settings.alerts:
+            alerts = _catalogue(tuple(sorted(set(self.settings.alerts)))).GetMatches(mol)
+            values[STRUCTURAL_ALERTS] = float(len(alerts))
+        return self.exact(molecule, values, {})
 
     def _by_counts(self, molecule: Molecule) -> Refusal | None:
         s = self.settings
@@ -225,18 +186,6 @@ class MoleculeChecks(Verifier[Molecule]):
             if entry := _catalogue((name,)).GetFirstMatch(mol):
                 return Refusal(Reason.STRUCTURAL_ALERT, f"{name}: {entry.GetDescription()}")
         return None
-
-    def _measured(self, molecule: Molecule) -> tuple[Measured, ...]:
-        measured = []
-        for measure in self.measures:
-            if measure.property is STRUCTURAL_ALERTS:
-                value = float(len(_catalogue(tuple(sorted(set(self.settings.alerts)))).GetMatches(molecule.mol)))
-            else:
-                value = float(functions()[measure.property.name](molecule.mol))
-            measured.append(
-                Measured(measure.property.name, measure.level, Quantity(value, measure.property.unit, uncertainty=0.0))
-            )
-        return tuple(measured)
 
 
 @cache

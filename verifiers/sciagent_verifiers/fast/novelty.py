@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Literal
 
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.properties import NEAREST_SIMILARITY
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Measured,
-    Outcome,
-    PropertyAtLevel,
-    Quantity,
-    Reason,
-    Refusal,
-    Settings,
-    SimulatorError,
-    StructureFile,
-    Tier,
-    Verifier,
-    at,
-)
-from sciagent_verifiers.fast.reference_index import Fingerprint, Neighbour, ReferenceIndex, index_of
+from sciagent.domain.cost import Cost
+from sciagent.domain.outcomes import Reason
+from sciagent.domain.properties import NEAREST_SIMILARITY, Level, PropertyAtLevel, at
+from sciagent.domain.tiers import Tier
+from sciagent.verification.contract import Context, Finding, Refusal, Settings, StructureFile
+from sciagent_verifiers.fast.reference_index import Fingerprint, ReferenceIndex, index_of
+from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
 
 LONGEST_LEVEL = 180  # characters of a level's method
 
@@ -54,13 +40,13 @@ class MoleculeNoveltySettings(Settings):
         return self
 
 
-class MoleculeNovelty(Verifier[Molecule]):
-    """Tanimoto similarity to the nearest molecule of reference files, and whether it is one of them.
+class MoleculeNovelty(MoleculeVerifier):
+    """Tanimoto similarity to the nearest molecule of reference files, and whether it is among them.
 
     Exact for its definition (uncertainty 0). Reference files are indexed once, when a campaign first
-    names them; a question then takes milliseconds. What is in a file counts by standard InChIKey, so tautomers are one;
-    salts there count by their largest organic fragment. Novelty against the ledger is no evidence, for it changes with
-    time; it is recorded with each proposal instead.
+    names them; a question then takes milliseconds. What is in a file counts by standard InChIKey, so tautomers count as
+    the same; salts there count by their largest organic fragment. Novelty against the ledger is no evidence, for it
+    changes with time; it is recorded with each proposal instead.
 
     Source: Rogers and Hahn, J. Chem. Inf. Model. 50, 742 (2010); search: FPSim2, doi 10.5281/zenodo.3902922.
     """
@@ -100,36 +86,18 @@ class MoleculeNovelty(Verifier[Molecule]):
     def cost(self, candidate: Molecule) -> Cost:
         return Cost(core_seconds=5e-3)
 
-    def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
-        for molecule in batch:
-            try:
-                yield self._one(molecule)
-            except SimulatorError as error:
-                yield self.failed(molecule, error)
-
-    def _one(self, molecule: Molecule) -> Finding:
-        if refusal := self._known(molecule):
-            return Finding(molecule.key, Outcome.REFUSED, reason=refusal.reason, detail=refusal.detail)
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        if self.settings.refuse_known:
+            for index in self._indexes:
+                called = index.holds(molecule.inchikey, connectivity=self.settings.match == "connectivity")
+                if called is not None:
+                    return refused(molecule, Refusal(Reason.NOT_NOVEL, f"{called} of {index.file.name}"))
         neighbours = [(index.nearest(molecule.mol), index.file.name) for index in self._indexes]
-        nearest, where = max(neighbours, key=lambda measure: measure[0].similarity)
+        nearest, where = max(neighbours, key=lambda neighbour: neighbour[0].similarity)
         limit = self.settings.max_similarity
         if limit is not None and nearest.similarity > limit:
-            detail = f"similarity {nearest.similarity:.2f} to {_called(nearest)} of {where}; at most {limit:g}"
-            return Finding(molecule.key, Outcome.REFUSED, reason=Reason.NOT_NOVEL, detail=detail)
-        [measure] = self.measures
-        value = Measured(measure.property.name, measure.level, Quantity(nearest.similarity, "1", uncertainty=0.0))
+            called = nearest.name or nearest.text
+            detail = f"similarity {nearest.similarity:.2f} to {called} of {where}; at most {limit:g}"
+            return refused(molecule, Refusal(Reason.NOT_NOVEL, detail))
         diagnostics = {"nearest": nearest.text, "nearest_name": nearest.name, "reference": where}
-        return Finding(molecule.key, Outcome.OK, (value,), diagnostics=diagnostics)
-
-    def _known(self, molecule: Molecule) -> Refusal | None:
-        if not self.settings.refuse_known:
-            return None
-        for index in self._indexes:
-            called = index.holds(molecule.inchikey, connectivity=self.settings.match == "connectivity")
-            if called is not None:
-                return Refusal(Reason.NOT_NOVEL, f"{called} of {index.file.name}")
-        return None
-
-
-def _called(neighbour: Neighbour) -> str:
-    return neighbour.name or neighbour.text
+        return self.exact(molecule, {NEAREST_SIMILARITY: nearest.similarity}, diagnostics)

@@ -18,6 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from sciagent.domain.evidence import content_hash
 from sciagent.errors import InputFileError
 from sciagent.settings import cache_folder
 from sciagent.verification.contract import Outcome, Reason, SimulatorError, StructureFile
-from sciagent.verification.files import WITH_PATHS
 
 FORMAT = 1  # raise it when what is stored changes
 LOCK_SECONDS = 3600.0
@@ -106,10 +106,10 @@ class ReferenceIndex:
                     self._build()
         except Timeout as error:
             detail = f"somebody has been indexing {self.file.name} for more than an hour; see {self.folder}.lock"
-            raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail) from error
+            raise _unusable(detail) from error
         except OSError as error:
             detail = f"the index of {self.file.name} cannot be written to {self.folder.parent}: {error.strerror}"
-            raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail) from error
+            raise _unusable(detail) from error
 
     def _build(self) -> None:
         path = self.file.check()
@@ -121,12 +121,12 @@ class ReferenceIndex:
             about = self._write(path, partial)
             if not about["molecules"]:
                 detail = f"{self.file.name} holds no molecule that can be read ({about['unreadable']} records)"
-                raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail)
+                raise _unusable(detail)
             (partial / "about.json").write_text(json.dumps(about))
             shutil.rmtree(self.folder, ignore_errors=True)  # what an earlier format or a crash may have left
             partial.rename(self.folder)
         except InputFileError as error:
-            raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, str(error)) from error
+            raise _unusable(str(error)) from error
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
@@ -173,32 +173,35 @@ class ReferenceIndex:
         if inchikey is None:
             return None
         self.build()
-        low, high = (inchikey[:14], f"{inchikey[:14]}.") if connectivity else (inchikey, inchikey)
-        with closing(sqlite3.connect(f"file:{self.folder / 'structures.db'}?mode=ro", uri=True)) as database:
-            query = "SELECT name, text FROM structure WHERE key >= ? AND key <= ? ORDER BY key LIMIT 1"
-            row = database.execute(query, (low, high)).fetchone()
-        return None if row is None else str(row[0] or row[1])
+        keys = (inchikey[:14], f"{inchikey[:14]}.") if connectivity else (inchikey, inchikey)
+        row = self._structure("key >= ? AND key <= ? ORDER BY key LIMIT 1", *keys)
+        return None if row is None else row[1] or row[0]
 
     def nearest(self, mol: Any) -> Neighbour:
         """The reference with the highest Tanimoto similarity; the first in the index of several equal ones."""
         for threshold in STEPS:
             matches = self._engine.top_k(mol, k=1, threshold=threshold)
-            if len(matches):
-                with closing(sqlite3.connect(f"file:{self.folder / 'structures.db'}?mode=ro", uri=True)) as database:
-                    query = "SELECT text, name FROM structure WHERE id = ?"
-                    text, name = database.execute(query, (int(matches[0][0]),)).fetchone()
-                return Neighbour(round(float(matches[0][1]), 6), text, name)  # single precision in the index
+            if len(matches) and (row := self._structure("id = ?", int(matches[0][0]))):
+                return Neighbour(round(float(matches[0][1]), 6), *row)  # single precision in the index
         return Neighbour(0.0, "", "")
+
+    def _structure(self, where: str, *values: str | int) -> tuple[str, str] | None:
+        """Text and name of the first structure that meets the condition."""
+        with closing(sqlite3.connect(f"file:{self.folder / 'structures.db'}?mode=ro", uri=True)) as database:
+            row: tuple[str, str] | None = database.execute(
+                f"SELECT text, name FROM structure WHERE {where}", values
+            ).fetchone()
+        return row
 
 
 @lru_cache(maxsize=32)
-def _opened(file: str, fingerprint: Fingerprint | None) -> ReferenceIndex:
-    return ReferenceIndex(StructureFile.model_validate_json(file), fingerprint)
-
-
 def index_of(file: StructureFile, fingerprint: Fingerprint | None = None) -> ReferenceIndex:
     """One index a file and process, so that forks find what was attached before them."""
-    return _opened(json.dumps(file.model_dump(mode="json", context=WITH_PATHS), sort_keys=True), fingerprint)
+    return ReferenceIndex(file, fingerprint)
+
+
+def _unusable(detail: str) -> SimulatorError:
+    return SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail)
 
 
 def _enter(path: Path, column: str, database: sqlite3.Connection, counts: dict[str, int]) -> Iterator[tuple[Any, int]]:
@@ -258,12 +261,5 @@ def _write_fingerprints(stream: Iterator[tuple[Any, int]], path: Path, fingerpri
     from FPSim2.io import create_db_file
 
     _set_up_pytables()
-    first = next(stream, None)
-    if first is None:  # FPSim2 takes no empty file
-        return
-
-    def whole() -> Iterator[tuple[Any, int]]:
-        yield first
-        yield from stream
-
-    create_db_file(whole(), str(path), "rdkit", "Morgan", fingerprint.params())
+    if first := next(stream, None):  # FPSim2 takes no empty file
+        create_db_file(chain([first], stream), str(path), "rdkit", "Morgan", fingerprint.params())

@@ -33,7 +33,7 @@ Ring = frozenset[int]
 def impossible(mol: Any) -> str | None:
     """Why a ring of the molecule cannot be, or None. mol: a sanitised RDKit molecule.
 
-    Looks at the rings of the SSSR, and at pairs of them that share a bridge only where one holds a multiple bond.
+    Looks at the rings of the SSSR, and at pairs of them that share a bridge only where either holds a multiple bond.
     """
     atom_rings = mol.GetRingInfo().AtomRings()
     if not atom_rings:
@@ -94,7 +94,7 @@ def _bridgeheads(mol: Any, rings: Sequence[Ring], pairs: Sequence[tuple[int, int
             if len(shared) < 3:
                 continue
             heads = [a for a in shared if sum(n.GetIdx() in shared for n in mol.GetAtomWithIdx(a).GetNeighbors()) == 1]
-            if len(heads) != 2:  # the rings share more than one path
+            if len(heads) != 2:  # the rings share several paths
                 continue
             bridges = (ring - shared, other_ring - shared, shared.difference(heads))
             if (head := _strained_head(bridges, heads, pairs)) is not None:

@@ -3,33 +3,22 @@ are refused before anything is computed of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.properties import SAFETY_ALERTS
+from sciagent.domain.cost import Cost
+from sciagent.domain.outcomes import Reason
+from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
+from sciagent.domain.tiers import Tier
 from sciagent.errors import did_you_mean
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Measured,
-    Outcome,
-    PropertyAtLevel,
-    Quantity,
-    Reason,
-    Refusal,
-    Settings,
-    Tier,
-    Verifier,
-    at,
-)
-from sciagent_verifiers.fast.hazards.rule import Alert, Rule
-from sciagent_verifiers.fast.hazards.screen import compiled, rule_names, screen
+from sciagent.verification.contract import Context, Finding, Refusal, Settings
+from sciagent_verifiers.fast.hazards.rule import Hazard, Rule
+from sciagent_verifiers.fast.hazards.screen import rule_names, screen
+from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
 
 LEVEL = Level(method="sciagent safety screen")
 MAX_EXTRA = 200
@@ -48,7 +37,7 @@ class ExtraPattern(Settings):
     @field_validator("smarts")
     @classmethod
     def _pattern(cls, value: str) -> str:
-        compiled(Rule("extra", Reason.ACUTE_HAZARD, "", "", (value,)))
+        _ = Rule("extra", Reason.ACUTE_HAZARD, "", "", (value,)).patterns
         return value
 
 
@@ -70,7 +59,7 @@ class MoleculeSafetySettings(Settings):
         return self
 
 
-class MoleculeSafety(Verifier[Molecule]):
+class MoleculeSafety(MoleculeVerifier):
     """Refuses what matches a rule that is not allowed, with the gravest group as the reason; counts the other matches.
 
     It recognises structures and predicts nothing: a pass is no clearance. Isotopes, protonation, stereo and the drawing
@@ -102,13 +91,13 @@ class MoleculeSafety(Verifier[Molecule]):
         return at(LEVEL, SAFETY_ALERTS)
 
     @cached_property
-    def _extra(self) -> tuple[Any, ...]:
+    def _extra(self) -> tuple[Rule, ...]:
         return tuple(
-            compiled(Rule(pattern.name, Reason(pattern.group), pattern.reason, "settings", (pattern.smarts,)))
+            Rule(pattern.name, Reason(pattern.group), pattern.reason, "settings", (pattern.smarts,))
             for pattern in self.settings.extra_smarts
         )
 
-    def alerts(self, candidate: Molecule) -> tuple[Alert, ...]:
+    def alerts(self, candidate: Molecule) -> tuple[Hazard, ...]:
         """Every rule that matches, allowed or not."""
         return screen(candidate.mol, self._extra)
 
@@ -120,25 +109,18 @@ class MoleculeSafety(Verifier[Molecule]):
     def cost(self, candidate: Molecule) -> Cost:
         return Cost(core_seconds=3e-4)
 
-    def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
-        for molecule in batch:
-            if molecule.kind != "molecule":
-                yield Finding(molecule.key, Outcome.REFUSED, reason=Reason.WRONG_KIND, detail="not a molecule")
-                continue
-            alerts = self.alerts(molecule)
-            diagnostics = {"rules": [alert.rule for alert in alerts]} if alerts else {}
-            if refusal := self._refusal(alerts):
-                yield Finding(
-                    molecule.key, Outcome.REFUSED, reason=refusal.reason, detail=refusal.detail, diagnostics=diagnostics
-                )
-                continue
-            count = Quantity(float(len(alerts)), SAFETY_ALERTS.unit, uncertainty=0.0)
-            measured = (Measured(SAFETY_ALERTS.name, LEVEL, count),)
-            yield Finding(molecule.key, Outcome.OK, measured=measured, diagnostics=diagnostics)
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        if molecule.kind != "molecule":
+            return refused(molecule, Refusal(Reason.WRONG_KIND, "not a molecule"))
+        alerts = self.alerts(molecule)
+        diagnostics = {"rules": [alert.name for alert in alerts]} if alerts else {}
+        if refusal := self._refusal(alerts):
+            return refused(molecule, refusal, diagnostics)
+        return self.exact(molecule, {SAFETY_ALERTS: float(len(alerts))}, diagnostics)
 
-    def _refusal(self, alerts: Sequence[Alert]) -> Refusal | None:
+    def _refusal(self, alerts: Sequence[Hazard]) -> Refusal | None:
         """By the first rule, gravest group first, that is not allowed. The detail opens with the rule's name."""
         for alert in alerts:
-            if alert.rule not in self.settings.allow:
+            if alert.name not in self.settings.allow:
                 return Refusal(alert.group, str(alert))
         return None

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.properties import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS
-from sciagent.errors import InvalidCandidateError, UsageError
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Measured,
-    Outcome,
-    Property,
-    PropertyAtLevel,
-    Quantity,
-    Reason,
-    Settings,
-    SimulatorError,
-    StructureFile,
-    Tier,
-    Verifier,
-    at,
-)
+from sciagent.domain.cost import Cost
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, Level, Property, PropertyAtLevel, at
+from sciagent.domain.tiers import Tier
+from sciagent.errors import InvalidCandidateError, SimulatorError, UsageError
+from sciagent.verification.contract import Context, Finding, Refusal, Settings, StructureFile
 from sciagent.verification.retrosynthesis import Route, RouteFinder, checked, route_finder
 from sciagent_verifiers.fast.reference_index import ReferenceIndex, index_of
 from sciagent_verifiers.fast.sa_score import sa_score
+from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
 
 LONGEST_NAMES = 120
 
@@ -87,7 +74,7 @@ class MoleculeSynthesisSettings(Settings):
         return self
 
 
-class MoleculeSynthesis(Verifier[Molecule]):
+class MoleculeSynthesis(MoleculeVerifier):
     """SA score; whether it is a building block; the steps of the shortest route that the chosen finder knows.
 
     The SA score is a heuristic of 1 (easy) to 10 (hard) learned from what PubChem holds. Routes are what the finder
@@ -141,14 +128,7 @@ class MoleculeSynthesis(Verifier[Molecule]):
     def cost(self, candidate: Molecule) -> Cost:
         return Cost(core_seconds=2e-3 if self.settings.routes is None else 5e-2)
 
-    def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
-        for molecule in batch:
-            try:
-                yield self._one(molecule)
-            except SimulatorError as error:
-                yield self.failed(molecule, error)
-
-    def _one(self, molecule: Molecule) -> Finding:
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
         values: dict[Property, float] = {SA_SCORE: sa_score(molecule.mol)}
         diagnostics: dict[str, Any] = {}
         if self._stock.indexes:
@@ -159,22 +139,13 @@ class MoleculeSynthesis(Verifier[Molecule]):
             route = self._route(molecule)
             if route is None and self.settings.no_route == "refuse":
                 detail = f"{self._finder.name} finds no way to it from {len(self._stock)} building blocks"
-                return Finding(molecule.key, Outcome.REFUSED, reason=Reason.NO_ROUTE, detail=detail)
+                return refused(molecule, Refusal(Reason.NO_ROUTE, detail))
             if route is not None:
                 values[SYNTHESIS_STEPS] = float(route.steps)
                 diagnostics["route"] = [
                     {"product": r.product, "reactants": list(r.reactants), "name": r.name} for r in route.reactions
                 ]
-        measured = tuple(
-            Measured(
-                measure.property.name,
-                measure.level,
-                Quantity(values[measure.property], measure.property.unit, uncertainty=0.0),
-            )
-            for measure in self.measures
-            if measure.property in values
-        )
-        return Finding(molecule.key, Outcome.OK, measured, diagnostics=diagnostics)
+        return self.exact(molecule, values, diagnostics)
 
     def _route(self, molecule: Molecule) -> Route | None:
         """What the finder says, checked. Raises SimulatorError crashed (bad_result) for what is no route."""

@@ -12,7 +12,8 @@ from sciagent.verification.contract import Context, Level, Reason, Refusal, Sett
 from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds, prepare
 from sciagent_simulators.pyscf_engine import DftSettings
 from sciagent_simulators.pyscf_solvent import Solvent, SolventModel
-from sciagent_verifiers.calculation import MoleculeCalculation, refusal
+from sciagent_verifiers.calculation import refusal
+from sciagent_verifiers.molecule_verifier import MoleculeVerifier
 
 Functional = Literal[
     "PBE0", "B3LYP", "CAM-B3LYP", "M06-2X", "TPSSh", "r2SCAN0", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE",
@@ -44,7 +45,7 @@ GRID = {0: 0.55, 1: 0.65, 2: 0.8, 3: 1.0, 4: 1.4, 5: 1.8}
 
 
 class DensityFunctionalSettings(Settings):
-    """A Kohn-Sham calculation on one molecule."""
+    """A Kohn-Sham calculation on a molecule."""
 
     functional: Functional = Field("PBE0", description="Exchange-correlation functional.")
     basis: Basis = Field("def2-SVP", description="Basis set, with its potentials beyond krypton.")
@@ -73,18 +74,10 @@ class DensityFunctionalSettings(Settings):
 
     def engine(self, **changes: Any) -> DftSettings:
         """As the engine takes them."""
-        chosen: dict[str, Any] = {
-            "functional": PYSCF_NAME.get(self.functional, self.functional.lower()),
-            "basis": self.basis.lower(),
-            "grid_level": self.grid,
-            "conv_tol": self.conv_tol,
-            "max_cycles": self.max_cycles,
-            "dispersion": self.dispersion,
-            "solvent": self.solvent,
-            "solvent_model": self.solvent_model,
-            "spin_check": self.spin_check,
-        }
-        return DftSettings(**(chosen | changes))
+        alike = "conv_tol", "max_cycles", "dispersion", "solvent", "solvent_model", "spin_check"
+        chosen: dict[str, Any] = {name: getattr(self, name) for name in alike}
+        chosen |= {"functional": PYSCF_NAME.get(self.functional, self.functional.lower()), "basis": self.basis.lower()}
+        return DftSettings(**chosen | {"grid_level": self.grid} | changes)
 
     @property
     def ground_method(self) -> str:
@@ -114,7 +107,7 @@ class DensityFunctionalSettings(Settings):
         return Level(self.method, self.basis, self.solvent or "gas", self.geometry_label)
 
 
-class DensityFunctional(MoleculeCalculation):
+class DensityFunctional(MoleculeVerifier):
     """A calculation on a molecule by PySCF; subclasses say what it measures."""
 
     tier = Tier.HIGH_FIDELITY
@@ -154,7 +147,7 @@ class DensityFunctional(MoleculeCalculation):
         return SIZE[self.settings.basis] * sum(next(n for last, n in ROWS if z <= last) for z in numbers)
 
     def scf_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
-        """Core-seconds of one self-consistent field, without the spin check. gas: whatever solvent is set.
+        """Core-seconds of a self-consistent field, without the spin check. gas: whatever solvent is set.
 
         Measured for PBE0/def2-SVP, grid 3, with the screen for triplets, of which the field takes 0.6: 6, 8, 14 s at
         72, 94, 114 basis functions; from grid 2 about 46 and 66 s at 160 and 198.
@@ -166,14 +159,15 @@ class DensityFunctional(MoleculeCalculation):
         return seconds * (SOLVENT_SHARE[chosen.solvent_model] if chosen.solvent and not gas else 1.0)
 
     def spin_seconds(self, candidate: Molecule, gas: bool = False) -> float:
-        """Core-seconds of the spin check: only singlets have one."""
+        """Core-seconds of the spin check: only singlets have it."""
         if candidate.multiplicity > 1:
             return 0.0
         return self.scf_seconds(candidate, gas=gas) * {"off": 0.0, "auto": 0.4, "always": 3.0}[self.settings.spin_check]
 
     def relax_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
-        """Core-seconds of a relaxation: steps, each 0.5 of a field that starts from a density and a gradient."""
-        return STEPS * 0.9 * self.scf_seconds(candidate, multiplicity, gas)
+        """Core-seconds of the relaxation that the settings ask for: steps, each 0.5 of a field that starts from a
+        density and a gradient."""
+        return STEPS * 0.9 * self.scf_seconds(candidate, multiplicity, gas) if self.settings.optimise else 0.0
 
 
 SOLVENT_SHARE = {"SMD": 3.0, "IEF-PCM": 2.0, "C-PCM": 2.0, "ddCOSMO": 2.2}  # of the gas-phase field

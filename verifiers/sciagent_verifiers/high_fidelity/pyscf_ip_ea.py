@@ -8,6 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.evidence import ArtifactFile, Measured
+from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import (
     ADIABATIC_EA,
     ADIABATIC_IP,
@@ -17,30 +19,13 @@ from sciagent.domain.properties import (
     VERTICAL_IP,
 )
 from sciagent.domain.quantities import Censoring
-from sciagent.verification.contract import (
-    ArtifactFile,
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Measured,
-    Outcome,
-    Property,
-    PropertyAtLevel,
-    Reason,
-    SimulatorError,
-    at,
-)
+from sciagent.verification.contract import Context, Cost, Finding, Level, Property, PropertyAtLevel, SimulatorError, at
 from sciagent_simulators.geometry import bonds_of
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_ions import Ion, Relaxation, ion
-from sciagent_verifiers.calculation import geometry_artifact, measured
-from sciagent_verifiers.high_fidelity.density_functional import (
-    DIFFUSE,
-    Basis,
-    DensityFunctional,
-    DensityFunctionalSettings,
-)
+from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
+from sciagent_verifiers.high_fidelity import density_functional as dft
+from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings
 
 # Absolute potentials, V. SHE: Isse, Gennaro, J. Phys. Chem. B 114, 7894 (2010) (IUPAC's 4.44 is another scale:
 # Trasatti, Pure Appl. Chem. 58, 955 (1986)). Fc+/Fc: Namazian, Lin, Coote, J. Chem. Theory Comput. 6, 2721 (2010).
@@ -62,7 +47,7 @@ FLEXIBLE = {p: 0.06 if p in (VERTICAL_EA, ADIABATIC_EA, REDUCTION_POTENTIAL) els
 class IpEaSettings(DensityFunctionalSettings):
     """The settings of pyscf.scf, and which ions."""
 
-    basis: Basis = Field("def2-SVPD", description="An electron affinity needs one with diffuse functions.")
+    basis: dft.Basis = Field("def2-SVPD", description="An electron affinity needs one with diffuse functions.")
     which: tuple[Literal["ip", "ea"], ...] = Field(
         ("ip", "ea"), min_length=1, max_length=2, description="Ionisation energy, electron affinity, or both."
     )
@@ -89,10 +74,10 @@ class IpEaSettings(DensityFunctionalSettings):
     def _ions_are_described(self) -> IpEaSettings:
         if len(set(self.which)) != len(self.which):
             raise ValueError(f"which: {list(self.which)} names one twice")
-        if "ea" in self.which and self.basis not in DIFFUSE:
+        if "ea" in self.which and self.basis not in dft.DIFFUSE:
             raise ValueError(
                 f"{self.basis} has no diffuse functions, and an anion needs them; take one of "
-                f"{', '.join(sorted(DIFFUSE))}, or which: [ip]"
+                f"{', '.join(sorted(dft.DIFFUSE))}, or which: [ip]"
             )
         if self.reference and not self.solvent:
             raise ValueError(f"a potential against {self.reference} needs a solvent")
@@ -162,13 +147,12 @@ class PyscfIpEa(DensityFunctional):
         ion_multiplicity = 2 if candidate.multiplicity % 2 else 3
         ions = len(chosen.which) * (1 if candidate.multiplicity == 1 else 2)
         seconds += ions * self.scf_seconds(candidate, ion_multiplicity)
-        if chosen.optimise:
-            seconds += self.relax_seconds(candidate)
+        seconds += self.relax_seconds(candidate)
         if chosen.kind == "adiabatic":
             seconds += ions * self.relax_seconds(candidate, ion_multiplicity)
         return Cost(core_seconds=seconds)
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
         chosen = self.settings
         geometry, diagnostics = self.start(molecule, context)
         file = self.checkpoint(molecule, context, "scf").with_suffix(".chk")
@@ -200,14 +184,7 @@ class PyscfIpEa(DensityFunctional):
         if not values:
             assert first is not None
             raise first
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=tuple(values),
-            detail="; ".join(notes),
-            diagnostics=diagnostics,
-            artifacts=tuple(artifacts),
-        )
+        return calculated(molecule, values, diagnostics, artifacts, "; ".join(notes))
 
     def _values(self, molecule: Molecule, part: str, charged: Ion) -> list[Measured]:
         chosen = self.settings

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
-from sciagent.verification.contract import Context, Cost, Finding, Outcome, PropertyAtLevel, at
+from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.pyscf_engine import single_point
-from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings
 
 RIGID = {HOMO: 0.001, LUMO: 0.001, HOMO_LUMO_GAP: 0.001, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
@@ -18,8 +18,8 @@ class PyscfScf(DensityFunctional):
 
     By default PBE0/def2-SVP on the GFN2-xTB geometry that `xtb.singlepoint` has too. The gap is that of the Kohn-Sham
     orbitals. Of an open shell HOMO and LUMO are taken over both spins. The dipole of an ion is about its centre of
-    mass. A closed-shell singlet that is not the ground state or that one determinant does not describe, a contaminated
-    open shell and an anion whose last electron is not bound end as `unstable`.
+    mass. A closed-shell singlet that is not the ground state or that a single determinant does not describe, a
+    contaminated open shell and an anion whose last electron is not bound end as `unstable`.
 
     Uncertainty is repeatability (k = 1) over the seed of the conformer search, not the error of the functional. Without
     rotatable bonds values repeat within 0.001 eV. With them the root mean square of PBE0/def2-SVP over 6 small
@@ -27,8 +27,8 @@ class PyscfScf(DensityFunctional):
     0.6 D; orbitals are given the larger figures that GFN2-xTB has on 14 molecules. Density fitting shifts orbitals and
     energies by about 0.001 eV.
 
-    Version 2: what one determinant does not describe (ozone) is near_degenerate; solvents, range-separated functionals,
-    relaxation at this level. Every setting enters the hash, the new ones too.
+    Version 2: what a single determinant does not describe (ozone) is near_degenerate; solvents, range-separated
+    functionals, relaxation at this level. Every setting enters the hash, the new ones too.
 
     Source: PBE0: Adamo, Barone, J. Chem. Phys. 110, 6158 (1999); PySCF: Sun et al., J. Chem. Phys. 153, 024109 (2020).
     """
@@ -43,24 +43,15 @@ class PyscfScf(DensityFunctional):
 
     def cost(self, candidate: Molecule) -> Cost:
         """The field, its spin check and, where asked for, the relaxation; the first geometry adds little."""
-        relaxed = self.relax_seconds(candidate) if self.settings.optimise else 0.0
-        return Cost(core_seconds=0.5 + self.scf_seconds(candidate) + self.spin_seconds(candidate) + relaxed)
+        seconds = 0.5 + self.scf_seconds(candidate) + self.spin_seconds(candidate) + self.relax_seconds(candidate)
+        return Cost(core_seconds=seconds)
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
         geometry, diagnostics = self.start(molecule, context)
         checkpoint = self.checkpoint(molecule, context, "scf").with_suffix(".chk")
         result = single_point(geometry, self.settings.engine(), checkpoint, context.threads)
-        values = {
-            HOMO: result.homo,
-            LUMO: result.lumo,
-            HOMO_LUMO_GAP: result.gap,
-            DIPOLE: result.dipole,
-            TOTAL_ENERGY: result.energy,
-        }
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=measured(molecule, self.settings.level, values, RIGID, FLEXIBLE),
-            diagnostics=diagnostics | result.diagnostics,
-            artifacts=(geometry_artifact(geometry, molecule, context),),
-        )
+        gap = {HOMO: result.homo, LUMO: result.lumo, HOMO_LUMO_GAP: result.gap}
+        values = {**gap, DIPOLE: result.dipole, TOTAL_ENERGY: result.energy}
+        rows = measured(molecule, self.settings.level, values, RIGID, FLEXIBLE)
+        artifact = geometry_artifact(geometry, molecule, context)
+        return calculated(molecule, rows, diagnostics | result.diagnostics, [artifact])

@@ -6,11 +6,11 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import SOLVATION_ENERGY
-from sciagent.verification.contract import Context, Cost, Finding, Outcome, PropertyAtLevel, at
+from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_solvent import Solvent
 from sciagent_simulators.tblite_engine import HARTREE
-from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
 
 RIGID = {SOLVATION_ENERGY: 0.001}
@@ -37,8 +37,8 @@ class PyscfSolvation(DensityFunctional):
     """Free energy of going from 1 mol/L of gas to 1 mol/L of solution, at the geometry of the gas phase, PySCF.
 
     The energy in the solvent's field, with SMD its cavity, dispersion and structure term, less that in the gas phase.
-    No vibrations, no relaxation in the solvent, one conformer: for what is flexible a few kJ/mol. The other models give
-    the electrostatic part alone; their level says so and they are not compared with experiment.
+    No vibrations, no relaxation in the solvent, a single conformer: for what is flexible a few kJ/mol. The other models
+    give the electrostatic part alone; their level says so and they are not compared with experiment.
 
     Uncertainty is repeatability (k = 1) over the seed of the conformer search. Against experiment, ten solutes in
     water: `benchmarks/numbers/pyscf_hydration.json`.
@@ -56,12 +56,12 @@ class PyscfSolvation(DensityFunctional):
         return at(self.settings.level, SOLVATION_ENERGY)
 
     def cost(self, candidate: Molecule) -> Cost:
-        """A field in the solvent, and one in the gas phase with its spin check."""
+        """A field in the solvent, and a field in the gas phase with its spin check."""
         seconds = 0.5 + self.scf_seconds(candidate)
         seconds += self.scf_seconds(candidate, gas=True) + self.spin_seconds(candidate, gas=True)
-        return Cost(core_seconds=seconds + (self.relax_seconds(candidate, gas=True) if self.settings.optimise else 0.0))
+        return Cost(core_seconds=seconds + self.relax_seconds(candidate, gas=True))
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
         chosen = self.settings
         geometry, diagnostics = self.start(molecule, context)
         files = [self.checkpoint(molecule, context, part).with_suffix(".chk") for part in ("gas", "solvent")]
@@ -72,10 +72,6 @@ class PyscfSolvation(DensityFunctional):
             "solvent_scf_step": solute.diagnostics["scf_step"],
             "nonelectrostatic": None if surface_term is None else float(surface_term) * HARTREE,
         }
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=measured(molecule, chosen.level, {SOLVATION_ENERGY: solute.energy - gas.energy}, RIGID, FLEXIBLE),
-            diagnostics=diagnostics,
-            artifacts=(geometry_artifact(geometry, molecule, context),),
-        )
+        values = {SOLVATION_ENERGY: solute.energy - gas.energy}
+        rows = measured(molecule, chosen.level, values, RIGID, FLEXIBLE)
+        return calculated(molecule, rows, diagnostics, [geometry_artifact(geometry, molecule, context)])

@@ -8,14 +8,14 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import S1_ENERGY, S1_OSCILLATOR_STRENGTH, S1_WAVELENGTH, T1_ENERGY
-from sciagent.verification.contract import Context, Cost, Finding, Outcome, PropertyAtLevel, Reason, Refusal, at
+from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, Reason, Refusal, at
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_transfer, excite
-from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
 
-LOWEST = 0.3  # eV: below it ground and excited state cannot be told apart by one determinant
+LOWEST = 0.3  # eV: below it ground and excited state cannot be distinguished by a single determinant
 RIGID = {S1_ENERGY: 0.002, S1_OSCILLATOR_STRENGTH: 0.002, T1_ENERGY: 0.002}
 FLEXIBLE = {S1_ENERGY: 0.05, S1_OSCILLATOR_STRENGTH: 0.03, T1_ENERGY: 0.05}
 
@@ -36,10 +36,10 @@ class TdaSettings(DensityFunctionalSettings):
 class PyscfTda(DensityFunctional):
     """Energy, wavelength and oscillator strength of the lowest singlet excitation, and T1 if asked for, PySCF.
 
-    Vertical, at the ground state's geometry: band maxima in solution lie 0.1 to 0.3 eV lower. All states found, each
+    Vertical, at the ground state's geometry: band maxima in solution lie 0.1 to 0.3 eV lower. All states, each
     with its overlap of hole and electron and its main transition, are in the diagnostics. What is not a number:
-    a ground state that is not one (`triplet_ground_state`, `scf_unstable`, `near_degenerate`, also where S1 lies below
-    0.3 eV), and an S1 that goes from one place to another with a functional that has no long-range exchange
+    a wrong ground state (`triplet_ground_state`, `scf_unstable`, `near_degenerate`, also where S1 lies below
+    0.3 eV), and an S1 that moves charge with a functional that has no long-range exchange
     (`charge_transfer`). Open shells are refused.
 
     Uncertainty is repeatability (k = 1) over the seed of the conformer search, not the error of the functional: that of
@@ -70,10 +70,10 @@ class PyscfTda(DensityFunctional):
         field = self.scf_seconds(candidate)
         states = 0.8 + 0.3 * chosen.states + (1.1 if chosen.triplet else 0.0)
         states *= 4.0 if chosen.full else 1.0
-        relaxed = self.relax_seconds(candidate) if chosen.optimise else 0.0
-        return Cost(core_seconds=0.5 + field * (1 + states) + self.spin_seconds(candidate) + relaxed)
+        seconds = 0.5 + field * (1 + states) + self.spin_seconds(candidate) + self.relax_seconds(candidate)
+        return Cost(core_seconds=seconds)
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
         from pyscf import lib
 
         chosen = self.settings
@@ -89,7 +89,6 @@ class PyscfTda(DensityFunctional):
         lowest = singlets[0]
         if lowest.energy < LOWEST:
             raise failure(
-                Outcome.UNSTABLE,
                 Reason.NEAR_DEGENERATE,
                 f"S1 lies {lowest.energy:.2f} eV above the ground state: one determinant does not describe either",
                 **diagnostics,
@@ -101,14 +100,10 @@ class PyscfTda(DensityFunctional):
             S1_OSCILLATOR_STRENGTH: lowest.strength,
             T1_ENERGY: triplets[0].energy if triplets else None,
         }
-        per_nm = NANOMETRE_EV / lowest.energy**2  # nm for one eV
+        per_nm = NANOMETRE_EV / lowest.energy**2  # nm per eV
         spreads: list[Any] = [s | {S1_WAVELENGTH: s[S1_ENERGY] * per_nm} for s in (RIGID, FLEXIBLE)]
         close = len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=measured(molecule, chosen.level, values, *spreads),
-            detail=f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident" if close else "",
-            diagnostics=diagnostics,
-            artifacts=(geometry_artifact(geometry, molecule, context),),
-        )
+        detail = f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident" if close else ""
+        rows = measured(molecule, chosen.level, values, *spreads)
+        artifact = geometry_artifact(geometry, molecule, context)
+        return calculated(molecule, rows, diagnostics, [artifact], detail)

@@ -11,8 +11,8 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
 from sciagent.domain.evidence import content_hash
@@ -20,24 +20,27 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SciagentError, SimulatorError
 from sciagent_verifiers.simulation.judge_votes import BadVoteError, Vote, read_vote
 from sciagent_verifiers.simulation.judge_words import messages, schema
-from sciagent_verifiers.simulation.rubric import Criterion, Rubric
+from sciagent_verifiers.simulation.rubric import Rubric
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before a server is asked again
-AT_ONCE = 8  # questions to one server
+AT_ONCE = 8  # questions to a server
 PER_TOKEN = 3.5  # characters, roughly
 
 
 @dataclass(frozen=True)
 class Ballot:
-    """One question. order: names of the criteria as they were shown. tokens: of prompt and answer, as counted by
-    whoever answered. reason: what went wrong if it was the model's or the server's fault, and not the answer's."""
+    """One question and what came of it."""
 
     seed: int
     order: tuple[str, ...]
+    """Names of the criteria, as they were shown."""
     vote: Vote | None
     fault: str = ""
+    """Why there is no vote."""
     reason: Reason | None = None
+    """What went wrong if it was the fault of the model or the server, and not of the answer."""
     tokens: int = 0
+    """Tokens of prompt and answer, as counted by whoever answered, else estimated."""
 
 
 @lru_cache(maxsize=1)
@@ -55,16 +58,12 @@ def served(model: str, endpoint: str, api_key_env: str | None, timeout: float) -
 
     key = os.environ.get(api_key_env) if api_key_env else None
     policy = EndpointPolicy(model, endpoint, key, timeout)
-    _warm()
-    return policy
-
-
-def _warm() -> None:
-    """What the client would import and build at its first question, most of a second: done once before the fork."""
+    # what the client would import and build at its first question, most of a second: done once before the fork
     from openai.resources.chat.completions import completions  # noqa: F401
     from openai.types.chat import ChatCompletion
 
     ChatCompletion.model_rebuild()
+    return policy
 
 
 def no_model(error: Exception) -> SimulatorError:
@@ -100,49 +99,36 @@ def ask(
     def ask(seed: int) -> Ballot:
         order = list(rubric.criteria)
         random.Random(seed).shuffle(order)
-        names = tuple(criterion.name for criterion in order)
+        ballot = partial(Ballot, seed, tuple(criterion.name for criterion in order), None)
+        question = messages(rubric, order, description)
+        chosen = replace(sampling, seed=seed, schema=schema(order) if structured else None)
         try:
-            sampled = _sampled(policy, rubric, order, description, seed, sampling, structured)
+            sampled = _sampled(policy, question, chosen)
         except PolicyError as error:
-            return Ballot(seed, names, None, str(error), Reason.MODEL_UNREACHABLE)
-        tokens = _tokens(sampled, messages(rubric, order, description))
+            return ballot(str(error), Reason.MODEL_UNREACHABLE)
+        written = sum(len(message.content) for message in (*question, sampled.message))  # where nobody counted tokens
+        tokens = sampled.prompt_tokens + sampled.output_tokens or round(written / PER_TOKEN)
         if sampled.policy != version:
             fault = f'"{sampled.policy}" answered, not "{version}"; if it is the model that is meant, set version to it'
-            return Ballot(seed, names, None, fault, Reason.MODEL_CHANGED, tokens)
+            return ballot(fault, Reason.MODEL_CHANGED, tokens)
         if sampled.finish == "length":
-            return Ballot(seed, names, None, f"cut off after {sampled.output_tokens} tokens", tokens=tokens)
+            return ballot(f"cut off after {sampled.output_tokens} tokens", tokens=tokens)
         try:
-            return Ballot(seed, names, read_vote(sampled.message.content, rubric), tokens=tokens)
+            return replace(ballot(tokens=tokens), vote=read_vote(sampled.message.content, rubric))
         except BadVoteError as error:
-            return Ballot(seed, names, None, str(error), tokens=tokens)
+            return ballot(str(error), tokens=tokens)
 
     with ThreadPoolExecutor(min(at_once, len(numbers))) as threads:
         return list(threads.map(ask, numbers))
 
 
-def _tokens(sampled: Sampled, asked: Sequence[Message]) -> int:
-    """As whoever answered has counted them; a server that does not say is taken at the usual length of a token."""
-    written = sum(len(message.content) for message in asked) + len(sampled.message.content)
-    return sampled.prompt_tokens + sampled.output_tokens or round(written / PER_TOKEN)
-
-
-def _sampled(
-    policy: PolicyClient,
-    rubric: Rubric,
-    order: Sequence[Criterion],
-    description: str,
-    seed: int,
-    sampling: Sampling,
-    structured: bool,
-) -> Sampled:
-    asked = messages(rubric, order, description)
-    form = schema(order) if structured else None
-    with_seed = Sampling(sampling.temperature, max_tokens=sampling.max_tokens, seed=seed, schema=form)
-    for pause in (*PAUSES, None):
+def _sampled(policy: PolicyClient, question: Sequence[Message], sampling: Sampling) -> Sampled:
+    """The answer, after asking again where that may help. Raises PolicyError."""
+    for pause in PAUSES:
         try:
-            return policy.sample(asked, (), with_seed)
+            return policy.sample(question, (), sampling)
         except PolicyError as error:
-            if pause is None or not error.retry:
+            if not error.retry:
                 raise
             time.sleep(pause)
-    raise AssertionError("the last try returns or raises")
+    return policy.sample(question, (), sampling)

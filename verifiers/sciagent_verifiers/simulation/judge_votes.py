@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sciagent.domain.quantities import Quantity
 from sciagent_verifiers.simulation.rubric import Rubric
 
 LONGEST = 40_000  # characters of an answer that are read
@@ -31,7 +32,7 @@ class Vote:
 
 
 def read_vote(text: str, rubric: Rubric) -> Vote:
-    """The answer, if it is one JSON object with a reason and a grade for every criterion, and nothing else. Raises
+    """The answer, if it is a JSON object with a reason and a grade for every criterion, and nothing else. Raises
     BadVoteError."""
     answers = _read_object(text)
     names = {criterion.name for criterion in rubric.criteria}
@@ -62,7 +63,7 @@ def _read_object(text: str) -> Mapping[str, Any]:
         raise BadVoteError("nested too deeply") from None
     except BadVoteError:
         raise
-    except ValueError as error:  # a number of thousands of digits is another one than bad JSON
+    except ValueError as error:  # a number of thousands of digits raises another error than bad JSON
         raise BadVoteError(f"not one JSON object: {error}"[:200]) from None
     if not isinstance(answers, dict):
         raise BadVoteError("not a JSON object")
@@ -76,16 +77,7 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return unique
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """value with its standard uncertainty (k = 1); n: votes behind it."""
-
-    value: float
-    uncertainty: float
-    n: int
-
-
-def score(rubric: Rubric, votes: Sequence[Vote]) -> Estimate:
+def score(rubric: Rubric, votes: Sequence[Vote]) -> Quantity:
     """Mean over votes of sum_c w_c g_c / t_c over sum_c w_c, with g_c the grade and t_c the highest of its scale.
 
     uncertainty: sd / sqrt(n) between votes, and at least what whole grades leave open: a grade is known within half a
@@ -100,9 +92,9 @@ def score(rubric: Rubric, votes: Sequence[Vote]) -> Estimate:
     return _mean(whole, floor)
 
 
-def margin(rubric: Rubric, votes: Sequence[Vote]) -> Estimate | None:
+def margin(rubric: Rubric, votes: Sequence[Vote]) -> Quantity | None:
     """How far the mean grade of a criterion lies above its gate, as a share of its scale, where that is least; None
-    without gates. Below 0 one of them is missed."""
+    without gates. Below 0 a gate is missed."""
     margins = [
         _mean(
             [(vote.grades[criterion.name] - criterion.gate) / criterion.top for vote in votes],
@@ -114,6 +106,6 @@ def margin(rubric: Rubric, votes: Sequence[Vote]) -> Estimate | None:
     return min(margins, key=lambda estimate: estimate.value, default=None)
 
 
-def _mean(values: Sequence[float], floor: float) -> Estimate:
+def _mean(values: Sequence[float], floor: float) -> Quantity:
     spread = statistics.stdev(values) / math.sqrt(len(values))
-    return Estimate(statistics.fmean(values), max(spread, floor), len(values))
+    return Quantity(statistics.fmean(values), "1", max(spread, floor), n=len(values))

@@ -22,42 +22,23 @@ from pydantic import (
 from sciagent.agent.messages import PolicyClient, Sampling
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.addresses import address_fault
-from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Measured,
-    Outcome,
-    PropertyAtLevel,
-    Quantity,
-    Reason,
-    Refusal,
-    Settings,
-    Tier,
-    at,
-)
-from sciagent_verifiers.calculation import MoleculeCalculation
-from sciagent_verifiers.simulation.judge_asking import (
-    AT_ONCE,
-    PER_TOKEN,
-    Ballot,
-    ask,
-    local,
-    no_model,
-    seeds,
-    served,
-    usable,
-)
-from sciagent_verifiers.simulation.judge_votes import Estimate, margin, score
+from sciagent.domain.cost import Cost
+from sciagent.domain.evidence import Measured
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at
+from sciagent.domain.tiers import Tier
+from sciagent.errors import SciagentError
+from sciagent.verification.contract import Context, Finding, Refusal, Settings
+from sciagent_verifiers.molecule_verifier import MoleculeVerifier
+from sciagent_verifiers.simulation import judge_asking as asking
+from sciagent_verifiers.simulation.judge_votes import margin, score
 from sciagent_verifiers.simulation.judge_words import described, messages
 from sciagent_verifiers.simulation.rubric import Rubric, RubricFile
 
 WHERE = ("endpoint", "api_key_env", "timeout")  # how the model is reached says nothing of what it is
 KEPT = 40_000  # characters of reasons in the diagnostics
 ANSWERED = 45  # tokens for each criterion, roughly
-LOCAL_SECONDS = (0.004, 0.05)  # CPU time a token of a prompt and of an answer: SmolLM2-135M on one core
+LOCAL_SECONDS = (0.004, 0.05)  # CPU time a token of a prompt and of an answer: SmolLM2-135M on a core
 
 
 class JudgeSettings(Settings):
@@ -122,7 +103,6 @@ class JudgeSettings(Settings):
 def _weights(model: str) -> str:
     """Name and hash of a model of our own; the bare name where it is not on this machine, which cannot ask it."""
     from sciagent.agent import models
-    from sciagent.errors import SciagentError
 
     try:
         return models.find(model).policy
@@ -130,18 +110,18 @@ def _weights(model: str) -> str:
         return model
 
 
-class LmJudge(MoleculeCalculation):
+class LmJudge(MoleculeVerifier):
     """A language model's opinion of a molecule, by a rubric of weighted criteria: for goals that no simulator knows.
 
     Several votes, each a question of its own with its own order of the criteria; a vote that is not exactly the JSON
     object that was asked for is an error and no grade. The score, in [0, 1], is the weighted mean of the grades, its
     uncertainty (k = 1) the spread between the votes over their root, and at least what whole grades leave open: how
-    well the judge repeats itself, not how right it is. That is told by the rungs above it, which it cannot outrank: a
+    well the judge repeats itself, not how right it is. The rungs above it show that, which it cannot outrank: a
     campaign that computes or measures anything does not let it decide. Scores of two models, or by two rubrics, are at
     two levels and are never compared as numbers.
 
     The judge sees the structure, the formula and descriptors computed from it, and nothing that anybody wrote about the
-    molecule. Its answers belong to the campaign that asked: another one asks again.
+    molecule. Its answers belong to the campaign that asked: another campaign asks again.
     """
 
     name = "lm.judge"
@@ -179,11 +159,18 @@ class LmJudge(MoleculeCalculation):
     def prepare(self) -> None:
         variable = self.settings.api_key_env
         if variable and not os.environ.get(variable):
-            raise no_model(ValueError(f"the environment variable {variable} (api_key_env) is not set"))
+            raise asking.no_model(ValueError(f"the environment variable {variable} (api_key_env) is not set"))
         if self.settings.endpoint:
-            usable(self._model)
-        else:
-            self._check_weights()
+            asking.usable(self._model)
+            return
+        from sciagent.agent import models
+        from sciagent.agent.conversion import check_extra
+
+        try:  # the model and its extra are here; it is not loaded
+            check_extra()
+            models.find(self.settings.model)
+        except (SciagentError, OSError) as error:
+            raise asking.no_model(error) from error
 
     def attach(self) -> None:
         """Import the client, or load the model: once for all jobs."""
@@ -203,46 +190,37 @@ class LmJudge(MoleculeCalculation):
     def cost(self, candidate: Molecule) -> Cost:
         """Tokens of prompts and answers, and where the model is our own what they take of the CPU."""
         s = self.settings
-        prompt = (self._asked + len(candidate.smiles)) / PER_TOKEN
+        prompt = (self._asked + len(candidate.smiles)) / asking.PER_TOKEN
         answer = min(s.max_tokens, ANSWERED * len(self.rubric.criteria))
         seconds = 0.02 if s.endpoint else prompt * LOCAL_SECONDS[0] + answer * LOCAL_SECONDS[1]
         return Cost(core_seconds=s.votes * seconds, llm_tokens=round(s.votes * (prompt + answer)))
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
-        s, policy = self.settings, usable(self._model)
-        numbers = seeds(self.evidence_key(molecule, context.replicate).seed, s.votes)
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        s, policy = self.settings, asking.usable(self._model)
+        numbers = asking.seeds(self.evidence_key(molecule, context.replicate).seed, s.votes)
         sampling = Sampling(s.temperature, max_tokens=s.max_tokens)
-        structured, at_once = (s.structured, AT_ONCE) if s.endpoint else (True, 1)
-        ballots = ask(policy, self.rubric, described(molecule), numbers, sampling, s.version, structured, at_once)
-        ballots = [_without(ballot, os.environ.get(s.api_key_env or "", "")) for ballot in ballots]
+        structured, at_once = (s.structured, asking.AT_ONCE) if s.endpoint else (True, 1)
+        ballots = asking.ask(
+            policy, self.rubric, described(molecule), numbers, sampling, s.version, structured, at_once
+        )
+        if key := os.environ.get(s.api_key_env or ""):  # servers quote the key that they refuse
+            ballots = [replace(ballot, fault=ballot.fault.replace(key, "…")) for ballot in ballots]
         votes = [ballot.vote for ballot in ballots if ballot.vote]
         diagnostics, spent = self._diagnostics(ballots), Cost(llm_tokens=sum(ballot.tokens for ballot in ballots))
         if len(votes) < s.needed:
             outcome, reason, detail = _why(ballots, len(votes), s.needed)
             return Finding(molecule.key, outcome, reason=reason, detail=detail, diagnostics=diagnostics, spent=spent)
         estimates = {JUDGED_SCORE: score(self.rubric, votes), JUDGED_MARGIN: margin(self.rubric, votes)}
-        measured = tuple(_measured(prop.name, self.level, estimate) for prop, estimate in estimates.items() if estimate)
+        measured = tuple(Measured(prop.name, self.level, value) for prop, value in estimates.items() if value)
         return Finding(molecule.key, Outcome.OK, measured, diagnostics=diagnostics, spent=spent)
 
     def _model(self) -> PolicyClient:
         s = self.settings
         if s.endpoint:
-            return served(s.model, s.endpoint, s.api_key_env, s.timeout)
-        return local(s.model)
+            return asking.served(s.model, s.endpoint, s.api_key_env, s.timeout)
+        return asking.local(s.model)
 
-    def _check_weights(self) -> None:
-        """That the model is here with its extra, without loading it."""
-        from sciagent.agent import models
-        from sciagent.agent.conversion import check_extra
-        from sciagent.errors import SciagentError
-
-        try:
-            check_extra()
-            models.find(self.settings.model)
-        except (SciagentError, OSError) as error:
-            raise no_model(error) from error
-
-    def _diagnostics(self, ballots: Sequence[Ballot]) -> dict[str, Any]:
+    def _diagnostics(self, ballots: Sequence[asking.Ballot]) -> dict[str, Any]:
         """Every vote with its grades and, as far as there is room, its reasons; what was no vote with its fault."""
         room, shown = KEPT, []
         for ballot in ballots:
@@ -258,12 +236,8 @@ class LmJudge(MoleculeCalculation):
         return {"rubric": self.rubric.name, "rubric_sha256": self.rubric.sha256, "votes": shown}
 
 
-def _measured(name: str, level: Level, estimate: Estimate) -> Measured:
-    return Measured(name, level, Quantity(estimate.value, "1", estimate.uncertainty, n=estimate.n))
-
-
-def _why(ballots: Sequence[Ballot], n: int, needed: int) -> tuple[Outcome, Reason, str]:
-    """What too few votes mean. A model that could not be asked says nothing of the molecule; one that was asked and
+def _why(ballots: Sequence[asking.Ballot], n: int, needed: int) -> tuple[Outcome, Reason, str]:
+    """What too few votes mean. A model that could not be asked says nothing of the molecule; a model that was asked and
     answered nothing that can be read is inconclusive."""
     faults = Counter(ballot.fault[:200] for ballot in ballots if not ballot.vote)
     detail = f"{n} of {len(ballots)} votes, {needed} are needed; {faults.most_common(1)[0][0]}"
@@ -271,8 +245,3 @@ def _why(ballots: Sequence[Ballot], n: int, needed: int) -> tuple[Outcome, Reaso
         if any(ballot.reason is reason for ballot in ballots):
             return Outcome.BAD_ENVIRONMENT, reason, detail
     return Outcome.NOT_CONVERGED, Reason.TOO_FEW_VOTES, detail
-
-
-def _without(ballot: Ballot, key: str) -> Ballot:
-    """Servers quote the key that they refuse."""
-    return replace(ballot, fault=ballot.fault.replace(key, "…")) if key else ballot

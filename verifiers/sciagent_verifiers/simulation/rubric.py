@@ -14,9 +14,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from sciagent.domain.evidence import content_hash
+from sciagent.errors import SpecError
 from sciagent.verification.files import content_of
 
-MAX_BYTES = 64 << 10
 MAX_CRITERIA = 12
 HIGHEST = 10
 
@@ -97,30 +97,13 @@ RubricFile = Annotated[Rubric, BeforeValidator(_content, json_schema_input_type=
 def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
     """The mapping in a YAML file, not yet looked at. shown: how messages call it. sha256: so that an edited file is
     read again. Raises ValueError for what is no such file."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-    from ruamel.yaml.events import AliasEvent
+    from sciagent.yaml.document import read, report, text_of
 
-    from sciagent.yaml.document import too_deep
-
-    with Path(path).open("rb") as stream:
-        raw = stream.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise ValueError(f'"{shown}" is larger than a rubric may be, {MAX_BYTES >> 10} kB')
     try:
-        text = raw.decode("utf-8")
-        if mark := too_deep(text):
-            raise ValueError(f'"{shown}", line {mark[0]}: not YAML that a person wrote: brackets are nested too deeply')
-        if any(isinstance(event, AliasEvent) for event in YAML(typ="safe", pure=True).parse(text)):
-            raise ValueError(f'"{shown}" uses YAML aliases (*name); write the text out')
-        rubric = YAML(typ="safe", pure=True).load(text)
-    except UnicodeDecodeError:
-        raise ValueError(f'"{shown}" is not text in UTF-8') from None
-    except (YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        what = getattr(error, "problem", None) or str(error)
-        raise ValueError(f'"{shown}"{where}: not YAML: {what[:200]}') from None
-    if not isinstance(rubric, dict):
-        raise ValueError(f'"{shown}" holds no rubric; it has the keys name, goal and criteria')
+        document = read(text_of(Path(path)), "a rubric", "name: NAME")
+    except SpecError as error:
+        raise ValueError(str(error)) from None
+    if document.faults:
+        raise ValueError(report(shown, document.faults))
+    rubric: Mapping[str, Any] = document.data
     return rubric

@@ -10,7 +10,7 @@ proof.
   hydration free energy of GFN1-xTB errs by as much at a distance of 0.5 as of 2 kcal/mol; beyond that, half as much
   again.
 - Orbital energies are not comparable: those of GFN1 lie about 1 eV lower. There the second is predicted from the first
-  by a line, and what is told is by how many standard deviations it lies off: beyond 3, the molecule is unlike those of
+  by a line, and the diagnostics give its deviation in standard deviations: beyond 3, the molecule is unlike those of
   the fit. It enters no uncertainty. Above a LUMO of -3 eV in GFN2 (saturated molecules) the two do not follow a line.
 
 Figures: benchmarks/numbers/xtb_second_opinion.json and xtb_solvation.json.
@@ -54,11 +54,6 @@ LINES: dict[Property, FittedLine] = {
 HIGHEST_LUMO = -3.0  # eV, in GFN2-xTB
 
 
-def disagreement(one: float, other: float) -> float:
-    """Standard uncertainty of either of two values, from the two alone."""
-    return abs(one - other)
-
-
 def second_opinion(
     geometry: Geometry, method: GfnMethod, first: Mapping[Property, float | None], solvation: Solvation | None = None
 ) -> tuple[dict[str, Any], dict[Property, float]]:
@@ -79,4 +74,4 @@ def second_opinion(
         if prop == HOMO or low < HIGHEST_LUMO:
             details[f"{prop.name}_deviations"] = round(LINES[prop].deviations(*pair), 2)
     dipole = first.get(DIPOLE)
-    return details, {} if dipole is None else {DIPOLE: disagreement(dipole, result.dipole)}
+    return details, {} if dipole is None else {DIPOLE: abs(dipole - result.dipole)}

@@ -1,25 +1,46 @@
-"""What the verifiers by extended tight binding share: engines, refusals, and what a geometry costs."""
+"""What the verifiers by extended tight binding share: engines, level, refusals, the geometry and what it costs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.verification.contract import Refusal, Tier
+from sciagent.verification.contract import Context, Level, Refusal, Tier
+from sciagent_simulators.geometry import Geometry, GeometryProtocol, prepare
+from sciagent_simulators.implicit_solvent import Solvation
 from sciagent_simulators.tblite_engine import HEAVIEST
-from sciagent_verifiers.calculation import MoleculeCalculation, refusal
+from sciagent_verifiers.calculation import refusal
+from sciagent_verifiers.molecule_verifier import MoleculeVerifier
 
 
-class TightBinding(MoleculeCalculation):
-    """A calculation on a molecule by tblite; its settings have `max_atoms`."""
+class TightBinding(MoleculeVerifier):
+    """A calculation on a molecule by tblite; its settings have `method`, `solvent`, `geometry` and `max_atoms`."""
 
     tier = Tier.SIMULATION
     settings: Any
-    engines = ("tblite", "ase")
-    preload = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase")
+    engines: ClassVar[tuple[str, ...]] = ("tblite", "ase")
+    preload: ClassVar[tuple[str, ...]] = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase")
+
+    @property
+    def level(self) -> Level:
+        s = self.settings
+        return Level(f"{s.method}+ALPB" if s.solvent else s.method, phase=s.solvent or "gas", geometry=s.geometry.label)
+
+    @property
+    def solvation(self) -> Solvation | None:
+        """The solvent by ALPB; None in the gas phase."""
+        return Solvation(self.settings.solvent) if self.settings.solvent else None
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
         return refusal(candidate, HEAVIEST, self.settings.max_atoms)
+
+    def geometry(
+        self, molecule: Molecule, context: Context, protocol: GeometryProtocol | None = None
+    ) -> tuple[Geometry, dict[str, Any]]:
+        """The geometry by this protocol or that of the settings, whose seed both have. Raises SimulatorError."""
+        seed = self.settings.geometry.seed(molecule.key, context.replicate)
+        graph = molecule.mol, molecule.charge, molecule.multiplicity
+        return prepare(*graph, protocol or self.settings.geometry, seed)
 
     def geometry_seconds(self, candidate: Molecule, further: float = 0.0, times: float = 1.0) -> float:
         """Embedding, force field, ranking and relaxation, core-seconds; fitted to 12 to 68 atoms, 10 conformers.

@@ -5,28 +5,15 @@ from __future__ import annotations
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence import ArtifactFile, content_hash
+from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEIGHT, CONFORMERS, DIPOLE, TOTAL_ENERGY
-from sciagent.verification.contract import (
-    ArtifactFile,
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Outcome,
-    Property,
-    PropertyAtLevel,
-    Reason,
-    Refusal,
-    Settings,
-    Tier,
-    at,
-)
+from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, at
 from sciagent_simulators.conformers import KCAL, how_many, resolved, search
 from sciagent_simulators.geometry import failure
-from sciagent_simulators.implicit_solvent import Solvation, Solvent
-from sciagent_simulators.tblite_engine import HEAVIEST
-from sciagent_verifiers.calculation import MoleculeCalculation, measured, refusal
+from sciagent_simulators.implicit_solvent import Solvent
+from sciagent_verifiers.calculation import calculated, measured
+from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 RIGID = {CONFORMERS: 0.0, CONFORMER_WEIGHT: 0.0, CONFORMATIONAL_FREE_ENERGY: 0.0, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
 FLEXIBLE = {CONFORMERS: 3, CONFORMER_WEIGHT: 0.02, CONFORMATIONAL_FREE_ENERGY: 0.003, DIPOLE: 0.06, TOTAL_ENERGY: 0.001}
@@ -34,7 +21,7 @@ OPEN_STEREO = "{} leaves diastereomers open, each with conformers of its own; de
 
 
 class XtbConformersSettings(Settings):
-    """How the ensemble is found and weighed."""
+    """How the ensemble is searched for and weighed."""
 
     embed: int | None = Field(
         None, ge=1, le=2000, description="How many ETKDGv3 conformers; default: by what can turn in the molecule."
@@ -55,7 +42,7 @@ class XtbConformersSettings(Settings):
         return f"GFN2-xTB{solvent}//ETKDGv3{number}, ensemble of {self.window:g} kcal/mol at {self.temperature:g} K"
 
 
-class XtbConformers(MoleculeCalculation):
+class XtbConformers(TightBinding):
     """Conformer ensemble of a molecule by GFN2-xTB.
 
     ETKDGv3 and MMFF94, then GFN2-xTB: all conformers within `window` of the lowest, each once, mirror images apart,
@@ -73,7 +60,7 @@ class XtbConformers(MoleculeCalculation):
     order.
 
     Uncertainty is repeatability (k = 1) over the seed of the search: root mean square over 9 flexible molecules of 10
-    to 33 atoms, 3 seeds each; where there is one conformer it repeats exactly. `found_once` in the diagnostics
+    to 33 atoms, 3 seeds each; a single conformer repeats exactly. `found_once` in the diagnostics
     estimates the share of conformers still missing.
 
     Sources: conformers, in sciagent_simulators; Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019).
@@ -81,7 +68,6 @@ class XtbConformers(MoleculeCalculation):
 
     name = "xtb.conformers"
     version = "1"
-    tier = Tier.SIMULATION
     Settings = XtbConformersSettings
     settings: XtbConformersSettings
     engines = ("tblite", "ase", "rdkit")
@@ -98,7 +84,7 @@ class XtbConformers(MoleculeCalculation):
         return at(self.level, CONFORMERS, CONFORMER_WEIGHT, CONFORMATIONAL_FREE_ENERGY, DIPOLE, TOTAL_ENERGY)
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
-        refused = refusal(candidate, HEAVIEST, self.settings.max_atoms)
+        refused = super().accepts(candidate)
         if refused is None and resolved(candidate.mol) is None:
             return Refusal(Reason.UNDEFINED_STEREO, OPEN_STEREO.format(candidate.smiles))
         return refused
@@ -108,22 +94,15 @@ class XtbConformers(MoleculeCalculation):
         embedded = self.settings.embed or how_many(candidate.mol)
         return Cost(core_seconds=0.04 + 5.5e-6 * embedded * candidate.n_atoms**3)
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
         s = self.settings
         mol = resolved(molecule.mol)
         if mol is None:
-            raise failure(Outcome.REFUSED, Reason.UNDEFINED_STEREO, OPEN_STEREO.format(molecule.smiles))
-        ensemble, diagnostics = search(
-            mol,
-            molecule.charge,
-            molecule.multiplicity,
-            self.seed(molecule, context.replicate),
-            s.embed,
-            s.window * KCAL,
-            s.max_relaxed,
-            Solvation(s.solvent) if s.solvent else None,
-        )
-        values: dict[Property, float | None] = {
+            raise failure(Reason.UNDEFINED_STEREO, OPEN_STEREO.format(molecule.smiles))
+        seed = self.seed(molecule, context.replicate)
+        limits = s.embed, s.window * KCAL, s.max_relaxed
+        ensemble, diagnostics = search(mol, molecule.charge, molecule.multiplicity, seed, *limits, self.solvation)
+        values = {
             CONFORMERS: float(len(ensemble.geometries)),
             CONFORMER_WEIGHT: float(ensemble.weights(s.temperature)[0]),
             CONFORMATIONAL_FREE_ENERGY: ensemble.free_energy(s.temperature),
@@ -133,13 +112,8 @@ class XtbConformers(MoleculeCalculation):
         spread = RIGID if len(ensemble.geometries) == 1 and not diagnostics["found_once"] else FLEXIBLE
         file = context.scratch / f"{molecule.key[:16]}-conformers.xyz"
         file.write_text(ensemble.to_xyz(s.temperature), encoding="utf-8")
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=measured(molecule, self.level, values, spread, spread),
-            diagnostics=diagnostics,
-            artifacts=(ArtifactFile(file.name, str(file), "chemical/x-xyz"),),
-        )
+        rows = measured(molecule, self.level, values, spread, spread)
+        return calculated(molecule, rows, diagnostics, [ArtifactFile(file.name, str(file), "chemical/x-xyz")])
 
     def seed(self, molecule: Molecule, replicate: int) -> int:
         """31 bits from candidate, settings and replicate, whatever the campaign."""

@@ -8,28 +8,18 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import ADIABATIC_EA, ADIABATIC_IP, VERTICAL_EA, VERTICAL_IP
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Outcome,
-    Prior,
-    Property,
-    PropertyAtLevel,
-    Settings,
-    at,
-)
-from sciagent_simulators.geometry import GeometryProtocol, bonds_of, prepare
-from sciagent_simulators.implicit_solvent import Solvation, Solvent
+from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
+from sciagent_simulators.geometry import GeometryProtocol, bonds_of
+from sciagent_simulators.implicit_solvent import Solvent
 from sciagent_simulators.xtb_ions import SHIFT, Ion, check_relaxation, difference, ionised, relaxed
-from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
 ADIABATIC: dict[Ion, Property] = {"cation": ADIABATIC_IP, "anion": ADIABATIC_EA}
 RIGID = {VERTICAL_IP: 0.001, VERTICAL_EA: 0.001, ADIABATIC_IP: 0.001, ADIABATIC_EA: 0.001}
 FLEXIBLE = {VERTICAL_IP: 0.03, VERTICAL_EA: 0.03, ADIABATIC_IP: 0.03, ADIABATIC_EA: 0.03}
+SOURCE = "benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked "  # of the priors
 
 
 class XtbIpEaSettings(Settings):
@@ -56,7 +46,7 @@ class XtbIpEa(TightBinding):
 
     Differences of total energies on the neutral's GFN2-xTB geometry, less the empirical shift of 4.8455 eV: what
     `xtb --vipea` prints. Adiabatic values take each ion at its own GFN2-xTB geometry; they are electronic, without
-    vibrations. An ion that breaks a bond or makes one ends as `unstable` (cation_dissociated, anion_dissociated), one
+    vibrations. An ion that breaks or makes a bond ends as `unstable` (cation_dissociated, anion_dissociated), an ion
     whose energy rises by more than 0.3 eV as `implausible`: many anions with a negative electron affinity do. Where
     the ionisation energy is all that is wanted, `ions: cation` spares it the fate of the anion.
 
@@ -69,7 +59,7 @@ class XtbIpEa(TightBinding):
     | negative electron affinity, vertical | 8 | 0.35 (0.61) | 0.87 (0.85) |
 
     Worst are water and ammonia (up to 1.2 eV too high) and the n-ionised benzoquinone (0.6 too low). Charged molecules
-    were not measured: chloride, the one tried, comes out 2.6 eV too high. Below 0 no bound
+    were not measured: chloride, which was tried, comes out 2.6 eV too high. Below 0 no bound
     anion exists (`anion_bound` in the diagnostics): the number then stands for a resonance, and ranks poorly. Unpaired
     electrons have no exchange in extended tight binding: there is no spin contamination to look for, and no telling a
     singlet from a triplet ion.
@@ -85,32 +75,16 @@ class XtbIpEa(TightBinding):
     Settings = XtbIpEaSettings
     settings: XtbIpEaSettings
     priors = (
+        Prior("adiabatic_ionization_energy", "experiment", 0.98, residual=0.28, n=30, source=SOURCE + "organics"),
         Prior(
-            property="adiabatic_ionization_energy",
-            level="experiment",
-            spearman=0.98,
-            residual=0.28,
-            n=30,
-            source="benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked organics",
-        ),
-        Prior(
-            property="adiabatic_electron_affinity",
-            level="experiment",
-            spearman=0.95,
+            "adiabatic_electron_affinity",
+            "experiment",
+            0.95,
             residual=0.27,
             n=15,
-            source="benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked acceptors with bound anions",
+            source=SOURCE + "acceptors with bound anions",
         ),
     )
-
-    @property
-    def level(self) -> Level:
-        solvent, method = self.settings.solvent, self.settings.method
-        return Level(
-            method=f"{method}+ALPB" if solvent else method,
-            phase=solvent or "gas",
-            geometry=self.settings.geometry.label,
-        )
 
     @property
     def ions(self) -> tuple[Ion, ...]:
@@ -126,11 +100,9 @@ class XtbIpEa(TightBinding):
         relaxations = len(self.ions) * self.settings.adiabatic
         return Cost(core_seconds=0.02 + self.geometry_seconds(candidate, further=0.6 * relaxations))
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
-        settings, protocol = self.settings, self.settings.geometry
-        solvation = Solvation(settings.solvent) if settings.solvent else None
-        seed = protocol.seed(molecule.key, context.replicate)
-        geometry, diagnostics = prepare(molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed)
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        settings, solvation = self.settings, self.solvation
+        geometry, diagnostics = self.geometry(molecule, context)
         values: dict[Property, float | None] = {}
         details: dict[str, Any] = {"shift": round(SHIFT, 4)}
         artifacts = [geometry_artifact(geometry, molecule, context)]
@@ -149,10 +121,5 @@ class XtbIpEa(TightBinding):
             affinity = values.get(prop)
             if affinity is not None:
                 details.setdefault("anion_bound", affinity > 0)
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=measured(molecule, self.level, values, RIGID, FLEXIBLE),
-            diagnostics=diagnostics | details,
-            artifacts=tuple(artifacts),
-        )
+        rows = measured(molecule, self.level, values, RIGID, FLEXIBLE)
+        return calculated(molecule, rows, diagnostics | details, artifacts)

@@ -8,22 +8,11 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Outcome,
-    Prior,
-    Property,
-    PropertyAtLevel,
-    Settings,
-    at,
-)
-from sciagent_simulators.geometry import GeometryProtocol, prepare
-from sciagent_simulators.implicit_solvent import Solvation, Solvent
+from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
+from sciagent_simulators.geometry import GeometryProtocol
+from sciagent_simulators.implicit_solvent import Solvent
 from sciagent_simulators.tblite_engine import single_point
-from sciagent_verifiers.calculation import geometry_artifact, measured
+from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
 from sciagent_verifiers.simulation.second_opinion import second_opinion
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
@@ -63,7 +52,7 @@ class XtbSinglepoint(TightBinding):
     Without rotatable bonds values repeat within 0.001 eV; with them the root mean square over molecules is given. It is
     not the error of the method: GFN2-xTB dipoles lie 0.37 D from experiment on average and 0.30 D too high (46
     molecules). With `second_opinion` the uncertainty of the dipole holds how far GFN1 and GFN2 lie apart; orbital
-    energies of the two are not comparable as numbers, so their disagreement is told in the diagnostics and stays out of
+    energies of the two are not comparable as numbers, so their disagreement stands in the diagnostics and stays out of
     the uncertainty (module `second_opinion`). In a solvent the total energy holds the free energy of solvation.
 
     Source: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019).
@@ -86,11 +75,6 @@ class XtbSinglepoint(TightBinding):
     )  # fmt: skip
 
     @property
-    def level(self) -> Level:
-        method, solvent, geometry = self.settings.method, self.settings.solvent, self.settings.geometry.label
-        return Level(method=f"{method}+ALPB" if solvent else method, phase=solvent or "gas", geometry=geometry)
-
-    @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         return at(self.level, HOMO, LUMO, HOMO_LUMO_GAP, DIPOLE, TOTAL_ENERGY)
 
@@ -98,27 +82,15 @@ class XtbSinglepoint(TightBinding):
         """The geometry; the single point is nothing beside it."""
         return Cost(core_seconds=0.02 + self.geometry_seconds(candidate))
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
-        protocol = self.settings.geometry
-        seed = protocol.seed(molecule.key, context.replicate)
-        geometry, diagnostics = prepare(molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed)
-        solvation = Solvation(self.settings.solvent) if self.settings.solvent else None
-        result = single_point(geometry, self.settings.method, solvation=solvation)
-        values: dict[Property, float | None] = {
-            HOMO: result.homo,
-            LUMO: result.lumo,
-            HOMO_LUMO_GAP: result.gap,
-            DIPOLE: result.dipole,
-            TOTAL_ENERGY: result.energy,
-        }
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        geometry, diagnostics = self.geometry(molecule, context)
+        method, solvation = self.settings.method, self.solvation
+        result = single_point(geometry, method, solvation=solvation)
+        gap = {HOMO: result.homo, LUMO: result.lumo, HOMO_LUMO_GAP: result.gap}
+        values: dict[Property, float | None] = {**gap, DIPOLE: result.dipole, TOTAL_ENERGY: result.energy}
         details: dict[str, Any] = {"scf_step": result.recovery, "fmax": result.fmax}
         further: dict[Property, float] = {}
         if self.settings.second_opinion:
-            details["second_opinion"], further = second_opinion(geometry, self.settings.method, values, solvation)
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=measured(molecule, self.level, values, RIGID, FLEXIBLE, further),
-            diagnostics=diagnostics | details,
-            artifacts=(geometry_artifact(geometry, molecule, context),),
-        )
+            details["second_opinion"], further = second_opinion(geometry, method, values, solvation)
+        rows = measured(molecule, self.level, values, RIGID, FLEXIBLE, further)
+        return calculated(molecule, rows, diagnostics | details, [geometry_artifact(geometry, molecule, context)])

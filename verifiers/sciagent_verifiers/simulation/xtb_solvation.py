@@ -8,28 +8,18 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import SOLVATION_ENERGY
-from sciagent.verification.contract import (
-    Context,
-    Cost,
-    Finding,
-    Level,
-    Outcome,
-    Prior,
-    Property,
-    PropertyAtLevel,
-    Settings,
-    SimulatorError,
-    at,
-)
-from sciagent_simulators.geometry import Geometry, GeometryProtocol, prepare
+from sciagent.errors import SimulatorError
+from sciagent.verification.contract import Context, Cost, Finding, Level, Prior, PropertyAtLevel, Settings, at
+from sciagent_simulators.geometry import Geometry, GeometryProtocol
 from sciagent_simulators.implicit_solvent import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.tblite_engine import single_point
-from sciagent_verifiers.calculation import geometry_artifact, measured
-from sciagent_verifiers.simulation.second_opinion import OTHER, GfnMethod, disagreement
+from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
+from sciagent_verifiers.simulation.second_opinion import OTHER, GfnMethod
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 RIGID = {SOLVATION_ENERGY: 0.001}
 FLEXIBLE = {SOLVATION_ENERGY: 0.02}
+SOURCE = "benchmarks/numbers/xtb_solvation.json, GFN1-xTB ALPB, neutral solutes of FreeSolv"  # of the prior
 
 
 class XtbSolvationSettings(Settings):
@@ -42,15 +32,13 @@ class XtbSolvationSettings(Settings):
     )
     relax: Literal["gas", "solvent"] = Field(
         "gas",
-        description="gas takes the gas-phase geometry for both states; solvent lets the solute "
-        "change conformer and bonds "
-        "in the solvent, by GFN2-xTB with ALPB.",
+        description="gas takes the gas-phase geometry for both states; solvent lets the solute change conformer and "
+        "bonds in the solvent, by GFN2-xTB with ALPB.",
     )
     second_opinion: bool = Field(
         False,
-        description="The other GFN method on the same geometries, told in the diagnostics; the "
-        "distance of the two enters "
-        "the uncertainty.",
+        description="The other GFN method on the same geometries, told in the diagnostics; the distance of the two "
+        "enters the uncertainty.",
     )
     geometry: GeometryProtocol = Field(GeometryProtocol(), description="How the gas-phase geometry is made.")
     max_atoms: int = Field(200, ge=1, description="Hydrogens included; larger molecules are refused.")
@@ -100,16 +88,7 @@ class XtbSolvation(TightBinding):
     version = "1"
     Settings = XtbSolvationSettings
     settings: XtbSolvationSettings
-    priors = (
-        Prior(
-            property="solvation_free_energy",
-            level="experiment(water)",
-            spearman=0.92,
-            residual=0.069,
-            n=516,
-            source="benchmarks/numbers/xtb_solvation.json, GFN1-xTB ALPB, neutral solutes of FreeSolv",
-        ),
-    )
+    priors = (Prior("solvation_free_energy", "experiment(water)", 0.92, residual=0.069, n=516, source=SOURCE),)
 
     @property
     def level(self) -> Level:
@@ -128,39 +107,31 @@ class XtbSolvation(TightBinding):
         times = 2.5 if self.settings.relax == "solvent" else 1.0
         return Cost(core_seconds=0.03 + self.geometry_seconds(candidate, times=times))
 
-    def calculate(self, molecule: Molecule, context: Context) -> Finding:
-        settings, protocol = self.settings, self.settings.geometry
-        seed = protocol.seed(molecule.key, context.replicate)
-        graph = (molecule.mol, molecule.charge, molecule.multiplicity)
-        gas, diagnostics = prepare(*graph, protocol, seed)
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        settings = self.settings
+        gas, diagnostics = self.geometry(molecule, context)
         dissolved, artifacts = gas, [geometry_artifact(gas, molecule, context)]
         if settings.relax == "solvent":
-            dissolved, _ = prepare(*graph, protocol.model_copy(update={"solvent": settings.solvent}), seed)
+            in_solvent = settings.geometry.model_copy(update={"solvent": settings.solvent})
+            dissolved, _ = self.geometry(molecule, context, in_solvent)
             artifacts.append(geometry_artifact(dissolved, molecule, context, "dissolved"))
-        details: dict[str, Any] = {"reference_state": "1 mol/L gas to 1 mol/L solution"}
+        diagnostics["reference_state"] = "1 mol/L gas to 1 mol/L solution"
         value = self._difference(settings.method, gas, dissolved)
-        further: dict[Property, float] = {}
+        further = 0.0
         if settings.second_opinion:
-            details["second_opinion"], further = self._second_opinion(value, gas, dissolved)
-        return Finding(
-            molecule.key,
-            Outcome.OK,
-            measured=measured(molecule, self.level, {SOLVATION_ENERGY: value}, RIGID, FLEXIBLE, further),
-            diagnostics=diagnostics | details,
-            artifacts=tuple(artifacts),
-        )
+            other = OTHER[settings.method]
+            opinion: dict[str, Any] = {"method": other}
+            try:
+                opinion[SOLVATION_ENERGY.name] = second = self._difference(other, gas, dissolved)
+                further = abs(value - second)
+            except SimulatorError as error:
+                opinion["failed"] = str(error.reason)
+            diagnostics["second_opinion"] = opinion
+        spread = {SOLVATION_ENERGY: further}
+        rows = measured(molecule, self.level, {SOLVATION_ENERGY: value}, RIGID, FLEXIBLE, spread)
+        return calculated(molecule, rows, diagnostics, artifacts)
 
     def _difference(self, method: GfnMethod, gas: Geometry, dissolved: Geometry) -> float:
         """E in the solvent less E in vacuum, eV."""
         solvation = Solvation(self.settings.solvent, self.settings.model)
         return single_point(dissolved, method, solvation=solvation).energy - single_point(gas, method).energy
-
-    def _second_opinion(
-        self, value: float, gas: Geometry, dissolved: Geometry
-    ) -> tuple[dict[str, Any], dict[Property, float]]:
-        other = OTHER[self.settings.method]
-        try:
-            second = self._difference(other, gas, dissolved)
-        except SimulatorError as error:
-            return {"method": other, "failed": str(error.reason)}, {}
-        return {"method": other, SOLVATION_ENERGY.name: second}, {SOLVATION_ENERGY: disagreement(value, second)}

@@ -1,0 +1,255 @@
+"""An explanation as paragraphs of text: what a candidate is, what each rung answered, and why it stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from sciagent.api.terminal import Paragraph
+from sciagent.domain.answers.explanation import (
+    CampaignStory,
+    DecisionStory,
+    EvidenceStory,
+    Explanation,
+    ProposalStory,
+    RefusedText,
+    RungStory,
+)
+from sciagent.domain.answers.values import EvidenceValue, PropertyValue
+
+MAX_VALUES = 40
+VERDICTS = {
+    "pass": "pass",
+    "fail": "fail",
+    "inconclusive": "could not decide",
+    "error": "went wrong",
+    "not_applicable": "does not take it",
+}
+JOBS = {"queued": "decided, waits for a worker", "running": "is at work", "cancelled": "cancelled, not run"}
+RESOURCES = {"core_seconds": "core-second", "wall_seconds": "core-second (by the clock)", "gpu_seconds": "GPU-second"}
+
+
+def paragraphs(answer: Explanation | RefusedText, full: bool = False) -> Iterator[Paragraph]:
+    """full: settings, engine versions, keys and files too."""
+    if isinstance(answer, RefusedText):
+        yield from _refused(answer)
+        return
+    yield from _identity(answer, full)
+    for story in answer.campaigns:
+        yield from _campaign(story, full)
+    if not answer.campaigns:
+        yield Paragraph("It is in no campaign.")
+    if answer.imported:
+        yield from _heading("Values brought from files")
+    for value in answer.imported:
+        yield Paragraph(f"{_value(value)}, from {value.file} by {value.who}, {_day(value.at)}")
+    yield from _other_evidence(answer.other_evidence)
+    if (n := answer.children.n) > 0:
+        yield from _heading(f"Parent of {n} candidate{'' if n == 1 else 's'}")
+        yield Paragraph(", ".join(child.smiles for child in answer.children.first) + (", …" if n > 5 else ""))
+
+
+def _refused(answer: RefusedText) -> Iterator[Paragraph]:
+    """A text that was proposed and did not become a candidate."""
+    yield Paragraph(answer.text, 0)
+    yield Paragraph("It was proposed and refused: it did not become a candidate.")
+    for proposal in answer.refused:
+        by = "a person" if proposal.turn is None else f"the proposer {proposal.by} in turn {proposal.turn}"
+        why = ": ".join(part for part in (proposal.reason, proposal.detail) if part) or "no reason was kept"
+        yield Paragraph(f"Campaign {proposal.campaign}: proposed by {by}, {_moment(proposal.at)}")
+        yield Paragraph(f"refused: {why}", 2)
+        if proposal.rationale:
+            yield Paragraph(f"“{proposal.rationale}”", 2)
+
+
+def _identity(answer: Explanation, full: bool) -> Iterator[Paragraph]:
+    yield Paragraph(answer.smiles, 0)
+    charge = f", charge {answer.charge:+d}" if answer.charge else ""
+    spin = f", multiplicity {answer.multiplicity}" if answer.multiplicity != 1 else ""
+    yield Paragraph(f"{answer.formula}{charge}{spin}, {answer.atoms} atoms")
+    yield Paragraph(f"key {answer.key if full else answer.key[:12]}, InChIKey {answer.inchikey or 'none'}")
+    if answer.also_given_as:
+        yield Paragraph("also given as " + ", ".join(answer.also_given_as[:5]))
+
+
+def _campaign(story: CampaignStory, full: bool) -> Iterator[Paragraph]:
+    standing = ("a hit" if story.hit else story.standing) + (", a seed" if story.in_seeds else "")
+    yield from _heading(f"In campaign {story.campaign}: {standing}")
+    yield Paragraph(story.why)
+    yield Paragraph(_score_and_cost(story))
+    for number, proposal in enumerate(story.proposed):
+        yield from _proposal(proposal, "Again" if number else "Proposed")
+    waivers, labels = _waivers(story), [rung.rung for rung in story.rungs]
+    for rung in story.rungs:
+        yield from _rung(rung, full, waivers.get(rung.rung), labels)
+    for word in story.people:
+        to = f" to {word.rung}" if word.rung else ""
+        yield Paragraph(f"{_moment(word.at)}  {word.who}: {word.verb}{to}: {word.why}")
+
+
+def _heading(text: str) -> Iterator[Paragraph]:
+    yield Paragraph("", 0)
+    yield Paragraph(text, 0)
+
+
+def _score_and_cost(story: CampaignStory) -> str:
+    """Utility or score, and what the candidate cost."""
+    cost = f"it cost this campaign {f'{story.core_seconds:.3g} core-seconds' if story.core_seconds else 'nothing'}"
+    if story.utility is not None:
+        return f"Utility {story.utility:.3f} (1: every objective fully met); {cost}"
+    if story.score is not None:
+        what = "how near the gates and objectives" if story.scheduler == "priced" else "orders what waits"
+        return f"Score {story.score:.3f} ({what}; no probability); {cost}"
+    return cost.capitalize()
+
+
+def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
+    by = proposal.by if proposal.is_person else f"the proposer {proposal.by} in turn {proposal.turn}"
+    how = ""
+    if proposal.operation == "seed":
+        how = ", as a seed"
+    elif proposal.operation and proposal.operation not in ("person", proposal.by):
+        how = f", by {proposal.operation}"
+    text = f", as {proposal.text}" if proposal.is_person else ""
+    yield Paragraph(f"{verb} by {by}, {_moment(proposal.at)}{how}{text}")
+    if proposal.parents:
+        yield Paragraph("from " + " and ".join(f"{parent.smiles} ({parent.key[:8]})" for parent in proposal.parents), 2)
+    if proposal.rationale:
+        yield Paragraph(f"“{proposal.rationale}”", 2)
+
+
+def _waivers(story: CampaignStory) -> dict[str, str]:
+    """{rung: who waived its verdict}: everything below the rung that a promotion went to, until a veto."""
+    order = [rung.rung for rung in story.rungs]
+    waivers: dict[str, str] = {}
+    for word in story.people:
+        if word.verb == "veto":
+            waivers = {}
+        elif word.verb == "promote" and word.rung in order:
+            waivers |= dict.fromkeys(order[: order.index(word.rung)], word.who)
+    return waivers
+
+
+def _other_evidence(others: Sequence[EvidenceStory]) -> Iterator[Paragraph]:
+    if others:
+        yield from _heading("Known besides, under other settings or from other work")
+    for evidence in others:
+        if evidence.is_current:
+            where = f" (campaign {evidence.campaign})" if evidence.campaign else ""
+            outcome = evidence.outcome + (f" ({evidence.reason})" if evidence.reason else "")
+            yield Paragraph(f"{evidence.verifier} {evidence.version}{where}, {_day(evidence.at)}: {outcome}")
+            yield from _values(evidence.values)
+    if superseded := sum(not evidence.is_current for evidence in others):
+        yield Paragraph(f"and {superseded} superseded revision{'' if superseded == 1 else 's'}")
+
+
+def _rung(rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[str]) -> Iterator[Paragraph]:
+    """What a rung has to do with the candidate. labels: of the ladder."""
+    verdict = JOBS.get(rung.job or "", "not run")
+    if rung.verdict is not None:
+        verdict = VERDICTS[rung.verdict] + (f" ({rung.reason})" if rung.reason else "")
+    decides = ", decides" if rung.is_terminal else ""
+    yield Paragraph(f"{rung.rung} ({rung.verifier} {rung.version}{decides}): {verdict}", 1, "bold")
+    yield from _judgement(rung, full, waived_by)
+    if rung.evidence:
+        yield from _values(rung.evidence.values)
+        yield Paragraph(_origin(rung, rung.evidence), 2)
+    for decision in rung.decisions:
+        yield Paragraph(f"{_decision(decision, full)}, {_moment(decision.at)}", 2)
+        if by := _law_and_price(decision, full, labels):
+            yield Paragraph(by, 3)
+    if full or len(rung.attempts) > 1 or not rung.evidence:
+        for attempt in rung.attempts:
+            why = f" ({attempt.reason})" if attempt.reason else ""
+            ended = f"{attempt.outcome or attempt.state}{why}"
+            yield Paragraph(f"tried {_moment(attempt.started_at)} on {attempt.host}: {ended}", 2)
+    if rung.evidence:
+        yield from _provenance(rung, rung.evidence, full)
+
+
+def _judgement(rung: RungStory, full: bool, waived_by: str | None) -> Iterator[Paragraph]:
+    """The numbers behind the verdict, who waived it, and the windows."""
+    missed = bool(rung.detail) and rung.verdict != "pass"
+    if missed:
+        yield Paragraph(rung.detail, 2)
+    if waived_by and rung.verdict not in ("pass", None):
+        yield Paragraph(f"waived: {waived_by} promoted it past this rung", 2)
+    windows = [*(f"gate {window}" for window in rung.gate), *(f"objective {window}" for window in rung.objectives)]
+    if windows and (full or (rung.evidence and not missed)):
+        yield Paragraph("; ".join(windows), 2)
+
+
+def _origin(rung: RungStory, evidence: EvidenceStory) -> str:
+    if rung.reused:
+        where = f"campaign {evidence.campaign}" if evidence.campaign else "`sciagent verify`"
+        return f"known before from {where} ({_day(evidence.at)}), under the same settings: cost nothing"
+    return f"computed {_moment(evidence.at)}, {rung.core_seconds:.3g} core-seconds"
+
+
+def _provenance(rung: RungStory, evidence: EvidenceStory, full: bool) -> Iterator[Paragraph]:
+    if full:
+        versions = ", ".join(f"{name} {version}" for name, version in sorted(evidence.versions.items()))
+        yield Paragraph(f"with {versions}", 2)
+        yield Paragraph("settings " + ", ".join(f"{name}={value}" for name, value in rung.settings.items()), 2)
+        yield Paragraph(f"evidence {evidence.key}, watermark {evidence.watermark}, revision {evidence.revision}", 2)
+    for file in evidence.files:
+        gone = file.removed
+        state = f", removed by {gone.who} {_day(gone.at)}: {gone.why}" if gone else ""
+        if full or gone:
+            yield Paragraph(f"file {file.name}, {file.size} bytes, {file.sha256[:12]}{state}", 2)
+
+
+def _values(values: Sequence[EvidenceValue]) -> Iterator[Paragraph]:
+    """The values, under a common heading where all have the same level."""
+    levels = {value.level for value in values}
+    together = len(levels) == 1 and len(values) > 1
+    if together:
+        yield Paragraph(f"at {levels.pop()}:", 2)
+    for value in values[:MAX_VALUES]:
+        yield Paragraph(_value(value, level=not together), 3 if together else 2)
+    if len(values) > MAX_VALUES:
+        yield Paragraph(f"and {len(values) - MAX_VALUES} more; see --json", 2)
+
+
+def _value(value: PropertyValue, level: bool = True) -> str:
+    unknown = "" if value.uncertainty is not None else ", uncertainty unknown"
+    return (value.line() if level else f"{value.property} = {value}") + unknown
+
+
+def _decision(decision: DecisionStory, full: bool) -> str:
+    person = decision.chooser.removeprefix("person:") if decision.chooser.startswith("person:") else None
+    why = (decision.why or "").removeprefix(decision.chooser).removeprefix(": ")
+    why = f": {why}" if why else ""
+    if decision.action == "promote" and person:
+        return f"promoted by {person}{why}"
+    verb = {"run": "chosen", "reuse": "reused"}.get(decision.action, decision.action)
+    by = "" if decision.chooser == "reuse" else f" by {person or decision.chooser}"
+    more = ""
+    if full and decision.index is not None:
+        more = f" (index {decision.index:.3g}, propensity {decision.propensity:g})"
+    return f"{verb}{by}{more}{why}"
+
+
+def _law_and_price(decision: DecisionStory, full: bool, labels: Sequence[str]) -> str:
+    """The law and the price that a purchase was chosen by."""
+    law = decision.law_version
+    parts = [] if law is None else [f"by law {law if full else law[:8]}"]
+    if decision.price:
+        prices = (f"{amount:.3g} for one {_resource(name, labels)}" for name, amount in decision.price.items())
+        parts.append(f"price {', '.join(prices)}, in hits or utility")
+    return ", ".join(parts)
+
+
+def _resource(name: str, labels: Sequence[str]) -> str:
+    """In the singular; `rung 3` is a run of the rung at position 3."""
+    if name.startswith("rung "):
+        return labels[int(name.split()[1])]
+    return RESOURCES.get(name) or name.removesuffix("s").replace("_", " ")
+
+
+def _moment(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC" if at else "at an unknown time"
+
+
+def _day(at: datetime) -> str:
+    return f"{at:%Y-%m-%d}"

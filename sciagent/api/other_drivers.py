@@ -1,0 +1,69 @@
+"""Tells a driver in another process to pause, stop or resume its campaign, and says who drives a campaign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sciagent.domain.answers.status import DriverState
+from sciagent.domain.campaigns.directives import Verb
+from sciagent.domain.jobs.states import AttemptState, CampaignState
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.views import queries
+
+
+@dataclass(frozen=True)
+class ToldDriver:
+    """A driver that received an instruction."""
+
+    driver: DriverState
+    """Where it runs."""
+    running: int
+    """Jobs of the campaign that run at this moment."""
+
+
+def tell(store: Ledger, name: str, verb: Verb, who: str, reason: str, now: bool = False) -> ToldDriver | None:
+    """Tell the driver of a campaign to pause or to stop; None where no driver runs and a dispatcher would start one.
+
+    Such a campaign is taken back from the dispatcher. now: kill what runs. Raises UsageError where nobody drives the
+    campaign, or where it is paused already.
+    """
+    why = directives.reason(reason) if reason else ""
+    with store.begin() as connection:
+        row = campaigns.get(connection, name)
+        driver = campaigns.driver_of(connection, row.id)
+        if driver is None or not driver.alive:
+            if verb is Verb.STOP and campaigns.host(connection, row.id, False):
+                return None
+            gone = f"; its driver on {driver.host} is gone" if driver is not None else ""
+            raise UsageError(f'campaign "{name}" is not running ({row.state}{gone}): there is nothing to {verb}')
+        if verb is Verb.PAUSE and row.state is CampaignState.PAUSED:
+            raise UsageError(f'campaign "{name}" is paused already; go on with: sciagent resume {name}')
+        directives.write(connection, row.id, verb, who, why, payload={"now": True} if now else None)
+        a = t.attempt.c
+        return ToldDriver(
+            driver, queries.count(connection, t.attempt, a.campaign_id == row.id, a.state == AttemptState.RUNNING)
+        )
+
+
+def wake(store: Ledger, name: str, who: str) -> str | None:
+    """Tell a driver that was paused to go on; where it is, or None if no driver is paused."""
+    with store.begin() as connection:
+        row = campaigns.get(connection, name)
+        driver = campaigns.driver_of(connection, row.id) if row.state is CampaignState.PAUSED else None
+        if driver is None or not driver.alive:
+            return None
+        directives.write(connection, row.id, Verb.RESUME, who, "")
+    return f"{driver.host} (process {driver.pid})"
+
+
+def driver_line(store: Ledger, name: str) -> str:
+    """Who acts on a person's decision, and when, as a line of text."""
+    with store.read() as connection:
+        row = campaigns.get(connection, name)
+        driver = campaigns.driver_of(connection, row.id)
+    if driver is not None and driver.alive:
+        return f"the driver at {driver.host} (process {driver.pid}) takes it up at its next step"
+    return f'campaign "{name}" is not running ({row.state}); it counts from the next: sciagent resume {name}'

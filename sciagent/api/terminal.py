@@ -1,0 +1,101 @@
+"""Tables and indented paragraphs as a terminal shows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+Records = Sequence[Mapping[str, Any]]
+"""Rows of a table: cells by column."""
+
+
+def plain_table(title: str, *columns: str, left: Iterable[str] = ()) -> Table:
+    """A table narrow enough for 80 columns. left: columns of text beside the first column; all others are numbers."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place == 0 or name in left else "right", overflow="fold")
+    return table
+
+
+def records_table(records: Records, title: str) -> Table:
+    """A table of records, with numbers to the right, without columns that are empty everywhere."""
+    columns = columns_of(records)
+    table = plain_table(title, *columns, left=[name for name in columns if not is_number(records, name)])
+    for record in records:
+        table.add_row(*(Text(cell_text(record.get(name))) for name in columns))
+    return table
+
+
+def columns_of(records: Records) -> list[str]:
+    """All columns of the records, in order of their first appearance, without those that are empty everywhere."""
+    names = dict.fromkeys(name for record in records for name in record)
+    return [name for name in names if any(record.get(name) not in (None, "") for record in records)]
+
+
+def is_number(records: Records, name: str) -> bool:
+    """Whether a column holds numbers."""
+    cells = [record[name] for record in records if record.get(name) is not None]
+    return bool(cells) and all(not isinstance(cell, str | bool | datetime) for cell in cells)
+
+
+def cell_text(value: object) -> str:
+    """A cell as text: four digits of a number, an empty text where nothing is known."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    text = str(value)
+    return f"{text[:12]}…" if len(text) == 64 and text.isalnum() else text
+
+
+class Paragraph(NamedTuple):
+    """A paragraph of a longer text, wrapped under its own indent; an empty paragraph is an empty line."""
+
+    text: str
+    depth: int = 1
+    """Two spaces each; paragraphs of depth 0 are headings."""
+    style: str = ""
+
+
+class Line(NamedTuple):
+    """A line that is never wrapped, such as a command to be copied."""
+
+    text: str
+    style: str = ""
+
+
+Part = RenderableType | Paragraph | Line
+"""What is shown: a text, which is wrapped, a table, a paragraph, or a line."""
+
+
+def show(*parts: Part, console: Console | None = None) -> None:
+    """Print the parts as they are: no markup is read in texts and no number is coloured. console: default stdout."""
+    console = console or Console()
+    for part in parts:
+        if isinstance(part, Paragraph):
+            text = Text(part.text, style=part.style or ("" if part.depth else "bold"), overflow="fold")
+            console.print(Padding(text, (0, 0, 0, 2 * part.depth), expand=False), highlight=False)
+        elif isinstance(part, Line):
+            console.print(part.text, style=part.style, highlight=False, markup=False, soft_wrap=True)
+        else:
+            console.print(part, highlight=False, markup=False)
+
+
+def text_of(*parts: Part) -> str:
+    """What `show` would print, as plain text."""
+    console = Console(highlight=False, force_jupyter=False, color_system=None)
+    with console.capture() as capture:
+        show(*parts, console=console)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")

@@ -1,0 +1,77 @@
+"""The parts of a molecule: ring systems, linkers, and what hangs on one side of a bond."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from rdkit import Chem
+
+LinkerPath = tuple[int, tuple[int, ...], int]
+"""Indices of one end, of the inner atoms, and of the other end."""
+
+
+@cache
+def fragment(smiles: str) -> Any:
+    return Chem.MolFromSmiles(smiles)
+
+
+@cache
+def pattern(smarts: str) -> Any:
+    return Chem.MolFromSmarts(smarts)
+
+
+def ring_systems(mol: Any) -> list[set[int]]:
+    """Rings that share an atom, together: fused, bridged and spiro ones are one system."""
+    systems: list[set[int]] = []
+    for ring in map(set, mol.GetRingInfo().AtomRings()):
+        for other in [s for s in systems if s & ring]:
+            ring |= other
+            systems.remove(other)
+        systems.append(ring)
+    return sorted(systems, key=min)
+
+
+def side(mol: Any, start: int, barred: int = -1) -> set[int]:
+    """Atoms that hang together with `start` without going through `barred`."""
+    reached, stack = {start}, [start]
+    while stack:
+        for atom in mol.GetAtomWithIdx(stack.pop()).GetNeighbors():
+            if atom.GetIdx() != barred and atom.GetIdx() not in reached:
+                reached.add(atom.GetIdx())
+                stack.append(atom.GetIdx())
+    return reached
+
+
+def linker_paths(mol: Any) -> list[LinkerPath]:
+    """(end, inner atoms, end): single bonds outside rings, and chains of one to three atoms between two larger parts.
+
+    An inner atom is in no ring and bears, beside the chain, only ends of one atom, which go with it.
+    """
+    bonds: list[LinkerPath] = [
+        (bond.GetBeginAtomIdx(), (), bond.GetEndAtomIdx())
+        for bond in mol.GetBonds()
+        if bond.GetBondType() == Chem.BondType.SINGLE
+        and not bond.IsInRing()
+        and min(bond.GetBeginAtom().GetDegree(), bond.GetEndAtom().GetDegree()) > 1
+    ]
+    return [*bonds, *(chain for atom in mol.GetAtoms() for chain in _chains(mol, atom.GetIdx()))]
+
+
+def _chains(mol: Any, start: int) -> Iterator[LinkerPath]:
+    """Chains that begin at an atom and end at one of a higher index."""
+    stack: list[tuple[int, ...]] = [(start,)]
+    while stack:
+        path = stack.pop()
+        for bond in mol.GetAtomWithIdx(path[-1]).GetBonds():
+            step = bond.GetOtherAtom(mol.GetAtomWithIdx(path[-1]))
+            index = step.GetIdx()
+            if index in path or bond.IsInRing() or step.GetDegree() < 2:
+                continue
+            if len(path) > 1 and start < index:
+                beside = (n for i in path[1:] for n in mol.GetAtomWithIdx(i).GetNeighbors())
+                if all(n.GetIdx() in (*path, index) or n.GetDegree() == 1 for n in beside):
+                    yield start, path[1:], index
+            if len(path) <= 3 and not step.IsInRing():
+                stack.append((*path, index))

@@ -1,0 +1,155 @@
+"""`sciagent add CANDIDATE…` and `sciagent import FILE`: a person's own molecules, and values from a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import Exit, open_ledger, put, put_json, say
+from sciagent.errors import UsageError
+from sciagent.settings import user
+
+if TYPE_CHECKING:
+    from sciagent.campaign.people.screening import AddedCandidate
+
+_VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]]+)\])?")
+
+
+def add(
+    reason: options.Reason,
+    candidates: Annotated[
+        list[str] | None, typer.Argument(metavar="[CANDIDATE]...", help="Molecules, as SMILES.")
+    ] = None,
+    campaign: options.Campaign = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="More molecules: csv, smi or sdf, also .gz.")
+    ] = None,
+    column: Annotated[str, typer.Option("--column", help="The column of a csv with the structures.")] = "smiles",
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Bring molecules of your own into a campaign. They are parsed, screened and gated as any other proposal.
+
+    Exit code 1 if any of them could not be read.
+    """
+    from sciagent.api.campaign import Campaign
+    from sciagent.api.other_drivers import driver_line
+
+    if not candidates and file is None:
+        raise UsageError("give molecules as SMILES, or a file of them with --file")
+    entered = Campaign.open(campaign, open_ledger(ledger))
+    rows = []
+    counts = {"new": 0, "duplicate": 0, "refused": 0}
+    for added in entered.entering(_given(candidates or [], file, column), reason, as_who):
+        counts[added.status] += 1
+        if json:
+            rows.append(vars(added))
+        else:
+            put(_line(added))
+    if json:
+        put_json({"campaign": entered.name, **counts, "candidates": rows})
+    else:
+        say(f"{counts['new']} new, {counts['duplicate']} there already, {counts['refused']} refused")
+        if counts["new"]:
+            say(driver_line(entered.ledger.store, entered.name))
+    if counts["refused"]:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _given(texts: list[str], file: Path | None, column: str) -> Iterator[str]:
+    from sciagent.chemistry.structure_files import read_structures
+
+    yield from texts
+    if file is not None:
+        for record in read_structures(file, column):
+            yield record.text
+
+
+def _line(added: AddedCandidate) -> str:
+    text = added.text[:80] or "(nothing)"
+    if added.status == "refused":
+        return f"refused    {text}: {added.reason}: {added.detail}"
+    stands = f"{added.standing}" + (f" ({added.reason}: {added.detail})" if added.reason else "")
+    return f"{'new' if added.status == 'new' else 'there':<10} {(added.key or '')[:12]}  {text}: {stands}"
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="A CSV file with a header.")],
+    value: Annotated[
+        list[str], typer.Option("--value", help="COLUMN=PROPERTY[UNIT]; UNIT may name a column. Repeat it.")
+    ],
+    method: Annotated[str, typer.Option("--method", help="How it was obtained: experiment, B3LYP, GFN2-xTB, …")],
+    basis: Annotated[str, typer.Option("--basis")] = "",
+    phase: Annotated[str, typer.Option("--phase", help="gas, water, solid, …")] = "",
+    uncertainty: Annotated[
+        list[str] | None,
+        typer.Option("--uncertainty", help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty, k = 1."),
+    ] = None,
+    column: Annotated[str, typer.Option("--column", help="The column with the structures.")] = "smiles",
+    parent: Annotated[
+        bool, typer.Option("--parent", help="Keep the parent molecule of salts; default: refuse them.")
+    ] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad rows out; default: import nothing.")] = False,
+    revise: Annotated[
+        str | None, typer.Option("--revise", metavar="WHY", help="Supersede values that changed.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file; write nothing.")] = False,
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Take measured or computed values from a CSV as evidence, all of it or nothing. `< 0.1` is a censored value."""
+    from sciagent.campaign.people.importing import import_file
+    from sciagent.domain.properties import Level
+
+    report = import_file(
+        open_ledger(ledger, create=True),
+        file,
+        columns=_columns(value, uncertainty or []),
+        level=Level(method, basis, phase),
+        structure=column,
+        standardise="parent" if parent else "refuse",
+        who=user(),
+        skip_bad=skip_bad,
+        revise=revise,
+        dry_run=dry_run,
+    )
+    for fault in report.faults[:50]:
+        say(f"left out: {fault}")
+    if json:
+        put_json(vars(report))
+        return
+    done = "would be recorded" if dry_run else f"{report.recorded} recorded, {report.known} known already"
+    say(f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells")
+
+
+def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
+    from sciagent.campaign.people.importing import Column
+    from sciagent.domain.properties import properties
+
+    spread = {}
+    for text in uncertainties:
+        name, _, given = text.partition("=")
+        if not given:
+            raise UsageError(f'--uncertainty "{text}": write COLUMN=NUMBER or COLUMN=COLUMN')
+        spread[name] = given
+    columns = []
+    for text in values:
+        match = _VALUE.fullmatch(text)
+        if match is None:
+            raise UsageError(f"--value \"{text}\": write COLUMN=PROPERTY[UNIT], such as 'gap=homo_lumo_gap[eV]'")
+        name, prop = match["column"], properties()[match["property"]]
+        if match["unit"] is None and prop.unit != "1":
+            raise UsageError(
+                f"--value {text}: say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]; "
+                f"it takes: {', '.join(prop.units)}"
+            )
+        columns.append(Column(name, match["property"], match["unit"], spread.pop(name, None)))
+    if spread:
+        raise UsageError(f"--uncertainty names {', '.join(spread)}, which no --value has")
+    return columns

@@ -1,0 +1,27 @@
+"""Every candidate of a campaign: rows, data frames and Parquet say the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from sciagent import Campaign
+
+
+def test_rows_data_frame_and_parquet_say_the_same(done: Campaign, tmp_path: Path) -> None:
+    rows = list(done.candidates())
+    frame = done.candidates().to_pandas()
+    file = pq.read_table(done.candidates().to_parquet(tmp_path / "candidates.parquet"))
+    assert [row.smiles for row in rows] == list(frame["smiles"]) == file["smiles"].to_pylist()
+    energies = [next((v.value for v in row.values if v.rung == "toy"), None) for row in rows]
+    assert energies == file["toy.toy_energy"].to_pylist() == [3, 6, 5, 8, None]
+    assert file.schema.field("toy.toy_energy").metadata[b"unit"] == b"kJ/mol"
+
+
+def test_a_row_knows_each_property_at_the_highest_rung(done: Campaign) -> None:
+    row = next(row for row in done.candidates() if row.smiles == "CCO")
+    assert repr(row.value("toy_energy")) == "<toy_energy = 3.0 ± 0.2 kJ/mol  [toy_energy]>"
+    assert row.value("homo") is None and repr(row) == f"<CCO: settled, {len(row.values)} values>"
+    frame = done.candidates().head(1).to_pandas()
+    assert frame["toy.toy_energy"][0] == 3 and "values" not in frame

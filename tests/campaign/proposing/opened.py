@@ -1,0 +1,39 @@
+"""An opened campaign, and a process for its fast rung, the safety screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.store.database.ledger import Ledger
+from sciagent.verification.sandbox.host import Worker
+
+TEXT = """
+campaign: bench
+description: Alcohols of any length.
+subject: molecule
+seed: 1
+objectives: [{property: logp, max: 5}]
+ladder:
+  - {rung: quick, verifier: bad.quick}
+goal: {kind: graded}
+budget: {proposals: 9, core_seconds: 50}
+proposer: {kind: screen, file: molecules.csv}
+scheduler: {kind: exhaustive}
+"""
+
+
+@pytest.fixture
+def built(ledger: Ledger, tmp_path: Path) -> Built:
+    (tmp_path / "molecules.csv").write_text("smiles\nC\n")
+    return create_or_open(ledger, parse_spec(TEXT, base=tmp_path), TEXT, "test")[0]
+
+
+@pytest.fixture
+def worker(built: Built) -> Iterator[Worker]:
+    with Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast]) as started:
+        yield started

@@ -1,0 +1,40 @@
+"""What a model is told of a campaign before its first turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.proposing import briefing
+from sciagent.campaign.proposing.agent_workbench import AgentWorkbench
+from sciagent.domain.campaigns.ports import ProposalIn
+from sciagent.verification.sandbox.host import Worker
+from tests.campaign.proposing.opened import built, worker
+from tests.support.plugins import misbehaving
+
+__all__ = ["built", "misbehaving", "worker"]
+pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+
+
+def test_the_goal_names_objectives_and_rungs(built: Built) -> None:
+    lines = briefing.goal(built).splitlines()
+    assert lines[0] == "Alcohols of any length." and lines[1].startswith("Wanted: logp")
+    assert lines[-1] == "Rung quick (bad.quick): costs the budget, decides"
+
+
+def test_a_digest_holds_the_classes_the_refusals_and_the_notes(built: Built, worker: Worker) -> None:
+    with built.ledger.read() as connection:
+        assert briefing.digest(connection, built) == ""
+        assert briefing.left_text(briefing.left(connection, built)) == "core_seconds: 50 s"
+    bench = AgentWorkbench(built, worker, "test", room=3, trajectory=1)
+    answers = bench.propose([ProposalIn(text) for text in ("CCO", "C((", "CCN", "CCC")])
+    assert answers[-1].reason == "too_many"
+    bench.note("alcohols are fine")
+    with built.ledger.begin() as connection:
+        bench.commit(connection, None)
+    with built.ledger.read() as connection:
+        digest = briefing.digest(connection, built)
+        assert 0 < briefing.left(connection, built)["core_seconds"] < 50
+    assert "no ring: 2" in digest and "Turned down so far: 1 x unparsable." in digest
+    assert digest.endswith("Note of an earlier episode: alcohols are fine")
+    assert bench.results_of(answers[0].key or "") == [], "no paid rung has answered yet"

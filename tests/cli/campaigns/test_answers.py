@@ -1,0 +1,65 @@
+"""What `sciagent explain` and `sciagent best` print of candidates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.typed import data, told
+
+
+def test_explain_shows_values_from_files_and_so_does_best(folder: Path) -> None:
+    line = "homo_lumo_gap = 9.1 ± 0.2 eV  [experiment]"
+    assert f"{line}, from lab.csv by " in told("explain", "CO", "-c", "small")
+    assert f"CO: {line} from lab.csv" in told("best", "small")
+    [value] = next(r for r in data("best", "small") if r["smiles"] == "CO")["imported"]
+    assert (value["value"], value["uncertainty"], value["unit"], value["level"]) == (9.1, 0.2, "eV", "experiment")
+    assert "utility" in told("best", "small", width=80)
+
+
+def test_the_json_of_explain_is_whole(folder: Path) -> None:
+    found = data("explain", "O")
+    assert [c["campaign"] for c in found["campaigns"]] == ["small", "wide"]
+    small = found["campaigns"][0]
+    assert {r["rung"]: r["verdict"] for r in small["rungs"]}["dft"] == "pass"
+    dft = next(r for r in small["rungs"] if r["rung"] == "dft")
+    assert dft["evidence"]["versions"]["pyscf"] and dft["settings"]["functional"] == "PBE"
+    assert dft["decisions"][0]["action"] == "run" and dft["attempts"][0]["outcome"] == "ok"
+    assert small["core_seconds"] == pytest.approx(sum(r["core_seconds"] for r in small["rungs"]), abs=2e-3)
+    assert all({"value", "unit", "uncertainty", "level"} <= set(v) for v in dft["evidence"]["values"])
+
+
+def test_explain_tells_the_whole_story_of_a_hit(folder: Path) -> None:
+    text = told("explain", "O", "--campaign", "small")
+    for part in (
+        "H2O",
+        "In campaign small: a hit",
+        "Proposed by the proposer screen in turn 0",
+        "checks (molecule.checks",
+        "xtb (xtb.singlepoint 1): pass",
+        "gate 1 ≤ homo_lumo_gap ≤ 40 eV",
+        "dft (pyscf.scf",
+        "decides): pass",
+        "at PBE/def2-SVP//GFN2-xTB//ETKDGv3x1:",
+        "homo_lumo_gap = ",
+        " ± ",
+        " eV",
+        "core-seconds",
+        "chosen by thresholds",
+    ):
+        assert part in text, part
+    assert "settings" not in text and "functional=PBE" in told("explain", "O", "-c", "small", "--full")
+
+
+def test_explain_says_why_one_fell_why_one_waits_and_what_was_reused(folder: Path) -> None:
+    assert "Dropped: checks said no: radical" in told("explain", "C[CH2]", "-c", "small")
+    fell = told("explain", "C", "-c", "small")
+    assert (
+        "Settled: dft, which decides, has answered: above_window" in fell
+        and "objective 1 ≤ homo_lumo_gap ≤ 9 eV" in fell
+    )
+    waits = told("explain", "CO", "-c", "small")
+    assert "Open: it waits for dft" in waits and "2 of 2 places of dft are used" in waits
+    again = told("explain", "O", "-c", "wide")
+    assert "known before from campaign small" in again and "it cost this campaign nothing" in again.lower()

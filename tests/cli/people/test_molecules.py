@@ -1,0 +1,21 @@
+"""`sciagent add` and `sciagent import`, as they are typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.campaigns import sciagent
+from tests.support.typed import call, refused
+
+
+def test_molecules_come_from_the_command_line_and_from_a_file(folder: Path) -> None:
+    (folder / "more.csv").write_text("smiles\nCCN\nCO\n")
+    result = call("add", "CCC", "--file", "more.csv", "-c", "small", "--reason", "our own", "--json")
+    assert '"new": 2' in result.stdout and '"duplicate": 1' in result.stdout and result.exit_code == 0
+    assert "give molecules as SMILES, or a file" in refused("add", "-c", "small", "--reason", "our own")
+
+
+def test_an_import_without_a_unit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "g.csv").write_text("smiles,gap\nC,10.1\n")
+    done = sciagent("import", "g.csv", "--value", "gap=homo_lumo_gap", "--method", "PBE0", cwd=tmp_path, expect=2)
+    assert "say the unit" in done.stderr

@@ -1,0 +1,57 @@
+"""The tables of what is refused: classes of structures (`rules.csv`) and whole structures (`substances.csv`).
+
+- Chemical weapons: each class is the schedule's wording or wider: chains of any length count, for a screen gains
+  nothing by the limit of ten carbons. What a schedule exempts by name passes. Source: Organisation for the Prohibition
+  of Chemical Weapons, Annex on Chemicals, as amended in 2020
+  (https://www.opcw.org/chemical-weapons-convention/annexes).
+- Explosives: polynitro compounds, nitrate esters, azides, peroxides, diazonium, chains of nitrogen.
+- Acute hazards: GHS acute toxicity category 1 or 2 (H300, H310, H330), spontaneous ignition (H250), and classes that
+  are known for it. Ordinary toxic reagents (categories 3 and 4) pass.
+
+In `rules.csv` a space separates several patterns, and `P1 F1` in `needs` is a phosphorus and a fluorine atom. Of a
+whole structure only the first block of its standard InChIKey is kept, with the heavy atoms that are compared before it.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sciagent.domain.outcomes import Reason
+from sciagent_verifiers.fast.hazards.explosives import CONDITIONS, NITRO
+from sciagent_verifiers.fast.hazards.rule import Rule, Substance
+
+FRAGMENTS = {
+    "NITRO": NITRO,
+    "OXO": "$([#15]~[#8X1,#16X1,#34X1])",  # phosphoryl, also drawn with charges, also with sulfur or selenium
+    "SMALL": "$([CH3]),$([CH2][CH3]),$([CH2][CH2][CH3]),$([CH]([CH3])[CH3])",  # methyl, ethyl, the propyls
+    "AMINE": "[#7;!$([#7]~[#6]=[#8,#16]);!$([#7](=*))]",
+}
+"""What stands for a piece of a pattern in the table."""
+
+
+def _rows(name: str) -> Iterator[Mapping[str, str]]:
+    with (Path(__file__).parent / name).open(encoding="utf-8", newline="") as table:
+        yield from csv.DictReader(table)
+
+
+def _rule(row: Mapping[str, str]) -> Rule:
+    return Rule(
+        row["name"],
+        Reason(row["group"]),
+        row["reason"],
+        row["source"],
+        tuple(row["smarts"].format(**FRAGMENTS).split()),
+        needs={symbol: int(n) for symbol, n in re.findall(r"([A-Za-z]+)(\d+)", row["needs"])},
+        first=row["first"],
+        at_least=int(row["at_least"] or 1),
+        without=tuple(row["without"].format(**FRAGMENTS).split()),
+        max_heavy=int(row["max_heavy"]) if row["max_heavy"] else None,
+        test=CONDITIONS.get(row["name"]),
+    )
+
+
+RULES = tuple(map(_rule, _rows("rules.csv")))
+SUBSTANCES = tuple(Substance(**{**row, "group": Reason(row["group"])}) for row in _rows("substances.csv"))  # type: ignore[arg-type]
