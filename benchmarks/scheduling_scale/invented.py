@@ -23,12 +23,12 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving import local_jobs
-from sciagent.campaign.driving.local_jobs import LocalJob
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.chemistry.standardise import STANDARDISER_VERSION
 from sciagent.domain.candidates import Candidate, candidate_key
 from sciagent.domain.properties import HOMO_LUMO_GAP
-from sciagent.execution.worker.local_pool import Completed, LocalPool
+from sciagent.execution.worker.claimed_jobs import ClaimedJob
+from sciagent.execution.worker.local_pool import Completed, Jobs, LocalPool
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import execute_many
 from sciagent.store.database.ledger import Ledger
@@ -132,22 +132,22 @@ class _Point:
         return self.loaded
 
 
-class Answering(LocalPool[tuple[LocalJob, ...]]):
+class Answering(LocalPool):
     """The pool of workers, where a job is over as soon as it is submitted. `submitted`: jobs so far."""
 
     submitted = 0
 
-    def submit(self, token: tuple[LocalJob, ...], request: Request) -> None:
+    def submit(self, jobs: Jobs, request: Request) -> None:
         self._count(request.limits.threads, 1)
-        self.submitted += len(token)
-        self.completed.put(Completed(token, [_answer(one) for one in token], slots=request.limits.threads))
+        self.submitted += len(jobs)
+        self.completed.put(Completed(jobs, [_answer(job) for job in jobs], request.limits.threads))
 
 
-def _answer(one: LocalJob) -> HostResult:
+def _answer(job: ClaimedJob) -> HostResult:
     """Jobs take between 0.8 and 1.2 times what is declared."""
-    verifier = one.planned.rung.verifier
-    [finding] = verifier.verify([one.job.candidate], None)  # type: ignore[arg-type]
-    seconds = verifier.cost(one.job.candidate)["core_seconds"] * (0.8 + 0.4 * int(one.job.key.hash[:4], 16) / 16**4)
+    verifier = job.task.verifier
+    [finding] = verifier.verify([job.candidate], None)  # type: ignore[arg-type]
+    seconds = verifier.cost(job.candidate)["core_seconds"] * (0.8 + 0.4 * int(job.key.hash[:4], 16) / 16**4)
     return HostResult(finding, Cost(core_seconds=seconds), seconds, {"invented": "1"}, own_seconds=seconds)
 
 

@@ -98,7 +98,7 @@ def budget_line(status: CampaignCounts) -> str:
 
 def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[str, Any]:
     """What is shown of a candidate among the best. properties: those of the objectives, a column each."""
-    values = {name.replace("_", " "): candidate.values.get(name) for name in properties}
+    values = {name: candidate.values.get(name) for name in properties}
     level = next((value.level.split("//")[0] for value in values.values() if value), None)
     mark = "hit" if candidate.hit else (candidate.reason or "").replace("_", " ")
     return {

@@ -93,7 +93,7 @@ def _row(entry: Entry) -> CandidateRow:
 
 
 def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
-    values = {name.replace("_", " "): row.value(name) for name in properties}
+    values = {name: row.value(name) for name in properties}
     stands = "hit" if row.hit else row.standing
     level = next((value.level.split("//")[0] for value in values.values() if value), None)
     return {"smiles": row.smiles, **values, "level": level, "stands": stands, "rung": row.rung, "reason": row.reason}

@@ -162,10 +162,8 @@ def _brief(row: LedgerValue) -> Mapping[str, Any]:
     paid_by = row.campaign or (row.source.split(" sha256")[0] if row.verifier == queries.IMPORT else "verify")
     return {
         "candidate": row.text,
-        "property": row.property.replace("_", " "),
+        "property": row.property,
         "value": Censoring(row.censoring).sign + show(row.value, row.uncertainty, row.unit),
         "level": row.level.split("//")[0],
-        "verifier": f"{row.verifier} {row.version}",
         "paid by": paid_by,
-        "at": row.at,
     }

@@ -15,12 +15,12 @@ QUEUES = ("simulation", "high_fidelity")  # the tiers whose jobs are computed el
 
 def broker_url(given: str | None = None) -> str:
     """Where the broker is: as given, else SCIAGENT_BROKER. Raises UsageError."""
-    if (found := settings.load(broker=given).broker) is None:
+    if (url := settings.load(broker=given).broker) is None:
         raise UsageError(
             "no broker is named: set SCIAGENT_BROKER to its URL, or SCIAGENT_BROKER_FILE to a file that holds it; "
             "sciagent worker takes --broker URL, too"
         )
-    return found
+    return url
 
 
 def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor | None:
@@ -35,10 +35,10 @@ def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor
 
         return CeleryExecutor(broker_url())
     if name == "slurm":
-        from sciagent.execution.slurm.controller import SlurmExecutor
-        from sciagent.execution.slurm.load import load_site
+        from sciagent.execution.slurm.controller import SlurmController
+        from sciagent.execution.slurm.site import load_site
 
         if (path := site or settings.slurm_site()) is None:
             raise UsageError("--executor slurm needs a site profile: --site SITE.yaml, or SCIAGENT_SLURM_SITE")
-        return SlurmExecutor(ledger, load_site(path), QUEUES)
+        return SlurmController(ledger, load_site(path), QUEUES)
     raise UsageError(f'--executor "{name}": one of {", ".join(EXECUTORS)}')

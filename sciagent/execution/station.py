@@ -1,4 +1,4 @@
-"""A worker without a broker: slots that look into the ledger by themselves, under one row that says they live."""
+"""A worker without a broker: its slots look for jobs in the ledger by themselves."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import logging
 import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 from sciagent.errors import LedgerAwayError, SchemaVersionError
 from sciagent.execution.worker.lease_renewal import Keeper
 from sciagent.execution.worker.registration import Presence
-from sciagent.execution.worker.runner import Runner, patiently
+from sciagent.execution.worker.runner import Runner, patiently, runner_of
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue.worker_resources import has_of
 from sciagent.store.job_queue.workers import NewWorker
 
 log = logging.getLogger(__name__)
@@ -43,36 +44,15 @@ class Station:
 
     def serve(self) -> int:
         """Work; returns how many jobs were run. Raises SchemaVersionError where the ledger has another schema."""
-        new = self._new
-        patiently(lambda: self._presence.step(self._ledger), self._stop)
-        keeper = Keeper(self._ledger)
-        each = None if new.memory_mb is None else new.memory_mb // new.slots
-        self._runners = [
-            Runner(
-                self._ledger,
-                f"{new.name}/{i}",
-                new.queues,
-                self._scratch,
-                memory_mb=each,
-                has=has_of(new),
-                keeper=keeper,
-            )
-            for i in range(new.slots)
-        ]
-        threads = [
-            threading.Thread(target=self._work, args=(one,), name=f"slot-{i}") for i, one in enumerate(self._runners)
-        ]
-        for one in threads:
-            one.start()
-        presence = threading.Thread(
-            target=self._presence.serve, args=(lambda: self._ledger, self._stop), name="presence", daemon=True
-        )
+        new, ledger = self._new, self._ledger
+        patiently(lambda: self._presence.step(ledger), self._stop)
+        presence = threading.Thread(target=self._presence.serve, args=(lambda: ledger, self._stop), daemon=True)
         presence.start()
-        for one in threads:
-            one.join()
+        with closing(Keeper(ledger)) as keeper, ThreadPoolExecutor(new.slots, "slot") as threads:
+            self._runners = [runner_of(ledger, new, f"{new.name}/{i}", self._scratch, keeper) for i in range(new.slots)]
+            list(threads.map(self._work, self._runners))
         self._stop.set()
         presence.join(timeout=10)
-        keeper.close()
         if (fault := self._schema or self._presence.fault) is not None:
             raise fault
         return self.ran
@@ -82,10 +62,10 @@ class Station:
         self._stop.set()
 
     def abort(self) -> None:
-        """End what runs: it waits again for others."""
+        """End what runs: it waits for other workers."""
         self._stop.set()
-        for one in self._runners:
-            one.stop()
+        for runner in self._runners:
+            runner.stop()
 
     def _work(self, runner: Runner) -> None:
         pause = IDLE_SECONDS[0]
@@ -104,7 +84,7 @@ class Station:
             runner.close()
 
     def _run(self, runner: Runner) -> int:
-        """Jobs that were run. A slot outlives whatever it meets: what it held is lost with its lease."""
+        """How many jobs were run. A slot outlives any fault: its jobs are lost with their leases."""
         try:
             return 0 if self._presence.draining else runner.run_next()
         except LedgerAwayError:
@@ -114,7 +94,7 @@ class Station:
             self._stop.set()
             return 0
         except Exception:
-            log.exception("a slot of %s met what nobody expected", self._new.name)
+            log.exception("a slot of %s failed, and goes on", self._new.name)
             return 0
 
     def _may_take(self) -> bool:

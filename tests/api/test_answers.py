@@ -34,7 +34,7 @@ class Balanced(HTMLParser):
         ("candidates", ["CCO", "6.0 ± 0.2 kJ/mol"], 5),
         ("explain", ["In campaign toys: settled", "below_window"], 1),
         ("verify", ["fail", "3.0 ± 0.2 kJ/mol", "known"], 1),
-        ("evidence", ["toy energy", "toys"], 4),
+        ("evidence", ["toy_energy", "toys"], 4),
     ],
 )
 def test_an_answer_shows_itself(done: Campaign, what: str, shown: list[str], drawings: int) -> None:

@@ -8,8 +8,7 @@ import re
 import pytest
 from pydantic import BaseModel
 
-from sciagent.execution.slurm.load import parse_site
-from sciagent.execution.slurm.site import Memory, Partition, SiteProfile, Wall
+from sciagent.execution.slurm.site import Memory, Partition, SiteProfile, Wall, parse_site
 from sciagent.execution.slurm.states import ElementState
 from tests.docs.pages import ROOT, blocks
 

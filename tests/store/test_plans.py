@@ -64,7 +64,6 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "jobs in a state": lambda c, i: job_lists.in_states(c, i, [JobState.FAILED], 10),
     "jobs as they stand": lambda c, i: job_lists.standing(c, [1, 2]),
     "jobs that are not over": lambda c, i: jobs.live_keys(c, {"a" * 64}),
-    "jobs to be cancelled": lambda c, i: jobs.to_be_cancelled(c, [1, 2]),
     "queues": lambda c, i: overview.queues(c),
     "workers of late": lambda c, i: overview.workers_of_late(c),
     "what came of the newest attempts": lambda c, i: overview.lately(c),

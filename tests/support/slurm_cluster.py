@@ -36,8 +36,6 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.log
-JobCompType=jobcomp/filetxt
-JobCompLoc={folder}/jobcomp
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -71,7 +69,6 @@ class SlurmCluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.conf = folder, folder / "slurm.conf"
-        self.jobcomp = folder / "jobcomp"
         self.keeper = subprocess.Popen(
             [sys.executable, "-m", "tests.support.slurm_keeper", str(folder)],
             cwd=ROOT,

@@ -37,13 +37,19 @@ IMPORTED = (
     "sciagent.campaign.pricing.forecast",
     "sciagent.campaign.pricing.pricing",
     "sciagent.campaign.people.single",
+    "sciagent.chemistry.depiction",
     "sciagent.report.page.build",
     "sciagent.report.export.sdf",
+    "sciagent_verifiers.fast.molecule_checks",
+    "sciagent_verifiers.fast.safety",
+    "sciagent_verifiers.high_fidelity.pyscf_scf",
+    "sciagent_verifiers.simulation.xtb_singlepoint",
     "alembic.command",
     "jinja2",
     "matplotlib.backends.backend_svg",
     "matplotlib.figure",
     "psycopg",
+    "rich._emoji_codes",
     "sqlite3",
 )
 VERIFIERS = (
@@ -125,11 +131,22 @@ def _become(request: dict[str, Any]) -> None:
     sys.argv = ["sciagent", *request["arguments"]]
 
 
+def _draw_a_page() -> None:
+    """Compile the report's template and draw a chart: what a command does only once, and every run does again."""
+    from sciagent.report.page.build import environment
+    from sciagent.report.parts import charts
+    from sciagent.store.views.report_queries import ProgressStep
+
+    environment().get_template("report.html.j2")
+    charts.progress({"": [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]}, counts_hits=True)
+
+
 def serve() -> bool:
     """True in a child, False in the process that is forked, at the end of its input."""
     for name in IMPORTED:
         importlib.import_module(name)
     nurseries.start(VERIFIERS)  # shared by the commands
+    _draw_a_page()
     gc.collect()
     gc.freeze()
     requests, answers = os.fdopen(os.dup(0), "rb", buffering=0), os.dup(1)

@@ -14,7 +14,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.job_rules import DEATHS
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.execution.worker.completing import DirectResult, Stored, complete_direct, store_files
 from sciagent.store.campaign_state import directives, standings
@@ -78,6 +78,24 @@ class Settling(NamedTuple):
     """The judgement if the rung will not be tried again."""
     recorded: RecordedEvidence | None = None
     """The answer, if this transaction has recorded it; else it is read from the ledger."""
+
+
+def settling_of(
+    candidate_id: int,
+    position: Position,
+    state: JobState,
+    finding: Finding | None,
+    kills: int,
+    losses: int = 0,
+    recorded: RecordedEvidence | None = None,
+) -> Settling:
+    """How a candidate is placed whose job is over. finding: None where its evidence is in the ledger."""
+    if finding is None or state is JobState.CANCELLED:
+        return Settling(candidate_id, position)
+    gave_up = None
+    if state is JobState.QUARANTINED:
+        gave_up = given_up(finding.outcome, finding.reason, finding.detail, kills, losses)
+    return Settling(candidate_id, position, finding, gave_up, recorded)
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:

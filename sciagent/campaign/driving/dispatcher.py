@@ -1,4 +1,4 @@
-"""The dispatcher: drives campaigns that were submitted, each in a process of its own, and heals what others leave."""
+"""The dispatcher: drives submitted campaigns, each in a process of its own, and takes back jobs of dead workers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from sciagent.verification.sandbox.processes import die_with
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0
-ENDS = (0, 3, 130)  # exit codes of a campaign that ended: with a hit, without one, told to stop
+ENDS = (0, 3, 130)  # exit codes of a campaign that ended: with a hit, without one, stopped by a person
 MAX_FAILURES = MAX_LOSSES + 1  # in a row; a job that takes its driver down is quarantined before
 PAUSE_SECONDS = 5.0  # after the first failure; twice as long after each further one
 STOP_SECONDS = 60.0  # for drivers to leave
@@ -40,10 +41,10 @@ class _Child:
 
 
 class Host:
-    """`serve` returns when `request_stop` was called, and raises CampaignError when no job gets anywhere until a person
-    mends it; the campaigns go on when a dispatcher is started again.
+    """`serve` returns when `request_stop` was called, and raises CampaignError when no job reaches a worker until a
+    person corrects something; the campaigns go on when a dispatcher is started again.
 
-    executor: how workers are told. command: drives a campaign, its name is put after it. reports: where they go.
+    executor: how workers are notified. command: the command that drives a campaign. reports: the folder of reports.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Host:
         self._stop.set()
 
     def serve(self) -> None:
-        """Look, heal, wait; until told to stop. A database that is away is waited for."""
+        """Drive campaigns until told to stop. A database that is away is waited for."""
         patiently(lambda: self._presence.step(self._ledger), self._stop)
         self._executor.wake({})  # a cluster is followed from now on
         try:
@@ -74,7 +75,7 @@ class Host:
 
     def _step(self) -> None:
         now = time.monotonic()
-        self._bury(now)
+        self._collect_ended(now)
         with self._ledger.read() as connection:
             waiting = campaigns.hosted(connection)
         for campaign_id, name in waiting:
@@ -98,37 +99,22 @@ class Host:
             start_new_session=True,
             preexec_fn=partial(die_with, os.getpid()),
         )
-        log.info(
-            "campaign %s: driven by process %d",
-            child.name,
-            child.process.pid,
-            extra={"about": {"event": "driver_started", "campaign": child.name, "pid": child.process.pid}},
-        )
+        _log(logging.INFO, child, f"driven by process {child.process.pid}", "driver_started", pid=child.process.pid)
 
-    def _bury(self, now: float) -> None:
-        """What became of the drivers that have ended. One that fails again and again is left to a person."""
+    def _collect_ended(self, now: float) -> None:
+        """Note drivers that have ended. A campaign whose driver fails again and again is left to a person."""
         for campaign_id, child in list(self._children.items()):
             if child.process is None or (code := child.process.poll()) is None:
                 continue
             child.process = None
             if code in ENDS:
-                log.info(
-                    "campaign %s: its driver ended with code %d",
-                    child.name,
-                    code,
-                    extra={"about": {"event": "driver_ended", "campaign": child.name, "code": code}},
-                )
+                _log(logging.INFO, child, f"its driver ended with code {code}", "driver_ended", code=code)
                 del self._children[campaign_id]
                 continue
             child.failures += 1
             child.not_before = now + PAUSE_SECONDS * 2 ** (child.failures - 1)
-            log.error(
-                "campaign %s: its driver failed with code %d, time %d",
-                child.name,
-                code,
-                child.failures,
-                extra={"about": {"event": "driver_failed", "campaign": child.name, "code": code}},
-            )
+            text = f"its driver failed with code {code}, time {child.failures}"
+            _log(logging.ERROR, child, text, "driver_failed", code=code)
             if child.failures >= MAX_FAILURES:
                 with self._ledger.begin() as connection:
                     campaigns.host(connection, campaign_id, False)
@@ -137,18 +123,21 @@ class Host:
                 del self._children[campaign_id]
 
     def _leave(self) -> None:
-        """Tell the drivers to end; who does not is killed: the ledger stands as at its last commit."""
-        alive = [one.process for one in self._children.values() if one.process is not None]
-        for process in alive:
-            process.terminate()
+        """Ask the drivers to end, twice if need be: then remote jobs go on without them. A driver that does not end is
+        killed, and the ledger stands as at its last commit."""
+        alive = [child.process for child in self._children.values() if child.process is not None]
         end = time.monotonic() + STOP_SECONDS
+        for share in (0.5, 1.0):
+            for process in alive:
+                process.terminate()
+            for process in alive:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=max(0.1, end - (1 - share) * STOP_SECONDS - time.monotonic()))
         for process in alive:
-            try:
-                process.wait(timeout=max(0.1, (end - time.monotonic()) / 2))
-            except subprocess.TimeoutExpired:
-                process.terminate()  # the second word: what runs elsewhere goes on without it
-                try:
-                    process.wait(timeout=max(0.1, end - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    process.kill()
+            process.kill()  # does nothing to those that have ended
         self._presence.leave(self._ledger)
+
+
+def _log(level: int, child: _Child, text: str, event: str, **fields: int) -> None:
+    about = {"event": event, "campaign": child.name, **fields}
+    log.log(level, "campaign %s: %s", child.name, text, extra={"about": about})

@@ -15,13 +15,13 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.prepare import check_here, prepare
 from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving import stop_rules
-from sciagent.campaign.driving.crew import Crew, Places
+from sciagent.campaign.driving.crew import Crew
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
 from sciagent.campaign.driving.heartbeat import Heartbeat
 from sciagent.campaign.driving.intake import Intake
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.mailbox import Mailbox
-from sciagent.campaign.driving.pace import Pace
+from sciagent.campaign.driving.pace import Pace, Places
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.driving.session import INTERRUPTED, DriverSession
 from sciagent.campaign.driving.stop_rules import Ending
@@ -88,7 +88,7 @@ class Driver:
                 self.intake = Intake(source, connection, built.row.id)
                 session.crews = self._crews(connection)
             undo.pop_all()
-        self.heart = Heartbeat(built.ledger, session.lease, lambda: [c for crew in session.crews for c in crew.claims])
+        self.heart = Heartbeat(built.ledger, session.lease)
         self.mailbox = Mailbox(session, self.heart, last)
         self.heart.start()
         return self
@@ -208,7 +208,7 @@ class Driver:
         session, source = self.session, self.intake.source
         if session.stopping.is_set():
             return CampaignState.INTERRUPTED, session.stop_reason
-        ending = stop_rules.reached(self.built, session.budget, session.hits, session.purchasing)
+        ending = stop_rules.reached(session)
         if ending is not None:
             if not session.budget.exhausted():
                 self._dispatch(preferred_only=True)  # a person promoted something although the goal is reached
@@ -217,9 +217,7 @@ class Driver:
         started = self._dispatch()
         if proposed or started or self.running or (self.intake.is_asking and source.is_busy):
             return None
-        return stop_rules.nothing_left(
-            self.built, session.budget, self.intake.starved, self._shortfall, session.purchasing
-        )
+        return stop_rules.nothing_left(session, self.intake.starved, self._shortfall)
 
     def _end(self, ending: Ending) -> CampaignState:
         state, why = ending

@@ -1,25 +1,22 @@
-"""The heartbeat: a thread that keeps the driver's lease and the leases of its running jobs alive."""
+"""The heartbeat: a thread that keeps the driver's lease alive and books wall time."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
 
 from sciagent.errors import LedgerAwayError, StaleLeaseError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import DRIVER_LEASE_SECONDS, DriverLease
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import leases
-from sciagent.store.job_queue.leases import Claim
 
 
 class Heartbeat:
     """Beats every quarter of a lease. `lost` is set when somebody else drives the campaign now."""
 
-    def __init__(self, ledger: Ledger, lease: DriverLease, claims: Callable[[], Iterable[Claim]]) -> None:
+    def __init__(self, ledger: Ledger, lease: DriverLease) -> None:
         self.lost = threading.Event()
-        self._ledger, self._lease, self._claims = ledger, lease, claims
+        self._ledger, self._lease = ledger, lease
         self._stop = threading.Event()
         self._last = time.monotonic()
         self._counts = True
@@ -46,19 +43,14 @@ class Heartbeat:
 
     def _once(self) -> None:
         with self._one_at_a_time:
-            self._renew()
-
-    def _renew(self) -> None:
-        now = time.monotonic()
-        try:
-            with self._ledger.begin() as connection:
-                wall = now - self._last if self._counts else 0.0
-                campaigns.renew_driver(connection, self._lease, wall_seconds=wall)
-                leases.heartbeat(connection, list(self._claims()))
-            self._last = now
-        except StaleLeaseError:
-            self.lost.set()
-            self._stop.set()
-        except LedgerAwayError:
-            # the database is busy or away: the next beat tries again, and the lease says how long that may last
-            return
+            now = time.monotonic()
+            try:
+                with self._ledger.begin() as connection:
+                    wall = now - self._last if self._counts else 0.0
+                    campaigns.renew_driver(connection, self._lease, wall_seconds=wall)
+                self._last = now
+            except StaleLeaseError:
+                self.lost.set()
+                self._stop.set()
+            except LedgerAwayError:
+                return  # the next beat tries again, and the lease says how long that may last

@@ -36,7 +36,7 @@ class Intake:
         """Read how many proposals were made from the ledger, since people add some as well."""
         self.n_proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id)
 
-    def propose(self, built: Built, purse: BudgetTracker, purchasing: Purchasing) -> bool:
+    def propose(self, built: Built, budget: BudgetTracker, purchasing: Purchasing) -> bool:
         """Take one turn of the proposer if fewer candidates than `ahead` wait; True if it brought anything new."""
         self.holding = self.starved = self.is_asking = False
         limit = built.spec.proposer.batch
@@ -45,15 +45,15 @@ class Intake:
         if self._exhausted or limit <= 0:
             purchasing.come = 1.0
             return False
-        if any(purse.room(resource) <= 0 for resource in PROPOSING):
+        if any(budget.room(resource) <= 0 for resource in PROPOSING):
             self.starved = True  # unless jobs that run give back some of what is held for them
             return False
         with built.ledger.read() as connection:
             purchasing.come = self._share_made(built)
-            if purchasing.wants(connection, purse) >= built.ahead:
+            if purchasing.wants(connection, budget) >= built.ahead:
                 return False
             self.holding = built.waits and purchasing.is_preparing(connection)
-        return not self.holding and self._turn(limit, purse)
+        return not self.holding and self._turn(limit, budget)
 
     def _share_made(self, built: Built) -> float | None:
         """The share of the proposals that were made; None where nobody knows how many there will be."""
@@ -61,7 +61,7 @@ class Intake:
         known = [total for total in totals if total is not None]
         return min(1.0, max(self.n_proposals, 1) / max(min(known), 1)) if known else None
 
-    def _turn(self, limit: int, purse: BudgetTracker) -> bool:
+    def _turn(self, limit: int, budget: BudgetTracker) -> bool:
         """The proposer's next turn; True if there was one."""
         self.is_asking = True
         if not self.source.prepare():
@@ -70,7 +70,7 @@ class Intake:
         if taken is None:
             self._exhausted = True
             return False
-        purse.spend(taken.cost)
+        budget.spend(taken.cost)
         self.n_proposals += taken.n_proposals
         self._barren = self._barren + 1 if taken.barren else 0
         self._exhausted = self._barren >= self.source.patience

@@ -20,7 +20,7 @@ LISTEN_SECONDS = 0.2  # between looks into the ledger; besides, each dispatch lo
 
 
 class Mailbox:
-    """Reads directives from the ledger and obeys them. last: id of the last one to an earlier driver."""
+    """Reads directives from the ledger and obeys them. last: id of the last directive to an earlier driver."""
 
     def __init__(self, session: DriverSession, heart: Heartbeat, last: int) -> None:
         self.paused = False
@@ -39,15 +39,14 @@ class Mailbox:
         return any(directive.verb in (Verb.PAUSE, Verb.STOP) for directive in self._unread)
 
     def look(self, connection: Connection) -> bool:
-        """Read what came since the last look; True if anything did. Whoever writes a directive changes more of the
-        ledger, so budget and hits are read again."""
+        """Read new directives; True if there are any. Whoever writes one changes more of the ledger, so budget and hits
+        are read again."""
         session, self._looked_at = self._session, time.monotonic()
-        new = directives.since(connection, session.built.row.id, self._last)
-        if not new:
+        if not (new := directives.since(connection, session.built.row.id, self._last)):
             return False
         self._last = new[-1].id
         self._unread += new
-        session.purchasing.touch(one.candidate_id for one in new if one.candidate_id is not None)
+        session.purchasing.touch(d.candidate_id for d in new if d.candidate_id is not None)
         session.recount(connection)
         session.count_hits(connection)
         return True

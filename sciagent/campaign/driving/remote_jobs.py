@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import BuiltRung
-from sciagent.campaign.core.record import Settling, settle
-from sciagent.campaign.driving.crew import Crew, PlannedJob, settling_of
-from sciagent.campaign.driving.pace import Pace
+from sciagent.campaign.core.record import Settling, settle, settling_of
+from sciagent.campaign.driving.crew import Crew, PlannedJob
+from sciagent.campaign.driving.pace import Pace, Quota
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
@@ -42,35 +42,6 @@ class OfferedJob:
     position: Position
     declared: Cost | None
     reservation: Cost
-
-
-class Quota:
-    """The places of one dispatch: how many more jobs of each rung may be offered."""
-
-    def __init__(self, left: Mapping[Position, int]) -> None:
-        self._left = dict(left)
-
-    @property
-    def open(self) -> frozenset[Position]:
-        return frozenset(position for position, n in self._left.items() if n > 0)
-
-    @property
-    def wanted(self) -> int:
-        return max(self._left.values(), default=0)
-
-    @property
-    def has_free(self) -> bool:
-        return self.wanted > 0
-
-    @property
-    def is_full(self) -> bool:
-        return not self.has_free
-
-    def take(self, position: Position, ample: bool) -> int | None:
-        if self._left.get(position, 0) <= 0:
-            return None
-        self._left[position] -= 1
-        return 0
 
 
 class RemoteJobs(Crew):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,7 +52,8 @@ def gc(
 
     opened = open_ledger(ledger)
     waste_items, count = housekeeping.find_waste(opened, keep_days)
-    unnamed = sum(waste.kind == "unnamed" for waste in waste_items)
+    sizes = {kind: [waste.size for waste in waste_items if waste.kind == kind] for kind in KINDS}
+    unnamed = len(sizes["unnamed"])
     if delete and not mine and unnamed > max(10, count.named):
         raise UsageError(
             f"{unnamed} of {count.named + count.unnamed} files in {opened.artifacts.root} are named by no row of this "
@@ -60,13 +61,11 @@ def gc(
         )
     removed = removed_bytes = 0
     if delete:
-        why = "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
-        why = directives.reason(reason) if reason else why
+        why = directives.reason(reason or _default_reason(keep_days))
         removed, removed_bytes = housekeeping.remove_waste(opened, waste_items, as_who or user(), why)
-    sizes = {kind: [waste.size for waste in waste_items if waste.kind == kind] for kind in KINDS}
-    total = sum(waste.size for waste in waste_items)
-    shown = waste_items[:MAX_SHOWN]
+    total = sum(map(sum, sizes.values()))
     if json:
+        shown = waste_items[:MAX_SHOWN]
         put_json(
             {
                 "deleted": delete,
@@ -79,10 +78,7 @@ def gc(
             }
         )
         return
-    for kind in filter(sizes.get, KINDS):
-        put(f"{len(sizes[kind]):>7}  {decimal(sum(sizes[kind])):>9}  {KINDS[kind]}")
-    if show:
-        _list(waste_items)
+    _print(sizes, waste_items, show)
     if delete:
         say(f"removed {removed} of {len(waste_items)}, {decimal(removed_bytes)}")
     elif waste_items:
@@ -91,8 +87,15 @@ def gc(
         say("there is nothing to clear up")
 
 
-def _list(waste_items: Sequence[Waste]) -> None:
-    for waste in waste_items[:MAX_SHOWN]:
+def _default_reason(keep_days: float | None) -> str:
+    return "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
+
+
+def _print(sizes: Mapping[str, Sequence[int]], waste_items: Sequence[Waste], show: bool) -> None:
+    """A line for each kind; with `show` for each file and folder too. sizes: {kind: bytes of each}."""
+    for kind in filter(sizes.get, KINDS):
+        put(f"{len(sizes[kind]):>7}  {decimal(sum(sizes[kind])):>9}  {KINDS[kind]}")
+    for waste in waste_items[:MAX_SHOWN] if show else ():
         put(f"  {waste.path}  {decimal(waste.size)}  {waste.why}")
-    if len(waste_items) > MAX_SHOWN:
+    if show and len(waste_items) > MAX_SHOWN:
         put(f"  and {len(waste_items) - MAX_SHOWN} more")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from json import dumps as json_text
 from typing import Annotated, Any
 
 import typer
@@ -32,10 +33,9 @@ def verifiers(
     else:
         foot = Line(f"core s: declared for {list(SAMPLES)[-1]}. More: sciagent verifiers NAME", "dim")
         show(*_lines(entries[0])) if name else show(*_overview(entries), foot)
-    broken = [broken_entry for broken_entry in entries if broken_entry["error"]]
-    if broken and not json:
-        for broken_entry in broken:
-            say(f"{broken_entry['name']} does not load ({broken_entry['package']}): {broken_entry['error']}")
+    broken = [each for each in entries if each["error"]]
+    for each in broken if not json else ():
+        say(f"{each['name']} does not load ({each['package']}): {each['error']}")
     if name is not None and broken:
         raise typer.Exit(Exit.FAILED)
 
@@ -121,10 +121,4 @@ def _amount(value: float) -> str:
 
 
 def _show(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return "[" + ", ".join(str(x) for x in value) + "]"
-    return str(value)
+    return "nothing" if value is None else json_text(value, ensure_ascii=False).replace('"', "")

@@ -69,6 +69,7 @@ def export(
 ) -> None:
     """Write every candidate with its standing, its reason and each value with unit, uncertainty and level."""
     from sciagent.api.ledger import pick_campaign
+    from sciagent.report.export.crate import author, licence, write_crate
 
     chosen = format or (ENDINGS.get(output.suffix.lower(), Format.CSV) if output else Format.CSV)
     if what is What.PROPOSALS and chosen not in OF_PROPOSALS:
@@ -83,7 +84,9 @@ def export(
         if output is None:
             _write_text(opened.artifacts, connection, row, sys.stdout, chosen, what)
         elif chosen is Format.ROCRATE:
-            say(_write_crate(opened.artifacts, connection, row, output, authors or [user()], license))
+            url, people = licence(license), [author(text) for text in authors or [user()]]
+            n = write_crate(connection, row, opened.artifacts, output, people, url)
+            say(f"{n} files described in {output}")
         else:
             with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as folder:
                 part = Path(folder) / "part"
@@ -120,17 +123,3 @@ def _write_file(
         return f"{n} candidates with a geometry ({without} without a geometry are left out)"
     write = parquet.write_candidates if what is What.CANDIDATES else parquet.write_proposals
     return f"{write(connection, row, part)} {what}"
-
-
-def _write_crate(
-    artifacts: ArtifactStore,
-    connection: Connection,
-    row: CampaignRow,
-    output: Path,
-    authors: list[str],
-    license: str | None,
-) -> str:
-    from sciagent.report.export.crate import author, licence, write_crate
-
-    url, people = licence(license), [author(text) for text in authors]
-    return f"{write_crate(connection, row, artifacts, output, people, url)} files described in {output}"

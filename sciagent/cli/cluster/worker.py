@@ -129,7 +129,7 @@ def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
 
     element = read_task(elements)
     ran = run_element(ledger, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
-    say(f"{element.name} ran {ran} of {len(element.jobs)} jobs")
+    say(f"{element.name} ran {ran} job{'' if ran == 1 else 's'}")
 
 
 def _resources(texts: list[str]) -> dict[str, int]:

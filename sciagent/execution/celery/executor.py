@@ -11,8 +11,10 @@ from sciagent.execution.messaging.wakeups import Wakeups
 
 
 class CeleryExecutor(Executor):
-    """broker_url: see `Broker.parse`, which raises UsageError. What a broker loses is made up for by the workers, who
-    look every few seconds whether jobs wait and tokens do not."""
+    """Workers look every few seconds whether jobs wait and no token does, since a broker may lose tokens.
+
+    broker_url: see `Broker.parse`, which raises UsageError.
+    """
 
     def __init__(self, broker_url: str) -> None:
         self._wakeups = Wakeups(broker_url)
@@ -23,9 +25,9 @@ class CeleryExecutor(Executor):
             self._wakeups.wake(queue, n)
 
     def listen(self, campaign_id: int, bell: threading.Event) -> None:
-        self._listeners.append(self._wakeups.listen(campaign_id, bell))
+        self._listeners.append(Listener(self._wakeups.broker, campaign_id, bell))
 
     def close(self) -> None:
-        for one in self._listeners:
-            one.close()
+        for listener in self._listeners:
+            listener.close()
         self._wakeups.close()

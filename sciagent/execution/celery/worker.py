@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -22,10 +22,9 @@ from sciagent.execution.messaging.brokers import Broker
 from sciagent.execution.messaging.wakeups import Wakeups
 from sciagent.execution.worker.completing import Reaped
 from sciagent.execution.worker.registration import Presence
-from sciagent.execution.worker.runner import Runner
+from sciagent.execution.worker.runner import Runner, runner_of
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
-from sciagent.store.job_queue.worker_resources import has_of
 from sciagent.store.job_queue.workers import NewWorker
 
 if TYPE_CHECKING:
@@ -64,47 +63,36 @@ def serve(
         raise UsageError("a worker needs at least one queue")
     if slots < 1:
         raise UsageError(f"{slots} slots; a worker has at least one")
-    each = None if memory_mb is None else memory_mb // slots
     new = NewWorker(
         name, socket.gethostname(), os.getpid(), "celery", tuple(queues), slots, memory_mb, cores, dict(resources or {})
     )
-
-    def make(ledger: Ledger, owner: str) -> Runner:
-        return Runner(ledger, owner, queues, scratch, memory_mb=each, has=has_of(new))
-
+    logging.getLogger("celery").setLevel(logging.WARNING)  # else it has a line for each token
     with contextlib.ExitStack() as closing:
         wakeups = Wakeups(broker_url)
         closing.callback(wakeups.close)
-        held = Slots(ledger_url, wakeups, name, make_runner or make)
+        make = make_runner or (lambda ledger, owner: runner_of(ledger, new, owner, scratch))
+        held = Slots(ledger_url, wakeups, name, make)
         closing.callback(held.close)
-        worker = _worker(make_app(broker, queues, held), name, slots, Ending(held, soft_seconds))
-        present = closing.enter_context(_present(new, held, wakeups, worker))
-        with _receivers(present):
+        presence = Presence(new, lambda draining: _drain(worker, draining), partial(_wake, new, wakeups))
+        stop = threading.Event()
+        thread = threading.Thread(target=_serve_presence, args=(presence, held, stop), name="presence", daemon=True)
+        worker = _worker(make_app(broker, queues, held), name, slots, Ending(held, soft_seconds), thread)
+        try:
             worker.start()
+        finally:
+            stop.set()
+            if thread.ident is not None:
+                thread.join(timeout=10)
+        if presence.fault is not None:
+            raise presence.fault
 
 
-@contextlib.contextmanager
-def _present(new: NewWorker, held: Slots, wakeups: Wakeups, worker: CeleryWorker) -> Iterator[threading.Thread]:
-    """A thread that keeps the worker's row fresh and takes back lost jobs; to be started when tokens are taken."""
-    stop = threading.Event()
-    presence = Presence(new, partial(_drain, worker), partial(_wake, new, wakeups))
+def _serve_presence(presence: Presence, held: Slots, stop: threading.Event) -> None:
+    from celery.worker import state
 
-    def serve_presence() -> None:
-        from celery.worker import state
-
-        presence.serve(held.ledger, stop)
-        if presence.fault is not None:  # nothing more can be taken: the worker ends
-            state.should_stop = os.EX_OK
-
-    thread = threading.Thread(target=serve_presence, name="presence", daemon=True)
-    try:
-        yield thread
-    finally:
-        stop.set()
-        if thread.ident is not None:
-            thread.join(timeout=10)
-    if presence.fault is not None:
-        raise presence.fault
+    presence.serve(held.ledger, stop)
+    if presence.fault is not None:  # nothing more can be taken: the worker ends
+        state.should_stop = os.EX_OK
 
 
 def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Reaped]) -> None:
@@ -117,58 +105,30 @@ def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Rea
             wakeups.wake(name, min(depth, new.slots))
 
 
-def _worker(app: Any, name: str, slots: int, ending: Ending) -> CeleryWorker:
+def _worker(app: Any, name: str, slots: int, ending: Ending, presence: threading.Thread) -> CeleryWorker:
+    """presence: is started when the worker takes tokens."""
     from celery.apps.worker import Worker as CeleryWorker
 
     class ThreadedWorker(CeleryWorker):  # type: ignore[misc]
         def install_platform_tweaks(self, worker: Any) -> None:
             ending.install()
 
+        def on_consumer_ready(self, consumer: Any) -> None:
+            presence.start()
+
         def setup_logging(self, colorize: bool | None = None) -> bool:
             return True  # whoever runs this has done it
 
         def set_process_status(self, info: str) -> None:
-            pass
+            """The process keeps its name."""
 
     return ThreadedWorker(
-        app=app,
-        hostname=name,
-        pool="threads",
-        concurrency=slots,
-        quiet=True,
-        loglevel=logging.WARNING,
-        without_heartbeat=True,
-        without_mingle=True,
-        without_gossip=True,
-        task_events=False,
-        optimization="fair",
+        app=app, hostname=name, pool="threads", concurrency=slots, quiet=True, loglevel=logging.WARNING
     )
 
 
-@contextlib.contextmanager
-def _receivers(present: threading.Thread) -> Iterator[None]:
-    """present: started when the worker is ready."""
-    from celery import signals
-
-    def ready(**_: Any) -> None:
-        present.start()
-
-    def leave_alone(**_: Any) -> None:
-        """Celery sets up no logging while this signal has a receiver: whoever runs this has done it."""
-
-    logging.getLogger("celery").setLevel(logging.WARNING)  # else it has a line for each token
-    receivers = {signals.setup_logging: leave_alone, signals.worker_ready: ready}
-    for event, receiver in receivers.items():
-        event.connect(receiver, weak=False)
-    try:
-        yield
-    finally:
-        for event, receiver in receivers.items():
-            event.disconnect(receiver)
-
-
 def _drain(worker: CeleryWorker, draining: bool) -> None:
-    """Stop taking tokens, or go on. From another thread: the worker's own does it."""
+    """Stop taking tokens, or go on. The worker's own thread does it."""
     consumer = worker.consumer
     for queue in list(worker.app.conf.task_queues):
         if draining:

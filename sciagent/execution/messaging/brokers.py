@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
 import ssl
@@ -15,8 +16,10 @@ from sciagent.errors import UsageError
 if TYPE_CHECKING:
     from kombu import Connection, Queue
 
+log = logging.getLogger(__name__)
 SCHEMES = ("redis", "rediss", "amqp", "amqps")
 PREFIX = "sciagent."  # of every name in the broker, which others may use as well
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between tries to connect; each is twice the last
 _QUEUE = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}  # a cut cable: 30 s
 
@@ -101,3 +104,11 @@ class Broker:
         if self.url.startswith("amqps"):
             return {"ssl": {"cert_reqs": ssl.CERT_REQUIRED, "server_hostname": urlsplit(self.url).hostname}}
         return {}
+
+
+def close_quietly(connection: Connection) -> None:
+    """Close without a farewell to the server, which may not answer."""
+    try:
+        connection.collect(socket_timeout=0.2)
+    except Exception:
+        log.debug("closing a connection to the broker failed", exc_info=True)

@@ -7,8 +7,7 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from sciagent.execution.messaging.broker_connection import FIRST_PAUSE, LONGEST_PAUSE, close_quietly
-from sciagent.execution.messaging.brokers import PREFIX, Broker
+from sciagent.execution.messaging.brokers import FIRST_PAUSE, LONGEST_PAUSE, PREFIX, Broker, close_quietly
 
 if TYPE_CHECKING:
     from kombu import Connection, Exchange, Message
@@ -28,16 +27,15 @@ def exchange() -> Exchange:
 
 
 class Listener:
-    """A thread that sets `bell` at each message on the campaign. `rung` counts the messages."""
+    """A thread that sets `bell` at each message on the campaign, and when the connection opens, since earlier messages
+    were missed."""
 
     def __init__(self, broker: Broker, campaign_id: int, bell: threading.Event) -> None:
-        self.rung = 0
         self._broker = broker
         self._campaign_id = campaign_id
         self._bell = bell
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name=f"bell-{campaign_id}", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._serve, name=f"bell-{campaign_id}", daemon=True).start()
 
     def close(self) -> None:
         """Stop listening. The thread ends by itself within seconds."""
@@ -47,6 +45,7 @@ class Listener:
         pause = FIRST_PAUSE
         while not self._end.is_set():
             connection = self._broker.connection(PATIENCE_SECONDS, HEARTBEAT_SECONDS)
+            self._is_open = False
             try:
                 self._listen(connection)
             except Exception as error:  # noqa: BLE001  drivers raise what sockets, TLS and a strange server make them
@@ -54,14 +53,13 @@ class Listener:
             finally:
                 close_quietly(connection)
             # a connection that was open and broke is tried again soon
-            pause = FIRST_PAUSE if self._heard_up else min(2 * pause, LONGEST_PAUSE)
+            pause = FIRST_PAUSE if self._is_open else min(2 * pause, LONGEST_PAUSE)
             self._end.wait(pause)
 
     def _listen(self, connection: Connection) -> None:
         """Listen until closed. Raises whatever ends the connection."""
         from kombu import Consumer
 
-        self._heard_up = False
         connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
         with Consumer(
             connection,
@@ -71,7 +69,7 @@ class Listener:
             no_ack=True,
             on_decode_error=lambda message, error: None,
         ):
-            self._heard_up = True
+            self._is_open = True
             self._bell.set()
             while not self._end.is_set():
                 try:
@@ -79,8 +77,6 @@ class Listener:
                 except TimeoutError:
                     if connection.heartbeat:
                         connection.heartbeat_check()
-
-    _heard_up = False
 
     def _queue(self) -> Any:
         from kombu import Queue
@@ -91,5 +87,4 @@ class Listener:
 
     def _hear(self, body: Any, message: Message) -> None:
         if type(body) is int and body == self._campaign_id:
-            self.rung += 1
             self._bell.set()

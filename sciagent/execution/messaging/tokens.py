@@ -27,22 +27,7 @@ def body(queue: str) -> list[Any]:
 
 def headers(queue: str) -> Mapping[str, Any]:
     """The headers that Celery needs, with a new id."""
-    identity = str(uuid.uuid4())
-    return {
-        "lang": "py",
-        "task": TASK,
-        "id": identity,
-        "root_id": identity,
-        "parent_id": None,
-        "group": None,
-        "eta": None,
-        "expires": None,
-        "retries": 0,
-        "timelimit": [None, None],
-        "argsrepr": repr([queue]),
-        "kwargsrepr": "{}",
-        "ignore_result": True,
-    }
+    return {"lang": "py", "task": TASK, "id": str(uuid.uuid4()), "argsrepr": repr([queue]), "ignore_result": True}
 
 
 def queue_named(message: Message) -> str:

@@ -3,130 +3,127 @@
 from __future__ import annotations
 
 import logging
-import os
-import queue
-import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as NotInTime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sciagent.execution.messaging import tokens
-from sciagent.execution.messaging.broker_connection import AwayError, BrokerConnection
-from sciagent.execution.messaging.brokers import Broker
-from sciagent.execution.messaging.notifications import ENDED, Listener, exchange
+from sciagent.execution.messaging.brokers import FIRST_PAUSE, LONGEST_PAUSE, Broker, close_quietly
+from sciagent.execution.messaging.notifications import ENDED, exchange
+
+if TYPE_CHECKING:
+    from kombu import Connection
 
 log = logging.getLogger(__name__)
-PATIENCE_SECONDS = 0.8
+PATIENCE_SECONDS = 0.8  # for connecting, and for each answer
 MOST_TOKENS = 1000  # per call; more would not wake more workers
-_WAITING_ORDERS = 1000
 
-Order = tuple[Callable[[Any, set[str]], Any], "Future[Any]", int]
+
+class AwayError(Exception):
+    """The broker does not answer."""
 
 
 class Wakeups:
     """Sends messages through a broker in a thread of its own, so that no caller waits for the network.
 
-    Safe from any thread of the process that created it. No method raises because the broker is away: messages that
-    cannot be sent are dropped and counted in `dropped`, and the connection is restored by itself.
+    Safe from any thread. No method raises because the broker is away: messages that cannot be sent are dropped, and the
+    connection is restored by itself, after growing pauses.
     url: see `Broker.parse`, which raises UsageError.
     """
 
     def __init__(self, url: str) -> None:
         self.broker = Broker.parse(url)
-        self.sent = 0
-        self.dropped = 0
-        self._orders: queue.Queue[Order | None] = queue.Queue(_WAITING_ORDERS)
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._closed = False
-        self._process = os.getpid()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="wakeups")  # it alone uses what follows
+        self._connection: Connection | None = None
+        self._channel: Any = None
+        self._declared: set[str] = set()
+        self._pause, self._not_before = FIRST_PAUSE, 0.0
 
     def wake(self, name: str, n: int = 1) -> None:
         """Send n tokens "there is work in NAME". Returns at once. Raises ValueError for an invalid queue name."""
         place = self.broker.queue(name)
-        n = min(n, MOST_TOKENS)
-        if n < 1:
-            return
 
-        def send(channel: Any, declared: set[str]) -> None:
+        def send(channel: Any) -> None:
             from kombu import Producer
 
-            if name not in declared:
+            if name not in self._declared:
                 place(channel).queue_declare()
-                declared.add(name)
+                self._declared.add(name)
             producer = Producer(channel, serializer="json")
-            for _ in range(n):
+            for _ in range(min(n, MOST_TOKENS)):
                 producer.publish(
                     tokens.body(name), routing_key=place.routing_key, headers=tokens.headers(name), retry=False
                 )
 
-        self._order(send, n)
+        self._submit(send)
 
     def waiting(self, name: str) -> int | None:
         """Number of tokens in the broker's queue; None if the broker does not answer. Takes a second at most."""
         place = self.broker.queue(name)
-        answer = self._order(lambda channel, declared: int(place(channel).queue_declare()[1]), 0)
+        answer = self._submit(lambda channel: place(channel).queue_declare()[1])
         try:
-            return int(answer.result(PATIENCE_SECONDS + 0.2))
-        except (AwayError, NotInTime):
+            return None if answer is None else int(answer.result(PATIENCE_SECONDS + 0.2))
+        except (AwayError, NotInTime, CancelledError):
             return None
 
     def tell(self, campaign_id: int) -> None:
         """Notify the driver of this campaign that a job has ended. Returns at once."""
 
-        def send(channel: Any, declared: set[str]) -> None:
+        def send(channel: Any) -> None:
             from kombu import Producer
 
             place = exchange()
-            if ENDED not in declared:
+            if ENDED not in self._declared:
                 place(channel).declare()
-                declared.add(ENDED)
+                self._declared.add(ENDED)
             Producer(channel, exchange=place, serializer="json").publish(int(campaign_id), retry=False)
 
-        self._order(send, 1)
-
-    def listen(self, campaign_id: int, bell: threading.Event) -> Listener:
-        """Set the bell at each end of a job of this campaign, until the listener is closed. The bell is also set when
-        the connection opens, since earlier messages were missed."""
-        return Listener(self.broker, campaign_id, bell)
+        self._submit(send)
 
     def close(self, patience: float = 1.0) -> None:
         """Send the remaining messages, for at most `patience` seconds."""
-        with self._lock:
-            self._closed = True
-            thread = self._thread
-        if thread is not None and self._process == os.getpid():
-            try:
-                self._orders.put_nowait(None)
-            except queue.Full:
-                return
-            thread.join(patience)
+        last = self._thread.submit(self._disconnect)
+        wait([last], patience)
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _order(self, do: Callable[[Any, set[str]], Any], n: int) -> Future[Any]:
-        """Queue a call for the sending thread. n: how many messages the call sends."""
-        answer: Future[Any] = Future()
+    def _submit(self, do: Callable[[Any], Any]) -> Future[Any] | None:
+        """Queue do(channel) for the sending thread; None after `close`."""
         try:
-            with self._lock:
-                if self._closed or self._process != os.getpid():  # a forked process has no sending thread
-                    raise queue.Full
-                self._orders.put_nowait((do, answer, n))
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._serve, name="wakeups", daemon=True)
-                    self._thread.start()
-        except queue.Full:
-            self.dropped += n
-            answer.set_exception(AwayError())
-        return answer
+            return self._thread.submit(self._call, do)
+        except RuntimeError:
+            return None
 
-    def _serve(self) -> None:
-        line = BrokerConnection(self.broker, PATIENCE_SECONDS)
-        while (order := self._orders.get()) is not None:
-            do, answer, n = order
+    def _call(self, do: Callable[[Any], Any]) -> Any:
+        """do(channel). Raises AwayError: at once during a pause, otherwise after one try; an open connection is tried
+        twice, since it may have been closed while idle."""
+        if time.monotonic() < self._not_before:
+            raise AwayError
+        for tries_left in (1, 0) if self._channel is not None else (0,):
             try:
-                answer.set_result(line.call(do))
-                self.sent += n
-            except AwayError as error:
-                self.dropped += n
-                answer.set_exception(error)
-        line.close()
+                if self._channel is None:
+                    self._connection = self.broker.connection(PATIENCE_SECONDS)
+                    self._connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+                    self._channel = self._connection.channel()
+                answer = do(self._channel)
+            except Exception as error:  # noqa: BLE001  drivers raise what sockets, TLS and a strange server make them
+                self._disconnect()
+                if not tries_left:
+                    self._wait(error)
+            else:
+                self._pause = FIRST_PAUSE
+                return answer
+        raise AwayError
+
+    def _wait(self, error: Exception) -> None:
+        if self._pause == FIRST_PAUSE:
+            log.warning("the broker %s does not answer: %s", self.broker.shown, type(error).__name__)
+        self._not_before = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self._channel = self._connection, None, None
+        self._declared = set()
+        if connection is not None:
+            close_quietly(connection)

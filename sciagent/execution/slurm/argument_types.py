@@ -27,14 +27,11 @@ def _checked(pattern: str, takes: str, limit: int) -> AfterValidator:
         if len(value) > limit:
             raise fault(f"{len(value)} characters; the limit is {limit}")
         if not compiled.fullmatch(value):
-            raise fault(f"{_quoted(value)} is not taken here", f"takes {takes}")
+            shown = value if len(value) <= 60 else value[:57] + "..."
+            raise fault(f"{shown!r} is not taken here", f"takes {takes}")
         return value
 
     return AfterValidator(check)
-
-
-def _quoted(value: str) -> str:
-    return repr(value if len(value) <= 60 else value[:57] + "...")
 
 
 Name = Annotated[str, _checked(r"[A-Za-z0-9][A-Za-z0-9_.-]*", 'letters, digits, "_", "." and "-"', 64)]
@@ -67,8 +64,6 @@ AbsolutePath = Annotated[
         400,
     ),
 ]
-Word = Annotated[str, _checked(r"[A-Za-z0-9_@%+=:,./-]+", 'letters, digits and "_@%+=:,./-"', 1000)]
-"""A word of the command that array elements run."""
 
 
 def key_of(option: str) -> str:

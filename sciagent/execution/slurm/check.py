@@ -13,7 +13,7 @@ from sciagent.execution.slurm.client import Slurm
 from sciagent.execution.slurm.partition_choice import Need, ResourceRequest, choose_partition
 from sciagent.execution.slurm.site import SiteProfile
 
-COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
+COMMANDS = ("sbatch", "squeue", "scontrol", "sinfo")
 _FORMAT = "%R|%a|%l|%c|%m|%G"  # partition, up or not, time limit, cores, MB and generic resources of a node
 _GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
 _LARGEST = re.compile(r"^MaxArraySize\s*=\s*(\d+)$", re.MULTILINE)

@@ -1,55 +1,19 @@
-"""Submits job arrays to Slurm, reads their states without accounting (sacct), cancels them."""
+"""Submits job arrays to Slurm, and reads their states without accounting (sacct)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from sciagent.errors import SlurmError, UsageError
-from sciagent.execution.slurm.argument_types import Word
-from sciagent.execution.slurm.commands import Commands
+from sciagent.errors import SlurmError
+from sciagent.execution.slurm.commands import TIMEOUT_SECONDS, Commands
 from sciagent.execution.slurm.partition_choice import ResourceRequest
 from sciagent.execution.slurm.script import WARNING_SIGNAL, render
 from sciagent.execution.slurm.site import SiteProfile
-from sciagent.execution.slurm.spool import Spool, new_token, read_elements, spools
-from sciagent.execution.slurm.states import (
-    QUEUE_FORMAT,
-    ElementState,
-    ElementStatus,
-    SlurmRecord,
-    element_status,
-    queue_lines,
-    records,
-    state_of,
-)
+from sciagent.execution.slurm.spool import Spool
+from sciagent.execution.slurm.states import QUEUE_FORMAT, ElementStatus, element_status, queue_lines
 
-JOBCOMP_BYTES = 4_000_000  # how much of the end of the jobcomp file is read
-_WORDS = TypeAdapter(tuple[Word, ...])
-_UNKNOWN_JOB = "Invalid job id"
-
-
-@dataclass(frozen=True)
-class Array:
-    """A job array that was submitted."""
-
-    job_id: int
-    """Slurm's id, which Slurm may use again later for another job."""
-    token: str
-    """Our own id, which is part of the job's name."""
-    size: int
-    """Number of elements."""
-
-    @property
-    def name(self) -> str:
-        return _name(self.token)
-
-
-def _name(token: str) -> str:
-    return f"sciagent-{token}"
+COMMAND = ("-m", "sciagent", "worker", "--from")  # what an element runs with the site's python
 
 
 class Slurm:
@@ -63,41 +27,31 @@ class Slurm:
         self.commands = Commands(site)
 
     def submit(
-        self, request: ResourceRequest, elements: Sequence[Any], words: Sequence[str], token: str | None = None
-    ) -> Array:
-        """Submit an array. Each element runs the site's python with `words` and the path of a file with all `elements`.
-
-        elements: JSON values; an element reads its own by `spool.own_element`. token: from `spool.new_token`, for a
-        caller that records it before submitting; a new one by default. Raises UsageError if there are too many
-        elements, or if a word holds characters that are not allowed in a command.
-        """
-        if not 1 <= len(elements) <= self.site.max_array:
-            raise UsageError(f"{len(elements)} elements; an array of {self.site.site} has 1 to {self.site.max_array}")
-        spool = Spool(self.site.spool, token or new_token())
-        command = [self.site.python, *_checked(words), str(spool.elements)]
+        self, array: Spool, request: ResourceRequest, elements: Sequence[Any], command: Sequence[str] = COMMAND
+    ) -> None:
+        """Submit an array. Each element runs the command with the path of a file that holds all `elements`, JSON values
+        of which it reads its own by `spool.own_element`."""
         extra = self._variables | self.commands.passed()
-        spool.write(elements, render(self.site))
+        array.write(elements, render(self.site))
         limit = f"%{self.site.max_running}" if self.site.max_running else ""
         try:
-            answer = self.commands.run(
+            self.commands.run(
                 "sbatch",
-                "--parsable",
                 f"--array=0-{len(elements) - 1}{limit}",
-                f"--job-name={_name(spool.token)}",
-                f"--chdir={spool.folder}",
-                f"--output={spool.folder}/out.%a",
+                f"--job-name={array.name}",
+                f"--chdir={array.folder}",
+                f"--output={array.folder}/out.%a",
                 *self._sbatch_options(request),
-                str(spool.script),
-                str(spool.folder),
+                str(array.script),
+                str(array.folder),
+                self.site.python,
                 *command,
+                str(array.elements),
                 extra=extra,
             )
-            job_id = _job_id(answer)
         except SlurmError:
-            spool.remove()  # if Slurm accepted the array all the same, its elements find nothing to do
+            array.remove()  # if Slurm accepted the array all the same, its elements find nothing to do
             raise
-        spool.remember(job_id, len(elements))
-        return Array(job_id, spool.token, len(elements))
 
     def rehearse(self, request: ResourceRequest) -> str:
         """Slurm's forecast for such a job: where and when it would start. Nothing is submitted."""
@@ -107,52 +61,22 @@ class Slurm:
             raise SlurmError(f"sbatch: {report}")
         return report
 
-    def ping(self) -> None:
-        """Send a request that Slurm never refuses, to find out whether Slurm answers at all."""
-        self.commands.run("sinfo", "--noheader", "--format=%P")
-
-    def states(self, arrays: Collection[Array]) -> dict[Array, list[ElementStatus]]:
-        """The status of every element of each array, from one squeue call and the files in the spool folders."""
-        queue = self._queue(arrays)
-        return {array: self._elements(array, queue.get(array.name, {})) for array in arrays}
-
-    def tasks_of(self, array: Array) -> list[Any]:
-        """The tasks that were written for the array's elements; empty if its folder cannot be read."""
-        try:
-            return read_elements(Spool(self.site.spool, array.token).elements)
-        except SlurmError:
-            return []
-
-    def failure_text(self, array: Array, element: ElementStatus) -> str:
-        """Why an element failed: the last line that it printed, or its exit code."""
-        printed = Spool(self.site.spool, array.token).last_line(element.number)
-        return printed or f"exit code {element.code}, and it printed nothing"
-
-    def cancel(self, array: Array, numbers: Collection[int] | None = None) -> None:
-        """Cancel the array, or only the elements in `numbers`. Elements that have ended stay as they are.
-
-        Only elements that squeue shows under our name are cancelled, since Slurm may have given the id to another job.
-        scancel is not called with --name: with it, Slurm cancels every pending element, whichever numbers are given.
-        """
-        wanted = set(range(array.size) if numbers is None else numbers)
-        known = self._queue([array]).get(array.name, {})
-        alive = sorted(n for n in wanted if n in known and not state_of(known[n].word).ended)
-        if not alive:
-            return
-        chosen = "" if len(alive) == array.size else f"_[{','.join(map(str, alive))}]"
-        done = self.commands.attempt("scancel", f"{array.job_id}{chosen}")
-        if done.returncode and _UNKNOWN_JOB not in done.stderr:
-            raise SlurmError(f"scancel: {done.stderr.strip()[:1000]}")
-        Spool(self.site.spool, array.token).note_cancelled(alive)
-
-    def arrays(self) -> list[Array]:
-        """Every array with a folder in the spool, including those whose submitter died before recording the id."""
-        submitted = [(spool, spool.remembered() or self._find_unrecorded(spool)) for spool in spools(self.site.spool)]
-        return [Array(known[0], spool.token, known[1]) for spool, known in submitted if known is not None]
-
-    def discard(self, array: Array) -> None:
-        """Remove the array's folder. All its elements must have ended."""
-        Spool(self.site.spool, array.token).remove()
+    def states(self, arrays: Collection[Spool]) -> dict[Spool, list[ElementStatus]]:
+        """The status of every element of each array, from one squeue call and the files in the spool folders. A new
+        array that squeue does not show is left out, since it may be being submitted."""
+        words: dict[str, dict[int | None, str]] = {}
+        if arrays:
+            names = ",".join(array.name for array in arrays)
+            shown = self.commands.run(
+                "squeue", "--noheader", "--array", "--states=all", f"--name={names}", f"--format={QUEUE_FORMAT}"
+            )
+            for name, number, word in queue_lines(shown.splitlines()):
+                words.setdefault(name, {})[number] = word
+        return {
+            array: [_status(array, number, words.get(array.name, {})) for number in range(len(array.tasks()))]
+            for array in arrays
+            if array.name in words or array.age() > 2 * TIMEOUT_SECONDS
+        }
 
     def _sbatch_options(self, request: ResourceRequest) -> list[str]:
         partition = request.partition
@@ -173,90 +97,7 @@ class Slurm:
         words += [f"--qos={partition.qos}"] if partition.qos else []
         return [*words, *self.site.options]
 
-    def _queue(self, arrays: Collection[Array]) -> dict[str, dict[int, SlurmRecord]]:
-        """Slurm's current records by array name and element; by name, since an id may belong to another job by now."""
-        if not arrays:
-            return {}
-        ids = ",".join(str(array.job_id) for array in arrays)
-        done = self.commands.attempt(
-            "squeue", "--noheader", "--array", "--states=all", f"--jobs={ids}", f"--format={QUEUE_FORMAT}"
-        )
-        if done.returncode and _UNKNOWN_JOB not in done.stderr:
-            raise SlurmError(f"squeue: {done.stderr.strip()[:1000]}")
-        by_name: dict[str, dict[int | None, SlurmRecord]] = {}
-        for _, name, number, record in queue_lines(done.stdout.splitlines()):
-            by_name.setdefault(name, {})[number] = record
-        return {array.name: _spread(by_name[array.name], array.size) for array in arrays if array.name in by_name}
 
-    def _elements(self, array: Array, queue: dict[int, SlurmRecord]) -> list[ElementStatus]:
-        spool = Spool(self.site.spool, array.token)
-        elements = [element_status(number, queue.get(number), spool) for number in range(array.size)]
-        if any(element.state is ElementState.FAILED and element.code is element.signal is None for element in elements):
-            elements = self._with_records(array, elements, self._from_scontrol(array), spool, ElementState.FAILED)
-        if any(element.state is ElementState.VANISHED for element in elements):
-            elements = self._with_records(array, elements, self._from_jobcomp(array), spool, ElementState.VANISHED)
-        return elements
-
-    def _with_records(
-        self,
-        array: Array,
-        elements: list[ElementStatus],
-        records: dict[int, SlurmRecord],
-        spool: Spool,
-        which: ElementState,
-    ) -> list[ElementStatus]:
-        return [
-            element_status(element.number, records[element.number], spool)
-            if element.state is which and element.number in records
-            else element
-            for element in elements
-        ]
-
-    def _from_scontrol(self, array: Array) -> dict[int, SlurmRecord]:
-        """Records with exit codes, which squeue does not show."""
-        done = self.commands.attempt("scontrol", "show", "job", "--oneliner", str(array.job_id))
-        return dict(records(done.stdout.splitlines(), array.name))
-
-    def _from_jobcomp(self, array: Array) -> dict[int, SlurmRecord]:
-        """Records from Slurm's file of ended jobs, if the profile names one."""
-        if self.site.jobcomp is None:
-            return {}
-        try:
-            with Path(self.site.jobcomp).open("rb") as stream:
-                stream.seek(max(0, stream.seek(0, 2) - JOBCOMP_BYTES))
-                text = stream.read(JOBCOMP_BYTES).decode(errors="replace")
-        except OSError as error:
-            raise SlurmError(f"jobcomp: {error}") from None
-        return dict(records(text.splitlines(), array.name))
-
-    def _find_unrecorded(self, spool: Spool) -> tuple[int, int] | None:
-        """Slurm's id of an array whose submitter died before recording it, and the number of its elements."""
-        wanted = _name(spool.token)
-        look = ("--noheader", "--array", "--states=all", f"--name={wanted}", f"--format={QUEUE_FORMAT}")
-        for job_id, name, _, _ in queue_lines(self.commands.run("squeue", *look).splitlines()):
-            if name == wanted:
-                size = spool.size()
-                spool.remember(job_id, size)
-                return job_id, size
-        return None
-
-
-def _job_id(answer: str) -> int:
-    """The job id in sbatch's answer, which is `4711` or `4711;cluster`."""
-    number = answer.strip().partition(";")[0]
-    if not number.isdecimal():
-        raise SlurmError(f"sbatch gave no job id, but {answer.strip()[:200]!r}")
-    return int(number)
-
-
-def _spread(records: Mapping[int | None, SlurmRecord], size: int) -> dict[int, SlurmRecord]:
-    """Records by element. A record without a number stands for all elements that never started."""
-    rest = records.get(None)
-    return {n: record for n in range(size) if (record := records.get(n, rest)) is not None}
-
-
-def _checked(words: Sequence[str]) -> tuple[str, ...]:
-    try:
-        return _WORDS.validate_python(tuple(words))
-    except ValidationError as error:
-        raise UsageError(f"the command {list(words)!r}: {error.errors()[0]['msg']}") from None
+def _status(array: Spool, number: int, words: Mapping[int | None, str]) -> ElementStatus:
+    """words: Slurm's state by element; one without a number stands for all elements that never started."""
+    return element_status(number, words.get(number, words.get(None)), array)

@@ -1,4 +1,4 @@
-"""Runs one element of a job array on its node: the jobs reserved for it, then others that fit."""
+"""Runs one element of a job array on its node: the job reserved for it, then others that fit."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -27,9 +28,9 @@ class ElementTask(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: str
-    """The name under which its jobs are reserved."""
-    jobs: list[int]
-    """Ids of the jobs to run first."""
+    """The name under which its job is reserved."""
+    job: int
+    """Id of the job to run first."""
     queues: list[str]
     """Queues from which it takes further jobs."""
     seconds: float
@@ -42,14 +43,19 @@ class ElementTask(BaseModel):
 
 def read_task(elements: Path) -> ElementTask:
     """The task of this process. Raises SlurmError."""
+    return parse_task(own_element(elements), elements)
+
+
+def parse_task(entry: Any, elements: Path) -> ElementTask:
+    """The task in an entry of the file. Raises SlurmError."""
     try:
-        return ElementTask.model_validate(own_element(elements))
+        return ElementTask.model_validate(entry)
     except ValidationError as error:
         raise SlurmError(f"{elements}: not an element of sciagent: {error.errors()[0]['msg']}") from None
 
 
 def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
-    """Run the jobs still reserved for this element, then queued ones that fit its time and memory; return how many.
+    """Run the job that is reserved for this element, then queued ones that fit its time and memory; return how many.
 
     TERM, which comes shortly before the time is up, stops the running job: it is queued again, and resumes elsewhere
     from its checkpoint.
@@ -65,7 +71,7 @@ def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
 
     signal.signal(signal.SIGTERM, on_term)
     try:
-        ran = sum(runner.run_reserved(job_id, element.name) for job_id in element.jobs)
+        ran = runner.run_reserved(element.job, element.name)
         idle = time.monotonic()
         while time.monotonic() - idle < LINGER_SECONDS and not terminated.wait(LOOK_SECONDS):
             if more := runner.run_next((until - time.monotonic()) / element.margin):

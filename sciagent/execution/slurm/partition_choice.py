@@ -55,16 +55,12 @@ def wall_minutes(site: SiteProfile, seconds: float) -> int:
 
 
 def memory_mb(site: SiteProfile, expected: int | None) -> int:
-    """Memory to request: margin * expected, rounded up to whole MB, at least the minimum. Raises ValueError below 0."""
-    if expected is not None and expected < 0:
-        raise ValueError(f"{expected} is no amount of memory")
+    """Memory to request: margin * expected, rounded up to whole MB, at least the minimum."""
     return max(site.memory.minimum_mb, math.ceil(site.memory.margin * (expected or 0)))
 
 
 def choose_partition(site: SiteProfile, need: Need) -> ResourceRequest:
     """The request for the first partition that can hold the job. Raises NoPartitionError, which lists the limits."""
-    if need.cores < 1:
-        raise ValueError(f"{need.cores} cores; a job needs one")
     minutes, memory = wall_minutes(site, need.seconds), memory_mb(site, need.memory_mb)
     for name, n in need.licences:
         if n > (most := site.licences.get(name, 0)):

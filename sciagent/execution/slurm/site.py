@@ -6,13 +6,16 @@ or a line of the batch script.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sciagent.domain.jobs.needs import MOST_OTHERS
 from sciagent.execution.slurm.argument_types import AbsolutePath, Licence, Module, Name, Option, Value, Variable, key_of
+from sciagent.yaml.document import read, text_of
 from sciagent.yaml.faults import Faults
+from sciagent.yaml.validation import validated
 
 Whole = Annotated[int, Field(strict=True)]
 Real = Annotated[float, Field(strict=True)]
@@ -90,9 +93,6 @@ class SiteProfile(Profile):
     options: tuple[Option, ...] = Field((), max_length=32, description="More options of sbatch, each --key=value.")
     slurm_bin: AbsolutePath | None = Field(None, description="Folder of sbatch and squeue; default: found on PATH.")
     slurm_conf: AbsolutePath | None = Field(None, description="SLURM_CONF for these commands; default: as it is here.")
-    jobcomp: AbsolutePath | None = Field(
-        None, description="Slurm's file of ended jobs (jobcomp/filetxt), if it may be read here: asked last."
-    )
 
     @model_validator(mode="after")
     def _check_parts(self) -> SiteProfile:
@@ -120,3 +120,13 @@ class SiteProfile(Profile):
                 faults.add(("pass_environment", place), f"{variable} is set under `environment` already")
         faults.raise_any("site")
         return self
+
+
+def load_site(path: Path) -> SiteProfile:
+    """Read the profile in a YAML file. Raises SpecError, which lists all mistakes, each with line and column."""
+    return parse_site(text_of(path), str(path))
+
+
+def parse_site(text: str, name: str = "site.yaml") -> SiteProfile:
+    """Read the profile in a YAML text. name: the file name used in messages. Raises SpecError."""
+    return validated(read(text, "a site profile", "site: name"), name, SiteProfile)

@@ -2,7 +2,6 @@
 
 SPOOL/3f2a9c0d1b4e5f67/     the token of the array, which is also in the name of its Slurm job
     elements.json           the task of each element, by its number
-    array.json              Slurm's id of the array
     script.sh
     out.0                   output of element 0
     warned.0                exists if the time of element 0 was nearly up
@@ -16,7 +15,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,8 @@ from sciagent.errors import SlurmError
 
 MAX_ELEMENTS_BYTES = 64_000_000
 _TOKEN = re.compile(r"[0-9a-f]{16}")
-_EXIT = re.compile(r'\{"code": (\d{1,3}), "warned": (true|false), "stopped": (true|false)\}\n')
+_EXIT = re.compile(r'\{"code": (\d{1,3}), "warned": (?:true|false), "stopped": (true|false)\}\n')
 _TAIL_BYTES = 4096
-_MEMORY = re.compile(r"^slurmstepd\S*: error: .*(?:exceeded .*memory limit|oom.kill)", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -36,70 +35,55 @@ class Mark:
 
     code: int
     """Exit code of the command."""
-    warned: bool
-    """Whether its time was nearly up."""
     stopped: bool
     """Whether it received TERM."""
 
 
 class Spool:
-    """The folder of one array below the site's spool. token: 16 hexadecimal digits; ValueError otherwise."""
+    """The folder of one array below the site's spool. token: 16 hexadecimal digits, new ones by default; ValueError for
+    anything else."""
 
-    def __init__(self, site_spool: str, token: str) -> None:
-        if not _TOKEN.fullmatch(token):
+    def __init__(self, site_spool: str, token: str = "") -> None:
+        self.token = token or secrets.token_hex(8)
+        if not _TOKEN.fullmatch(self.token):
             raise ValueError(f"{token!r} is no token of an array")
-        self.token = token
-        self.folder = Path(site_spool) / token
-        self.elements, self.array, self.script = (
-            self.folder / name for name in ("elements.json", "array.json", "script.sh")
-        )
+        self.name = f"sciagent-{self.token}"
+        """Name of the array's Slurm job. It is recognised by this, since Slurm may use its id again."""
+        self.folder = Path(site_spool) / self.token
+        self.elements, self.script = self.folder / "elements.json", self.folder / "script.sh"
 
     def write(self, elements: Sequence[Any], script: str) -> None:
         """Create the folder with tasks and script. Raises SlurmError."""
         try:
             self.folder.mkdir(mode=0o700, parents=True)
-            self._put(self.elements, json.dumps(list(elements)))
             self._put(self.script, script)
+            self._put(self.elements, json.dumps(list(elements)))
         except OSError as error:
             raise SlurmError(f"the spool folder cannot be written: {error}") from None
 
-    def remember(self, job_id: int, size: int) -> None:
-        self._put(self.array, json.dumps({"job_id": job_id, "size": size}))
+    def tasks(self) -> list[Any]:
+        """The tasks of the elements. Raises SlurmError."""
+        return read_elements(self.elements)
 
-    def remembered(self) -> tuple[int, int] | None:
-        """Slurm's id and the number of elements; None if they were not recorded."""
-        try:
-            record = json.loads(self.array.read_text())
-            return int(record["job_id"]), int(record["size"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def size(self) -> int:
-        return len(read_elements(self.elements))
+    def age(self) -> float:
+        """Seconds since the tasks were written."""
+        return time.time() - self.elements.stat().st_mtime
 
     def mark(self, element: int) -> Mark | None:
         """How the element ended; None if it left no mark."""
         match = _EXIT.fullmatch(self._read(f"exit.{element}"))
-        return Mark(int(match[1]), match[2] == "true", match[3] == "true") if match else None
+        return Mark(int(match[1]), match[2] == "true") if match else None
 
     def was_warned(self, element: int) -> bool:
+        """Whether its time was nearly up."""
         return (self.folder / f"warned.{element}").exists()
 
-    def note_cancelled(self, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            (self.folder / f"cancelled.{number}").touch(mode=0o600)
-
-    def was_cancelled(self, element: int) -> bool:
-        return (self.folder / f"cancelled.{element}").exists()
-
-    def ran_out_of_memory(self, element: int) -> bool:
-        """Whether the end of the element's output holds Slurm's message on memory."""
-        return bool(_MEMORY.search(self._read(f"out.{element}")))
-
-    def last_line(self, element: int) -> str:
-        """The printable characters of the last line that the element printed; empty without output."""
+    def failure_text(self, element: int) -> str:
+        """Why an element failed: the printable characters of the last line that it printed, or its exit code."""
         lines = [line for line in self._read(f"out.{element}").splitlines() if line.strip()]
-        return "".join(character for character in lines[-1].strip()[:300] if character.isprintable()) if lines else ""
+        printed = "".join(character for character in "".join(lines[-1:]).strip()[:300] if character.isprintable())
+        mark = self.mark(element)
+        return printed or f"exit code {mark.code if mark else 'unknown'}, and it printed nothing"
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -122,17 +106,14 @@ class Spool:
         part.replace(path)
 
 
-def new_token() -> str:
-    return secrets.token_hex(8)
-
-
 def spools(site_spool: str) -> list[Spool]:
-    """All array folders of the site, sorted by token."""
+    """The folders of all arrays of the site that are written, sorted by token."""
     try:
         names = sorted(path.name for path in Path(site_spool).iterdir())
     except OSError:
         return []
-    return [Spool(site_spool, name) for name in names if _TOKEN.fullmatch(name)]
+    all_ = (Spool(site_spool, name) for name in names if _TOKEN.fullmatch(name))
+    return [spool for spool in all_ if spool.elements.exists()]
 
 
 def read_elements(path: Path) -> list[Any]:

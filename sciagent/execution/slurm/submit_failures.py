@@ -1,10 +1,10 @@
 """Counts submissions that the cluster refuses and elements that fail at their start, and decides when to give up.
 
-sbatch may refuse an array, or an element may fail before it has taken any of its jobs: a wrong partition or account,
+sbatch may refuse an array, or an element may fail before it has taken its job: a wrong partition or account,
 no interpreter on the node, no connection from there to the ledger. The jobs are not to blame: they are queued again,
 and no loss is counted. The cause may be temporary, such as a limit on queued jobs or a broken node, so submission is
-tried again at each look, with a warning in the events of the campaigns concerned. After several failures in a row,
-while none of our elements runs in the cluster, it becomes a fault that a person has to correct.
+tried again at each look, with a warning for the campaigns concerned. After several failures in a row, while none of our
+elements runs in the cluster, it becomes a fault that a person has to correct.
 """
 
 from __future__ import annotations
@@ -35,51 +35,46 @@ class SubmitFailures:
 
     def __init__(self, ledger: Ledger, site: str, queues: Sequence[str]) -> None:
         self._ledger, self._site, self._queues = ledger, site, tuple(queues)
-        self._counts: dict[str, tuple[str, int]] = {}  # by partition: the message, and how often in a row
+        self._refused = 0  # rounds in a row
         self._never_started = 0  # elements in a row
         self._failure_text = ""
         self.fault: str | None = None
 
-    def element_never_started(self, job_ids: Sequence[int], text: str) -> None:
-        """Note an element that failed before it took any of its jobs. text: the last line that it printed."""
+    def element_never_started(self, job_id: int, text: str) -> None:
+        """Note an element that failed before it took its job. text: the last line that it printed."""
         self._never_started, self._failure_text = self._never_started + 1, text
-        self._warn([(job_ids, f"Slurm: elements fail on their node before they take a job: {text}")])
+        self._warn([([job_id], f"Slurm: elements fail on their node before they take a job: {text}")])
 
-    def element_ran(self, job_ids: Sequence[int]) -> None:
-        """Note an element that took at least one of its jobs."""
+    def element_ran(self, job_id: int) -> None:
+        """Note an element that took its job."""
         if self._never_started:
-            self._warn([(job_ids, None)])
+            self._warn([([job_id], None)])
         self._never_started = 0
 
     def note(self, refused: Sequence[RefusedArray], taken: Sequence[int], in_cluster: bool) -> None:
         """Note one round of submissions. taken: jobs that Slurm accepted; in_cluster: whether an element of ours
         waited or ran there before."""
-        before, self._counts, self.fault = self._counts, {}, None
-        for refusal in refused:
-            why, n = before.get(refusal.request.partition.name, ("", 0))
-            n = n + 1 if why == refusal.why else 1
-            self._counts[refusal.request.partition.name] = refusal.why, n
-            if n >= REFUSALS and not taken and not in_cluster:
-                self.fault = self._fault_message(refusal, n)
+        self._refused = self._refused + 1 if refused and not taken and not in_cluster else 0
+        self.fault = None
+        if self._refused >= REFUSALS:
+            request, why = refused[0].request, refused[0].why
+            self.fault = (
+                f"Slurm refused {self._refused} times what was asked of partition {request.partition.name} "
+                f"({request.minutes} minutes, {request.memory_mb} MB, {request.cores} cores): {why}; "
+                f"correct the profile of {self._site}, or ask whoever runs the cluster; sciagent slurm check says more"
+            )
         if self._never_started >= REFUSALS and not self._at_work():
             self.fault = (
                 f"{self._never_started} elements in a row failed on their node before they took a job: "
-                f"{self._failure_text}; mend the profile of {self._site}, or what it names: python, modules, "
+                f"{self._failure_text}; correct the profile of {self._site}, or what it names: python, modules, "
                 "environment"
             )
-        warnings = [
-            (refusal.job_ids, f"Slurm refuses jobs of partition {refusal.request.partition.name}: {refusal.why}")
-            for refusal in refused
-        ]
-        self._warn([*([] if self._never_started else [(taken, None)]), *warnings])
-
-    def _fault_message(self, refusal: RefusedArray, n: int) -> str:
-        asked = f"{refusal.request.minutes} minutes, {refusal.request.memory_mb} MB, {refusal.request.cores} cores"
-        return (
-            f"Slurm refused {n} times what was asked of partition {refusal.request.partition.name} ({asked}): "
-            f"{refusal.why}; "
-            f"mend the profile of {self._site}, or ask whoever runs the cluster; sciagent slurm check says more"
-        )
+        news: list[tuple[Sequence[int], str | None]] = [] if self._never_started else [(taken, None)]
+        for refusal in refused:
+            partition = refusal.request.partition.name
+            news.append((refusal.job_ids, f"Slurm refuses jobs of partition {partition}: {refusal.why}"))
+        if taken or refused:
+            self._warn(news)
 
     def _at_work(self) -> bool:
         with self._ledger.read() as connection:
@@ -87,8 +82,6 @@ class SubmitFailures:
 
     def _warn(self, news: Iterable[tuple[Sequence[int], str | None]]) -> None:
         """Record (job ids, warning) for the jobs' campaigns; None clears it; the last one for a campaign counts."""
-        if not (news := [item for item in news if item[0]]):
-            return
         with self._ledger.begin() as connection:
             by_campaign = dict[int, str | None]()
             for job_ids, trouble in news:

@@ -1,5 +1,5 @@
-"""Where long verifications leave what they can go on from: a folder for each attempt, which begins with a copy of the
-last one's. A worker that was thought dead and goes on writing spoils nobody's files but its own."""
+"""Checkpoints of long verifications: a folder for each attempt, which begins with a copy of the last one's. A worker
+that was taken for dead and goes on writing changes only its own files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.verification.sandbox.scratch import remove_folder
 
-_HOMES, _OF = "checkpoints", "fence-"
+_HOMES, _PREFIX = "checkpoints", "fence-"
 
 
 def scratch_of(artifacts: ArtifactStore) -> Path:
@@ -20,7 +20,7 @@ def scratch_of(artifacts: ArtifactStore) -> Path:
 
 
 def home_of(scratch: Path, evidence_key: str) -> Path:
-    """What all attempts under this key have left."""
+    """The folder of all attempts under this key."""
     return scratch / _HOMES / evidence_key
 
 
@@ -31,27 +31,20 @@ def left_in(scratch: Path) -> set[str]:
 
 
 def folders_of(scratch: Path, attempts: Iterable[tuple[str, int]]) -> tuple[Path, ...]:
-    """Those of attempts by evidence key and fence. Where nobody has left anything yet there is nothing to look for."""
-    homes = scratch / _HOMES
-    if homes.is_dir():
-        return tuple(adopt(homes / key, fence) for key, fence in attempts)
-    return tuple(homes.joinpath(key, f"{_OF}{fence}") for key, fence in attempts)
+    """The folders of attempts, by evidence key and fence."""
+    return tuple(adopt(home_of(scratch, key), fence) for key, fence in attempts)
 
 
 def adopt(home: Path, fence: int) -> Path:
-    """The folder of the attempt under this fence, with what the one before it left, if it left anything."""
-    mine = home / f"{_OF}{fence}"
+    """The folder of the attempt under this fence, with a copy of what the attempt before it left."""
+    mine = home / f"{_PREFIX}{fence}"
     if not home.is_dir() or mine.exists():
         return mine
-    before = max((n for one in home.iterdir() if (n := _fence(one)) < fence), default=-1)
-    if before >= 0:
+    fences = [int(path.name.removeprefix(_PREFIX)) for path in home.glob(f"{_PREFIX}*")]
+    before = max((number for number in fences if number < fence), default=None)
+    if before is not None:
         partial = home / f".{mine.name}"
         remove_folder(partial)
-        shutil.copytree(home / f"{_OF}{before}", partial, symlinks=True)
-        partial.rename(mine)  # a copy is whole, or not under its name
+        shutil.copytree(home / f"{_PREFIX}{before}", partial, symlinks=True)
+        partial.rename(mine)  # only a complete copy has the name
     return mine
-
-
-def _fence(folder: Path) -> int:
-    number = folder.name.removeprefix(_OF)
-    return int(number) if folder.name.startswith(_OF) and number.isdigit() and folder.is_dir() else -1

@@ -1,4 +1,4 @@
-"""What a worker has to know of a job under its lease, read from the ledger; nothing of it comes by message."""
+"""Claimed jobs as a worker reads them from the ledger. Nothing of them comes by message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Task:
-    """The rung of a claimed job, as this process can run it. needs: what a job of it holds."""
+    """The rung of a claimed job, as this process can run it."""
 
     campaign_id: int
     rung_id: int
@@ -39,6 +39,7 @@ class Task:
     settings: Mapping[str, Any]
     limits: Limits
     needs: dict[str, int]
+    """What a job of it holds while it runs."""
 
 
 @dataclass(frozen=True)
@@ -69,62 +70,40 @@ def request_of(jobs: Sequence[ClaimedJob], scratch: Path, cuda: str | None = Non
     )
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Jobs of one rung as they stand in the ledger, with their claims, and their candidates by id. One whose candidate
-    cannot be made here is not among them: nobody keeps its claim alive, and it goes the way of what is lost."""
+class AskedJob(NamedTuple):
+    """A claimed job as it stands in the ledger."""
 
-    jobs: list[tuple[Claim, Any]]
-    candidates: dict[int, Candidate]
-
-    @property
-    def claims(self) -> list[Claim]:
-        return [claim for claim, _ in self.jobs]
+    claim: Claim
+    row: Any
+    candidate: Candidate
 
 
-def ask(connection: Connection, claims: Sequence[Claim]) -> Asked:
-    """What the ledger says of jobs of one rung; in the transaction that claims them, and so nothing is made of it yet:
-    a verifier may take its time."""
-    if not claims:
-        return Asked([], {})
+def ask(connection: Connection, claims: Sequence[Claim]) -> list[AskedJob]:
+    """Read jobs of one rung, in the transaction that claims them. Verifiers are made later, since that may take time.
+
+    A job whose candidate cannot be made here is left out: its lease is not renewed, and runs out. An error would undo
+    the claim, and the next worker would meet it again.
+    """
     j, r, c = t.job.c, t.rung.c, t.campaign.c
+    columns = (j.candidate_id, j.replicate, j.evidence_key, j.campaign_id, j.rung_id, c.name)
     query = (
-        sa.select(
-            j.id,
-            j.candidate_id,
-            j.replicate,
-            j.kills,
-            j.evidence_key,
-            j.campaign_id,
-            j.rung_id,
-            r.verifier,
-            r.verifier_version,
-            r.settings_hash,
-            r.request,
-            c.name,
-        )
+        sa.select(j.id, *columns, r.verifier, r.verifier_version, r.settings_hash, r.request)
         .select_from(t.job.join(t.rung, r.id == j.rung_id).join(t.campaign, c.id == j.campaign_id))
-        .where(among(connection, j.id, [one.job_id for one in claims]))
+        .where(among(connection, j.id, [claim.job_id for claim in claims]))
     )
-    rows = {row.id: row for row in connection.execute(query).all()}
-    loaded, broken = _load(connection, [row.candidate_id for row in rows.values()])
-    mine = [(claim, rows[claim.job_id]) for claim in claims]
-    return Asked([(claim, row) for claim, row in mine if row.candidate_id not in broken], loaded)
-
-
-def _load(connection: Connection, ids: Sequence[int]) -> tuple[dict[int, Candidate], set[int]]:
-    """Candidates, and those that cannot be made: an error here would undo the claim, and whoever asks next would meet
-    it again, for ever."""
-    try:
-        return candidates.load(connection, ids), set()
-    except (SQLAlchemyError, LedgerError):
-        raise
-    except Exception:
-        log.exception("among candidates %s is one that cannot be made here", ids)
-        if len(ids) == 1:
-            return {}, set(ids)
-    each = [_load(connection, [one]) for one in ids]
-    return {k: v for found, _ in each for k, v in found.items()}, set().union(*(broken for _, broken in each))
+    rows = {row.id: row for row in connection.execute(query).all()} if claims else {}
+    asked = []
+    for claim in claims:
+        row = rows[claim.job_id]
+        try:
+            candidate = candidates.load(connection, [row.candidate_id])[row.candidate_id]
+        except (SQLAlchemyError, LedgerError):
+            raise
+        except Exception:
+            log.exception("candidate %d cannot be made here", row.candidate_id)
+        else:
+            asked.append(AskedJob(claim, row, candidate))
+    return asked
 
 
 class CannotError(SciagentError):
@@ -132,22 +111,22 @@ class CannotError(SciagentError):
 
 
 class Tasks:
-    """Made once for as long as the ledger says the same of the rung."""
+    """The rungs that a worker has run, each made once, until the ledger says something else of it."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, Task]] = {}
 
-    def jobs(self, asked: Asked) -> list[ClaimedJob]:
-        """In order. Raises CannotError."""
-        found = []
-        for claim, row in asked.jobs:
-            task, candidate = self._task(row), asked.candidates[row.candidate_id]
+    def jobs(self, asked: Sequence[AskedJob]) -> list[ClaimedJob]:
+        """The jobs as this process can run them, in order. Raises CannotError."""
+        made = []
+        for claim, row, candidate in asked:
+            task = self._task(row)
             key = task.verifier.evidence_key(candidate, row.replicate)
             if key.hash != row.evidence_key:
                 raise CannotError(f"{row.verifier} gives candidate {row.candidate_id} another evidence key here")
             declared = cost_or_none(task.verifier, candidate)
-            found.append(ClaimedJob(claim, task, row.candidate_id, candidate, key, declared))
-        return found
+            made.append(ClaimedJob(claim, task, row.candidate_id, candidate, key, declared))
+        return made
 
     def _task(self, row: Any) -> Task:
         asked = (row.verifier, row.verifier_version, row.settings_hash, row.request)

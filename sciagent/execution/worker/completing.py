@@ -6,30 +6,34 @@ no job: fast rungs, `sciagent verify` and the checks before a promotion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from itertools import compress
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
-from sciagent.domain.evidence import EvidenceKey
+from sciagent.domain.evidence import EvidenceKey, Finding
 from sciagent.domain.jobs.job_rules import AfterAttempt, after_loss, after_recall, after_result, cost_of_killed
 from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.execution.worker.checkpoints import home_of, left_in
 from sciagent.execution.worker.claimed_jobs import ClaimedJob
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, leases, offers, spend
 from sciagent.store.job_queue.attempts import AttemptEnd
-from sciagent.store.job_queue.leases import Claim, HeldJob, JobEnd, LiveAttempt
+from sciagent.store.job_queue.leases import Claim, JobEnd, LiveAttempt
 from sciagent.store.job_queue.spend import Bill, CostSeen
 from sciagent.store.results import evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import unmeasured
 from sciagent.verification.sandbox.host import HostResult
+from sciagent.verification.sandbox.scratch import remove_folder
 
 Stored = tuple[tuple[str, str, int, str], ...]  # artifacts: (name, sha256, size, media type)
 
@@ -45,6 +49,21 @@ def store_files(ledger: Ledger, results: Sequence[HostResult]) -> list[Stored]:
         for file in result.files:
             file.path.unlink(missing_ok=True)
     return stored
+
+
+def lost_with_host(job: ClaimedJob, fault: str) -> HostResult:
+    """The result of a job whose host failed."""
+    finding = Finding(job.candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=fault)
+    return HostResult(finding, Cost(), 0.0)
+
+
+def drop_checkpoints(scratch: Path, endings: Iterable[JobEnding]) -> None:
+    """Remove the checkpoints of jobs that are over, and of those that crashed, since they may be the cause."""
+    left = left_in(scratch)  # few jobs leave any
+    for ending in endings:
+        key = ending.result.job.key.hash
+        if key in left and (ending.after.is_over or ending.result.outcome is Outcome.CRASHED):
+            remove_folder(home_of(scratch, key))
 
 
 @dataclass(frozen=True)
@@ -86,36 +105,30 @@ class JobEnding:
     """The evidence as `find_reusable` would read it; None where there is none, or another result stood already."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """What `complete` wrote."""
-
-    endings: Mapping[int, JobEnding]
-    """By job id, results that were written under their fences."""
-    stale: frozenset[int]
-    """Ids of jobs whose result was refused, because somebody else had taken over."""
-
-    @property
-    def over(self) -> frozenset[int]:
-        """Ids of the jobs that will not be tried again."""
-        return frozenset(id_ for id_, ending in self.endings.items() if ending.after.is_over)
-
-
-def complete(connection: Connection, results: Sequence[JobResult]) -> Written:
-    """Write all of it, once. Called again after a commit that nobody knows the end of, it writes nothing anew."""
+def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, JobEnding]:
+    """Write all of it, once; {job id: ending} of the results that were written under their fences, and not refused
+    because somebody else had taken over. Called again after a commit whose end is not known, it writes nothing anew."""
     by_id = {result.job.claim.job_id: result for result in results}
     held = leases.hold(connection, [result.job.claim for result in results])
-    after = {id_: _after(by_id[id_], job) for id_, job in held.items()}
+    after = dict[int, AfterAttempt]()
+    for id_, job in held.items():
+        finding, interrupted = by_id[id_].result.finding, by_id[id_].interrupted
+        after[id_] = after_result(
+            finding.outcome, finding.reason, kills=job.kills, interrupted=interrupted, cancelled=job.cancel
+        )
     _close(connection, [_closing(by_id[id_], after[id_], by_id[id_].cost) for id_ in held])
     good = [by_id[id_] for id_ in held if after[id_].is_over and by_id[id_].outcome.rule.is_evidence]
-    recorded = _record(connection, [_as_direct(result) for result in good], [r.job.claim.attempt_id for r in good])
-    found = {result.job.claim.job_id: one for result, one in zip(good, recorded, strict=True)}
-    stale = _refuse(connection, [result for id_, result in by_id.items() if id_ not in held])
-    endings = {
-        id_: JobEnding(by_id[id_], after[id_], job.kills + after[id_].kills, found.get(id_))
+    direct = [
+        DirectResult(r.job.task.verifier, r.job.candidate_id, r.job.key, r.result, r.artifacts, r.job.declared)
+        for r in good
+    ]
+    evidence_rows = _record(connection, direct, [result.job.claim.attempt_id for result in good])
+    recorded = {result.job.claim.job_id: row for result, row in zip(good, evidence_rows, strict=True)}
+    _refuse(connection, [result for id_, result in by_id.items() if id_ not in held])
+    return {
+        id_: JobEnding(by_id[id_], after[id_], job.kills + after[id_].kills, recorded.get(id_))
         for id_, job in held.items()
     }
-    return Written(endings, frozenset(stale))
 
 
 @dataclass(frozen=True)
@@ -150,9 +163,9 @@ def complete_direct(
     attempts.end_many(connection, [end])
     if campaign_id is not None:
         spend.book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
-    good = [direct for direct in results if direct.result.finding.outcome.rule.is_evidence]
-    recorded = iter(_record(connection, good, [attempt_id] * len(good)))
-    return [next(recorded) if direct.result.finding.outcome.rule.is_evidence else None for direct in results]
+    good = [direct.result.finding.outcome.rule.is_evidence for direct in results]
+    recorded = iter(_record(connection, list(compress(results, good)), [attempt_id] * sum(good)))
+    return [next(recorded) if is_evidence else None for is_evidence in good]
 
 
 @dataclass(frozen=True)
@@ -180,23 +193,47 @@ def reap_driver(connection: Connection, campaign_id: int, owner: str) -> list[Re
     return _lose(connection, leases.orphans(connection, campaign_id, owner), "its driver died")
 
 
-def call_back(connection: Connection, campaign_id: int) -> int:
-    """Workers shall have nothing of the campaign any more: what they run is to be run again later, and counts for
-    nothing; they end it when they look next. The attempts are booked up to now. Returns how many ran."""
+def _lose(connection: Connection, gone: Sequence[LiveAttempt], detail: str) -> list[Reaped]:
+    """Attempts whose worker or driver vanished, booked to their last heartbeat."""
+    after = [after_loss(losses=live.losses, cancelled=live.cancel) for live in gone]
+    lost = Outcome.LOST, Reason.LEASE_EXPIRED, detail
+    _close(
+        connection, [_taken_back(live, end, live.heartbeat_at, *lost) for live, end in zip(gone, after, strict=True)]
+    )
+    return [
+        Reaped(
+            live.claim.job_id,
+            live.campaign_id,
+            live.rung_id,
+            live.candidate_id,
+            live.queue,
+            end.job,
+            live.kills + end.kills,
+            live.losses + end.losses,
+        )
+        for live, end in zip(gone, after, strict=True)
+    ]
+
+
+def call_back(connection: Connection, campaign_id: int) -> None:
+    """Workers shall have nothing of the campaign any more: jobs that they run are to be run again later, and count for
+    nothing; workers end them when they look next. The attempts are booked up to now."""
     offers.withdraw(connection, campaign_id)
-    found = leases.held_by_workers(connection, campaign_id)
-    _recall(connection, found, db_now(connection), "called back by who stopped the campaign")
+    now, lost = db_now(connection), (Outcome.LOST, Reason.WORKER_DIED, "called back by who stopped the campaign")
+    closings = []
+    for live in leases.held_by_workers(connection, campaign_id):
+        until = now if live.lease_until > now else live.heartbeat_at
+        closings.append(_taken_back(live, after_recall(cancelled=live.cancel), until, *lost))
+    _close(connection, closings)
     offers.withdraw(connection, campaign_id)
-    return len(found)
 
 
 def give_back(connection: Connection, claims: Sequence[Claim]) -> set[int]:
     """Jobs that were claimed and have not begun are queued again, as if nothing had been; returns the ids of those that
     are cancelled instead, because a person asked for it."""
     held = leases.hold(connection, claims)
-    mine = [claim for claim in claims if claim.job_id in held]
     after = {id_: after_recall(cancelled=job.cancel) for id_, job in held.items()}
-    _close(connection, [_Closing(claim, None, None, after[claim.job_id], Cost(), 0.0) for claim in mine])
+    _close(connection, [_Closing(claim, after[claim.job_id]) for claim in claims if claim.job_id in held])
     return {id_ for id_ in held if after[id_].is_over}
 
 
@@ -206,81 +243,59 @@ def give_up(connection: Connection, job_id: int, outcome: Outcome, reason: Reaso
     if claim is not None:
         state = JobState.QUARANTINED if outcome is Outcome.LOST else JobState.FAILED
         after = AfterAttempt(state, AttemptState.FAILED)
-        _close(connection, [_Closing(claim, None, None, after, Cost(), 0.0, outcome, reason, detail)])
+        _close(connection, [_Closing(claim, after, outcome=outcome, reason=reason, detail=detail)])
 
 
-@dataclass(frozen=True)
-class _Closing:
-    """One attempt that ends, with its job. campaign_id: None where there is nothing to book."""
+class _Closing(NamedTuple):
+    """One attempt that ends, with its job."""
 
     claim: Claim
-    campaign_id: int | None
-    rung_id: int | None
     after: AfterAttempt
-    cost: Cost
-    wall_seconds: float
+    campaign_id: int | None = None
+    """None where there is nothing to book."""
+    rung_id: int | None = None
+    cost: Cost = Cost()
+    wall_seconds: float = 0.0
     outcome: Outcome | None = None
     reason: Reason | None = None
     detail: str = ""
 
     @property
     def end(self) -> AttemptEnd:
-        return AttemptEnd(
-            self.claim.attempt_id,
-            self.after.attempt,
-            self.cost,
-            self.wall_seconds,
-            self.outcome,
-            self.reason,
-            self.detail,
-        )
+        result = self.outcome, self.reason, self.detail
+        return AttemptEnd(self.claim.attempt_id, self.after.attempt, self.cost, self.wall_seconds, *result)
+
+
+def _closing(result: JobResult, after: AfterAttempt, cost: Cost) -> _Closing:
+    task, finding = result.job.task, result.result.finding
+    spent = task.campaign_id, task.rung_id, cost, result.result.wall_seconds
+    return _Closing(result.job.claim, after, *spent, finding.outcome, finding.reason, finding.detail)
+
+
+def _taken_back(
+    live: LiveAttempt, after: AfterAttempt, until: datetime, outcome: Outcome, reason: Reason, detail: str
+) -> _Closing:
+    """An attempt that nobody measured. until: the time up to which it is booked."""
+    wall = max(0.0, (until - live.started_at).total_seconds())
+    spent = live.campaign_id, live.rung_id, cost_of_killed(wall, live.cores), wall
+    return _Closing(live.claim, after, *spent, outcome, reason, detail)
 
 
 def _close(connection: Connection, closings: Sequence[_Closing]) -> None:
     """End attempts and their jobs, which the caller holds, and book what they cost."""
     ends = []
-    for one in closings:
-        returns = one.outcome is Outcome.LOST and not one.after.is_over
-        ends.append(
-            JobEnd(one.claim, one.after.job, None if returns else one.outcome, one.after.kills, one.after.losses)
-        )
+    for closing in closings:
+        after = closing.after
+        outcome = None if closing.outcome is Outcome.LOST and not after.is_over else closing.outcome
+        ends.append(JobEnd(closing.claim, after.job, outcome, after.kills, after.losses))
     leases.end_held(connection, ends)
-    attempts.end_many(connection, [one.end for one in closings])
-    spend.book_many(
-        connection,
-        [
-            Bill(one.campaign_id, one.rung_id, one.claim.attempt_id, one.cost)
-            for one in closings
-            if one.campaign_id is not None
-        ],
-    )
-
-
-def _after(result: JobResult, job: HeldJob) -> AfterAttempt:
-    finding = result.result.finding
-    return after_result(
-        finding.outcome, finding.reason, kills=job.kills, interrupted=result.interrupted, cancelled=job.cancel
-    )
-
-
-def _closing(result: JobResult, after: AfterAttempt, cost: Cost) -> _Closing:
-    task, finding = result.job.task, result.result.finding
-    return _Closing(
-        result.job.claim,
-        task.campaign_id,
-        task.rung_id,
-        after,
-        cost,
-        result.result.wall_seconds,
-        finding.outcome,
-        finding.reason,
-        finding.detail,
-    )
-
-
-def _as_direct(result: JobResult) -> DirectResult:
-    job = result.job
-    return DirectResult(job.task.verifier, job.candidate_id, job.key, result.result, result.artifacts, job.declared)
+    attempts.end_many(connection, [closing.end for closing in closings])
+    bills = [
+        Bill(closing.campaign_id, closing.rung_id, closing.claim.attempt_id, closing.cost)
+        for closing in closings
+        if closing.campaign_id is not None
+    ]
+    spend.book_many(connection, bills)
 
 
 def _record(
@@ -308,78 +323,26 @@ def _record(
     recorded = evidence.record_once(connection, new)
     spend.observe_costs(connection, seen)
     return [
-        one
-        if isinstance(one, RecordedEvidence) and made.finding.outcome.rule.reusable and not made.key.replicate
+        row
+        if isinstance(row, RecordedEvidence) and made.finding.outcome.rule.reusable and not made.key.replicate
         else None
-        for made, one in zip(new, recorded, strict=True)
+        for made, row in zip(new, recorded, strict=True)
     ]
 
 
-def _refuse(connection: Connection, late: Sequence[JobResult]) -> list[int]:
-    """Results that come too late: nothing of them is kept but what they have cost, beyond what was booked when they
-    were taken for dead. One that we have written ourselves is none."""
-    if not late:
-        return []
-    found = attempts.booked(connection, [result.job.claim.attempt_id for result in late])
-    open_ = (AttemptState.LOST, AttemptState.RUNNING)
-    stale = [result for result in late if found[result.job.claim.attempt_id][0] in open_]
+def _refuse(connection: Connection, late: Sequence[JobResult]) -> None:
+    """Results that come too late: only their cost is kept, beyond what was booked when they were taken for dead. A
+    result that we have written ourselves is none."""
+    booked_by_id = attempts.booked(connection, [result.job.claim.attempt_id for result in late]) if late else {}
     owed, ends = [], []
-    for result in stale:
-        booked, cost = found[result.job.claim.attempt_id][1], result.cost
+    for result in late:
+        state, booked = booked_by_id[result.job.claim.attempt_id]
+        if state not in (AttemptState.LOST, AttemptState.RUNNING):
+            continue
+        cost = result.cost
         whole = Cost({k: max(cost.get(k, 0.0), booked.get(k, 0.0)) for k in {*cost, *booked}})
         ends.append(_closing(result, AfterAttempt(JobState.QUEUED, AttemptState.STALE), whole).end)
         more = Cost({k: v - booked.get(k, 0.0) for k, v in whole.items()})
         owed.append(Bill(result.job.task.campaign_id, result.job.task.rung_id, result.job.claim.attempt_id, more))
     attempts.end_many(connection, ends)
     spend.book_many(connection, owed)
-    return [result.job.claim.job_id for result in stale]
-
-
-def _lose(connection: Connection, gone: Sequence[LiveAttempt], detail: str) -> list[Reaped]:
-    """Attempts whose worker or driver vanished, booked to their last heartbeat."""
-    closings, reaped = [], []
-    for live in gone:
-        after = after_loss(losses=live.losses, cancelled=live.cancel)
-        wall = max(0.0, (live.heartbeat_at - live.started_at).total_seconds())
-        cost = cost_of_killed(wall, live.cores)
-        closings.append(
-            _Closing(
-                live.claim,
-                live.campaign_id,
-                live.rung_id,
-                after,
-                cost,
-                wall,
-                Outcome.LOST,
-                Reason.LEASE_EXPIRED,
-                detail,
-            )
-        )
-        reaped.append(_reaped(live, after))
-    _close(connection, closings)
-    return reaped
-
-
-def _recall(connection: Connection, taken: Sequence[LiveAttempt], until: datetime | None, detail: str) -> list[Reaped]:
-    """Attempts that are taken back and count for nothing. until: they ran up to then; None: they had not begun."""
-    closings, reaped = [], []
-    for live in taken:
-        after = after_recall(cancelled=live.cancel)
-        last = live.started_at if until is None else until if live.lease_until > until else live.heartbeat_at
-        wall = max(0.0, (last - live.started_at).total_seconds())
-        cost = cost_of_killed(wall, live.cores)
-        closings.append(
-            _Closing(
-                live.claim, live.campaign_id, live.rung_id, after, cost, wall, Outcome.LOST, Reason.WORKER_DIED, detail
-            )
-        )
-        reaped.append(_reaped(live, after))
-    _close(connection, closings)
-    return reaped
-
-
-def _reaped(live: LiveAttempt, after: AfterAttempt) -> Reaped:
-    kills, losses = live.kills + after.kills, live.losses + after.losses
-    return Reaped(
-        live.claim.job_id, live.campaign_id, live.rung_id, live.candidate_id, live.queue, after.job, kills, losses
-    )

@@ -1,4 +1,4 @@
-"""The keeper: a thread that keeps leases of running jobs alive, and hears when one is lost or cancelled."""
+"""The keeper: a thread that keeps leases of running jobs alive, and ends jobs that were cancelled or lost."""
 
 from __future__ import annotations
 
@@ -6,36 +6,32 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from sciagent.errors import LedgerAwayError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import leases, offers
 from sciagent.store.job_queue.leases import Claim
 
-LOOK_SECONDS = 1.0  # between looks for what was cancelled
+LOOK_SECONDS = 1.0  # between looks for cancelled jobs
 BEAT_SECONDS = leases.LEASE_SECONDS / 4
 
 
+@dataclass(eq=False)
 class Held:
-    """Jobs that are being run. gone: {job id: whether a person cancelled it}; otherwise the lease was lost."""
+    """Jobs whose leases are kept."""
 
-    def __init__(self, claims: Sequence[Claim], end: Callable[[], None]) -> None:
-        self.claims, self.gone, self._end = list(claims), dict[int, bool](), end
-
-    def lose(self, gone: dict[int, bool]) -> None:
-        """Whoever runs them is told to end them, once."""
-        first = not self.gone
-        self.gone.update(gone)
-        if first:
-            self._end()
+    claims: list[Claim]
+    gone: dict[int, bool] = field(default_factory=dict)
+    """By the id of each job that was cancelled or whose lease was lost: whether a person cancelled it."""
 
 
 class Keeper:
-    """Renews the leases of all slots of one process. The database may be away for as long as a lease lasts."""
+    """Renews the leases of all jobs of one process. The database may be away for as long as a lease lasts."""
 
     def __init__(self, ledger: Ledger, lease_seconds: float = leases.LEASE_SECONDS) -> None:
         self._ledger, self._lease = ledger, lease_seconds
-        self._held: list[Held] = []
+        self._held: dict[Held, Callable[[], None]] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
@@ -43,15 +39,23 @@ class Keeper:
 
     @contextmanager
     def holding(self, claims: Sequence[Claim], end: Callable[[], None]) -> Iterator[Held]:
-        """Keep these leases. end: kills what runs under them, from another thread."""
-        held = Held(claims, end)
-        with self._lock:
-            self._held.append(held)
+        """Hold these jobs meanwhile."""
+        held = Held(list(claims))
+        self.hold(held, end)
         try:
             yield held
         finally:
-            with self._lock:
-                self._held.remove(held)
+            self.release(held)
+
+    def hold(self, held: Held, end: Callable[[], None]) -> None:
+        """Keep these leases until `release`. end: kills what runs under them, from another thread; it is called at each
+        look while a job of them is gone, since its process may be just about to start."""
+        with self._lock:
+            self._held[held] = end
+
+    def release(self, held: Held) -> None:
+        with self._lock:
+            del self._held[held]
 
     def close(self) -> None:
         self._stop.set()
@@ -62,26 +66,21 @@ class Keeper:
         last = time.monotonic()
         while not self._stop.wait(look):
             with self._lock:
-                mine = list(self._held)
-            if not mine:
+                mine = dict(self._held)
+            claims = [claim for held in mine for claim in held.claims]
+            if not claims:
                 continue
             try:
                 if time.monotonic() - last >= beat:
-                    self._beat(mine)
+                    with self._ledger.begin() as connection:
+                        leases.heartbeat(connection, claims, self._lease)
                     last = time.monotonic()
-                else:
-                    self._look(mine)
+                with self._ledger.read() as connection:
+                    gone = offers.not_mine(connection, claims)
             except LedgerAwayError:
-                continue  # the database is busy or away: the next round tries again
-
-    def _beat(self, mine: Sequence[Held]) -> None:
-        with self._ledger.begin() as connection:
-            leases.heartbeat(connection, [claim for one in mine for claim in one.claims], self._lease)
-        self._look(mine)
-
-    def _look(self, mine: Sequence[Held]) -> None:
-        with self._ledger.read() as connection:
-            gone = offers.not_mine(connection, [claim for one in mine for claim in one.claims])
-        for one in mine:
-            if lost := {claim.job_id: gone[claim.job_id] for claim in one.claims if claim.job_id in gone}:
-                one.lose(lost)
+                continue  # the next round tries again
+            for held, end in mine.items() if gone else ():
+                lost = {claim.job_id: gone[claim.job_id] for claim in held.claims if claim.job_id in gone}
+                if lost:
+                    held.gone.update(lost)
+                    end()

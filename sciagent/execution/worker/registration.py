@@ -1,4 +1,4 @@
-"""What a worker says of itself in the ledger, and what it looks after there while it lives."""
+"""A worker's row in the ledger, and jobs of dead workers, which any living one takes back."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from sciagent.store.job_queue.leases import LEASE_SECONDS
 from sciagent.store.job_queue.workers import SEEN_SECONDS, NewWorker
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 2.0  # until a word from the ledger is heard
+LOOK_SECONDS = 2.0  # between looks into the ledger
 REAP_SECONDS = min(5.0, LEASE_SECONDS / 4)
 
 
 class Presence:
-    """Keeps the worker's row fresh, hears that it is to be drained, and takes back what dead workers held.
+    """Keeps the worker's row fresh, hears that it is to be drained, and takes back jobs of dead workers.
 
-    draining: whether it shall take nothing new. on_drain: called when that has changed. on_reap: called after each look
-    for what dead workers held, with what was taken back.
+    on_drain: called when `draining` has changed. on_reap: called after each look for dead workers, with their jobs.
     """
 
     def __init__(
         self,
         new: NewWorker,
-        on_drain: Callable[[bool], None] | None = None,
-        on_reap: Callable[[Ledger, Sequence[Reaped]], None] | None = None,
+        on_drain: Callable[[bool], None] = lambda draining: None,
+        on_reap: Callable[[Ledger, Sequence[Reaped]], None] = lambda ledger, reaped: None,
     ) -> None:
         self.draining = False
+        """Whether the worker shall take nothing new."""
         self.fault: SchemaVersionError | None = None
         """Why `serve` has ended by itself: the ledger has another schema, and no waiting mends that."""
         self._new, self._on_drain, self._on_reap = new, on_drain, on_reap
         self._registered = False
-        self._told = self._reaped = -SEEN_SECONDS
+        self._seen_at = self._reaped_at = -SEEN_SECONDS
 
     def serve(self, open_ledger: Callable[[], Ledger], stop: threading.Event) -> None:
         """Step until `stop` is set. A ledger that is away, or cannot be opened yet, is waited for."""
@@ -59,42 +59,35 @@ class Presence:
             self.leave(ledger)
 
     def step(self, ledger: Ledger) -> None:
-        """What is due."""
+        """Do what is due."""
         now = time.monotonic()
-        if now - self._told > SEEN_SECONDS / 5:
-            self._tell(ledger)
-            self._told = now
-        if now - self._reaped > REAP_SECONDS * random.uniform(0.8, 1.2):
-            found = reap(ledger)
-            if self._on_reap is not None:
-                self._on_reap(ledger, found)
-            self._reaped = now
+        if now - self._seen_at > SEEN_SECONDS / 5:
+            with ledger.begin() as connection:
+                if not self._registered:
+                    workers.register(connection, self._new)
+                draining = workers.seen(connection, self._new.name)
+            self._registered, self._seen_at = True, now
+            if draining != self.draining:
+                self.draining = draining
+                self._on_drain(draining)
+        if now - self._reaped_at > REAP_SECONDS * random.uniform(0.8, 1.2):
+            self._on_reap(ledger, reap(ledger))
+            self._reaped_at = now
 
     def leave(self, ledger: Ledger) -> None:
-        """Say that it has ended, if the ledger hears."""
+        """Record that the worker has ended, if the ledger is there."""
         try:
             with ledger.begin() as connection:
                 workers.stopped(connection, self._new.name)
         except LedgerAwayError:
             log.warning("the ledger was not told that %s has ended", self._new.name)
 
-    def _tell(self, ledger: Ledger) -> None:
-        with ledger.begin() as connection:
-            if not self._registered:
-                workers.register(connection, self._new)
-            draining = workers.seen(connection, self._new.name)
-        self._registered = True
-        if draining != self.draining:
-            self.draining = draining
-            if self._on_drain is not None:
-                self._on_drain(draining)
-
 
 def reap(ledger: Ledger) -> list[Reaped]:
     """Take back what workers that are gone have left."""
     with ledger.begin() as connection:
-        found = reap_expired(connection)
-    for one in found:
-        about = {"event": "lost", "campaign_id": one.campaign_id, "job": one.job_id, "state": str(one.state)}
-        log.warning("job %d was lost with its worker; it is %s", one.job_id, one.state, extra={"about": about})
-    return found
+        reaped = reap_expired(connection)
+    for job in reaped:
+        about = {"event": "lost", "campaign_id": job.campaign_id, "job": job.job_id, "state": str(job.state)}
+        log.warning("job %d was lost with its worker; it is %s", job.job_id, job.state, extra={"about": about})
+    return reaped

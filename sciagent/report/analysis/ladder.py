@@ -74,6 +74,8 @@ class Compared:
     unit: str
     seen: int
     """Pairs without a limit."""
+    drawn: int
+    """Points of the chart."""
     censored: int
     """Pairs left out because one of the two values is a limit."""
     figures: RankAgreement
@@ -139,6 +141,7 @@ def _compare(
                 labels[y_level],
                 unit,
                 len(pairs),
+                min(len(pairs), charts.DRAWN),
                 censored.get((x_level, y_level), 0),
                 figures,
                 shared,

@@ -7,8 +7,8 @@ spent, except for the fast rungs of candidates that people added.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
@@ -25,88 +25,60 @@ DRAWN = 6  # lines of the chart
 LISTED = 40
 
 
-@dataclass
-class ProposerFigures:
-    """Results and costs of a proposer."""
-
-    proposer: str
-    episodes: int = 0
-    turns: int = 0
-    proposals: int = 0
-    readable: int = 0
-    """Proposals that gave a structure."""
-    new: int = 0
-    """Proposals that were the first with their structure."""
-    duplicates: int = 0
-    refused: int = 0
-    verified: int = 0
-    """Candidates with an answer of a paid rung."""
-    hits: int = 0
-    hits_in_seeds: int = 0
-    """Hits that came from a file, which no proposer discovered."""
-    utility: float | None = None
-    """The best settled utility."""
-    costs: dict[str, float] = field(default_factory=dict)
-    """By resource, of its candidates and its own turns."""
-
-    @property
-    def core_seconds(self) -> float:
-        return self.costs.get("core_seconds", 0.0)
-
-    @property
-    def others(self) -> dict[str, float]:
-        """Its costs in resources other than core-seconds."""
-        return {name: amount for name, amount in self.costs.items() if name != "core_seconds"}
-
-    @property
-    def hits_per_core_hour(self) -> float | None:
-        """Hits per core-hour booked; None where nothing was booked."""
-        return 3600 * self.hits / self.core_seconds if self.core_seconds else None
-
-    def book(self, costs: Mapping[str, float]) -> None:
-        for name, amount in costs.items():
-            self.costs[name] = self.costs.get(name, 0.0) + amount
-
-
-def figures_by_proposer(connection: Connection, row: CampaignRow) -> list[ProposerFigures]:
-    """All proposers by hits, then best utility, then candidates; the most successful first."""
-    by_proposer: dict[str | None, ProposerFigures] = {}
-
-    def of(who: str | None) -> ProposerFigures:
-        return by_proposer.setdefault(who, ProposerFigures(PEOPLE if who is None else who))
-
-    for spent in ask.turns(connection, row):
-        mine = of(spent.proposer)
-        mine.episodes, mine.turns = spent.episodes, spent.turns
-        mine.book(spent.costs)
-    for group in ask.handed(connection, row):
-        mine = of(group.proposer)
-        mine.proposals += group.n
-        mine.readable += group.n * group.readable
-        mine.new += group.n * (group.status == "new")
-        mine.duplicates += group.n * (group.status == "duplicate")
-        mine.refused += group.n * (group.status == "refused")
-    paid = next((r.position for r in rungs(connection, row.id) if r.tier != Tier.FAST), 0)
-    for got in ask.brought(connection, row, paid):
-        mine = of(got.proposer)
-        mine.verified, mine.hits, mine.hits_in_seeds, mine.utility = got.paid, got.hits, got.hits_in_seeds, got.utility
-    for who, resource, amount in ask.costs_of_jobs(connection, row):
-        of(who).book({resource: amount})
-    return sorted(
-        by_proposer.values(),
-        key=lambda figures: (-figures.hits, -(figures.utility or 0.0), -figures.new, figures.proposer),
-    )
+COUNTED = (
+    "episodes",
+    "turns",
+    "proposals",
+    "readable",
+    "new",
+    "duplicates",
+    "refused",
+    "verified",
+    "hits",
+    "hits_in_seeds",
+)
 
 
 def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, ...]:
-    """`figures_by_proposer` as a typed answer."""
-    return tuple(
-        ProposerResults(**asdict(figures), hits_per_core_hour=figures.hits_per_core_hour)
-        for figures in figures_by_proposer(connection, row)
-    )
+    """All proposers by hits, then best utility, then candidates; the most successful first."""
+    figures: dict[str, dict[str, Any]] = {}
+    costs: dict[str, dict[str, float]] = {}
+
+    def book(who: str, booked: Mapping[str, float]) -> None:
+        for name, amount in booked.items():
+            costs[who][name] = costs[who].get(name, 0.0) + amount
+
+    def of(who: str | None) -> dict[str, Any]:
+        name = PEOPLE if who is None else who
+        costs.setdefault(name, {})
+        return figures.setdefault(name, {"proposer": name, "utility": None} | dict.fromkeys(COUNTED, 0))
+
+    for spent in ask.turns(connection, row):
+        of(spent.proposer).update(episodes=spent.episodes, turns=spent.turns)
+        book(spent.proposer, spent.costs)
+    for group in ask.handed(connection, row):
+        mine = of(group.proposer)
+        kind = "duplicates" if group.status == "duplicate" else group.status
+        for name, counts in (("proposals", True), ("readable", group.readable), (kind, True)):
+            mine[name] += group.n * counts
+    paid = next((r.position for r in rungs(connection, row.id) if r.tier != Tier.FAST), 0)
+    for got in ask.brought(connection, row, paid):
+        settled = {"hits": got.hits, "hits_in_seeds": got.hits_in_seeds, "utility": got.utility}
+        of(got.proposer).update(settled, verified=got.paid)
+    for who, resource, amount in ask.costs_of_jobs(connection, row):
+        book(of(who)["proposer"], {resource: amount})
+    made = [
+        ProposerResults(
+            **mine,
+            costs=costs[who],
+            hits_per_core_hour=3600 * mine["hits"] / seconds if (seconds := costs[who].get("core_seconds")) else None,
+        )
+        for who, mine in figures.items()
+    ]
+    return tuple(sorted(made, key=lambda m: (-m.hits, -(m.utility or 0.0), -m.new, m.proposer)))
 
 
-def summary_sentence(figures: ProposerFigures, row: CampaignRow) -> str:
+def summary_sentence(figures: ProposerResults, row: CampaignRow) -> str:
     """A sentence on a campaign's only proposer."""
     parts = [
         f"{many(figures.proposals, 'proposal')}: {figures.new} new, {many(figures.duplicates, 'duplicate')}, "
@@ -114,12 +86,14 @@ def summary_sentence(figures: ProposerFigures, row: CampaignRow) -> str:
     ]
     if has_limits(row):
         parts.append(many(figures.hits, "hit"))
-    if figures.core_seconds:
-        parts.append(f"{cost(figures.core_seconds)} booked for its candidates and turns")
+    if seconds := figures.costs.get("core_seconds"):
+        parts.append(f"{cost(seconds)} booked for its candidates and turns")
     return ", ".join(parts)
 
 
-def progress(connection: Connection, row: CampaignRow, among: list[ProposerFigures]) -> dict[str, list[ProgressStep]]:
+def progress(
+    connection: Connection, row: CampaignRow, among: Sequence[ProposerResults]
+) -> dict[str, list[ProgressStep]]:
     """The chart's lines for at most `DRAWN` of these proposers, in their order; empty if there is nothing to draw."""
     terminal = next((r for r in rungs(connection, row.id) if r.name == row.spec.get("terminal")), None)
     if terminal is None:
@@ -128,7 +102,7 @@ def progress(connection: Connection, row: CampaignRow, among: list[ProposerFigur
     drawn = {
         figures.proposer: steps[figures.proposer]
         for figures in among
-        if figures.proposer in steps and figures.core_seconds
+        if figures.proposer in steps and figures.costs.get("core_seconds")
     }
     if not any(mine[-1].hits or mine[-1].utility is not None for mine in drawn.values()):
         return {}

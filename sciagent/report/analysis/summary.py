@@ -51,42 +51,32 @@ def has_limits(row: CampaignRow) -> bool:
     return any(o.get("accept") not in (None, [None, None]) for o in row.spec.get("objectives", ()))
 
 
-def verified(row: CampaignRow, passages: Sequence[Passage]) -> int:
-    """How many candidates the terminal rung has passed or failed."""
-    end = terminal(row, passages)
-    return end.passed + end.failed if end else 0
-
-
-def terminal(row: CampaignRow, passages: Sequence[Passage]) -> Passage | None:
-    return next((p for p in passages if p.rung.name == row.spec.get("terminal")), passages[-1] if passages else None)
+def terminal(row: CampaignRow, passages: Sequence[Passage]) -> Passage:
+    return next((p for p in passages if p.rung.name == row.spec.get("terminal")), passages[-1])
 
 
 def _found(
     row: CampaignRow, status: CampaignCounts, passages: Sequence[Passage], best: Sequence[Card]
 ) -> QuestionAnswered:
-    n = verified(row, passages)
+    end = terminal(row, passages)
+    n = end.passed + end.failed
     lines = [f"{many(status.candidates, 'candidate')} from {many(status.proposals, 'proposal')}; {n} verified."]
+    figure = f"{n} verified"
     if has_limits(row):
         figure = many(status.hits, "hit") if status.hits else ("no hit" if n else "no hit yet")
-        seeds = sum(c.candidate.hit and c.candidate.in_seeds for c in best)
-        if seeds:
-            lines.append(f"{many(seeds, 'hit')} among the best {'was' if seeds == 1 else 'were'} in the seeds.")
-    else:
-        figure = f"{n} verified"
+    if seeds := sum(c.candidate.hit and c.candidate.in_seeds for c in best):
+        lines.append(f"{many(seeds, 'hit')} among the best {'was' if seeds == 1 else 'were'} in the seeds.")
     if decided_by_opinion(row):
         lines.append("A language model has judged, by a rubric; nothing was computed or measured at the end.")
-    lines += _best(best, n)
-    return QuestionAnswered("What was found?", figure, lines)
-
-
-def _best(best: Sequence[Card], n_verified: int) -> list[str]:
-    """Sentences on the best candidate that is a hit or has a utility."""
     top = next((c for c in best if c.candidate.hit or c.candidate.utility is not None), None)
-    if top is None or not top.headline:
-        return [] if n_verified else ["Nothing has been verified at the terminal rung yet."]
-    values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
-    utility = [] if top.candidate.utility is None else [f"Its utility is {top.candidate.utility:.3g}; 1 is best."]
-    return [f"Best: {top.candidate.text} with {values}.", *utility]
+    if top is not None and top.headline:
+        values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
+        lines.append(f"Best: {top.candidate.text} with {values}.")
+        if top.candidate.utility is not None:
+            lines.append(f"Its utility is {top.candidate.utility:.3g}; 1 is best.")
+    elif not n:
+        lines.append("Nothing has been verified at the terminal rung yet.")
+    return QuestionAnswered("What was found?", figure, lines)
 
 
 def _sure(
@@ -124,8 +114,7 @@ def _sure(
 
 
 def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) -> QuestionAnswered:
-    end = terminal(row, passages)
-    name = end.rung.name if end else ""
+    name = terminal(row, passages).rung.name
     labels: dict[str, dict[str, None]] = {}
     for answer, measured in (pair for card in best for pair in card.headline):
         if answer.rung == name:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.artifacts import ArtifactStore
 
 BATCH = 500  # rows of a transaction
+SHOWN = ("standing", "hit", "in_seeds", "utility", "verdict", "reason", "inchikey")
 
 
 def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, path: Path) -> tuple[int, int]:
@@ -32,7 +34,8 @@ def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     keys = _keys(wanted)
     made = connect(str(path), type="db", append=False, use_lock_file=False)
     written = without = 0
-    for batch in _batches(entries(connection, row, wanted)):
+    stream = entries(connection, row, wanted)
+    while batch := list(islice(stream, BATCH)):
         with made:
             for entry in batch:
                 atoms, source = _atoms(entry, artifacts)
@@ -68,17 +71,6 @@ def _keys(wanted: Sequence[MeasuredColumn]) -> dict[tuple[str, str], str]:
     return names
 
 
-def _batches(rows: Iterator[Entry]) -> Iterator[list[Entry]]:
-    batch: list[Entry] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
 def _atoms(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
     """An ASE Atoms in angstrom: the engine's geometry, or a crystal's own structure."""
     from ase.io import read
@@ -100,24 +92,14 @@ def _atoms(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
 
 def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> Mapping[str, Any]:
     candidate = entry.candidate
-    pairs: dict[str, Any] = {
+    pairs = {
         "candidate": candidate.key,
         "net_charge": candidate.charge,
         "multiplicity": candidate.multiplicity,
-        "standing": candidate.standing,
-        "hit": candidate.hit,
-        "in_seeds": candidate.in_seeds,
+        **{name: getattr(candidate, name) for name in SHOWN},
+        **{keys[place]: m.quantity.value for place, m in entry.values.items()},
     }
-    for name, value in (
-        ("utility", candidate.utility),
-        ("verdict", candidate.verdict),
-        ("reason", candidate.reason),
-        ("inchikey", candidate.inchikey),
-    ):
-        if value is not None:
-            pairs[name] = value
-    pairs |= {keys[place]: m.quantity.value for place, m in entry.values.items()}
-    return pairs
+    return {name: value for name, value in pairs.items() if value is not None}
 
 
 def _data(entry: Entry, source: str) -> Mapping[str, Any]:

@@ -126,16 +126,9 @@ def _evidence(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str,
                 q, lv = m.quantity, m.level
                 yield base | {
                     "property": m.property,
-                    "value": q.value,
-                    "uncertainty": q.uncertainty,
-                    "unit": q.unit,
                     "censoring": str(q.censoring),
-                    "n": q.n,
-                    "as_typed": q.as_typed,
-                    "method": lv.method,
-                    "basis": lv.basis,
-                    "phase": lv.phase,
-                    "geometry": lv.geometry,
+                    **{name: getattr(q, name) for name in ("value", "uncertainty", "unit", "n", "as_typed")},
+                    **{name: getattr(lv, name) for name in ("method", "basis", "phase", "geometry")},
                 }
 
 

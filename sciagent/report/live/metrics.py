@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
@@ -102,23 +103,19 @@ def _workers(connection: Connection) -> list[Metric]:
     alive = _gauge("workers", "Workers that are alive.", "executor")
     has = _gauge("worker_resource", "What it has: cores, gpu and others.", *labels, "resource")
     used = _gauge("worker_resource_used", "What its jobs hold of that.", *labels, "resource")
-    now, busy, executors = db_now(connection), dict[str, int](), dict[str, int]()
-    all_running = workers.running(connection)
-    for job in all_running:
-        busy[job.worker] = busy.get(job.worker, 0) + 1
-    all_alive = workers.alive(connection)
+    now, all_running, all_alive = db_now(connection), workers.running(connection), workers.alive(connection)
+    busy = Counter(job.worker for job in all_running)
     in_use = worker_resources.by_worker(all_alive, all_running)
     for worker in all_alive:
         who = [worker.name, worker.host, worker.executor]
-        executors[worker.executor] = executors.get(worker.executor, 0) + 1
         slots.add_metric(who, worker.slots)
-        running.add_metric(who, busy.get(worker.name, 0))
+        running.add_metric(who, busy[worker.name])
         draining.add_metric(who, int(worker.draining))
         seen.add_metric(who, _seconds(now, worker.seen_at))
         for resource in in_use[worker.name]:
             has.add_metric([*who, resource.name], resource.total)
             used.add_metric([*who, resource.name], resource.used)
-    for executor, n in executors.items():
+    for executor, n in Counter(worker.executor for worker in all_alive).items():
         alive.add_metric([executor], n)
     return [slots, running, draining, seen, has, used, alive]
 

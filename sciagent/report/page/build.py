@@ -19,11 +19,24 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
+from sciagent.domain.answers.status import ProposerResults
 from sciagent.report.analysis import audit, ladder, prediction_scores, proposers, rejections, rung_value, summary
 from sciagent.report.page import episodes
 from sciagent.report.parts import candidates, charts, opinions, provenance
 from sciagent.report.parts.drawing import cost_unit
-from sciagent.report.parts.wording import amounts, cost, many, number, setting, unit_sign, value, wish, with_unit, words
+from sciagent.report.parts.wording import (
+    amounts,
+    change,
+    cost,
+    many,
+    number,
+    setting,
+    unit_sign,
+    value,
+    wish,
+    with_unit,
+    words,
+)
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.results.known_properties import know_properties
@@ -32,7 +45,6 @@ from sciagent.store.views import queries, report_queries
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-MAX_SOURCE = 100_000  # characters of the campaign file that are shown
 VIEWER = "3Dmol-min.js"
 
 
@@ -54,9 +66,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     judged = opinions.opinions(connection, row)
     fallen = rejections.rejections(connection, row, steps)
     unread = rejections.unread(connection, row)
-    blocked, blocks = report_queries.events(connection, row, "safety_blocked", limit=50)
-    begun, changed = report_queries.dates(connection, row)
-    who = [p for p in proposers.figures_by_proposer(connection, row) if p.proposals or p.turns]
+    who = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
     scores = prediction_scores.prediction_scores(connection, row)
     geometries = {
         card.candidate.key[:12]: dict(zip(("text", "format"), card.geometry, strict=True))
@@ -67,10 +77,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "row": row,
         "spec": row.spec,
         "status": status,
-        "version": __version__,
-        "now": datetime.now(UTC),
-        "begun": begun,
-        "changed": changed,
+        "dates": report_queries.dates(connection, row),
         "limits": summary.has_limits(row),
         "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),
         "passages": passages,
@@ -78,7 +85,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "cost_unit": unit,
         "cost_factor": factor,
         "finders": who[: proposers.LISTED],
-        "finders_left_out": max(len(who) - proposers.LISTED, 0),
+        "finders_left_out": len(who[proposers.LISTED :]),
         "finder_words": proposers.summary_sentence(who[0], row) if len(who) == 1 else "",
         "predicted": scores,
         "shown_episodes": episodes.selection(connection, row),
@@ -86,25 +93,16 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "table": table,
         "audit": audit.audit(connection, row),
         "value": rung_value.value_of_rungs(connection, row),
-        "points_drawn": charts.DRAWN,
         "pairs": [*pairs, *ladder.imported(connection, row, steps)],
         "rejections": fallen,
         "unread": unread,
-        "blocked": blocked,
-        "blocks": blocks,
+        "blocks": report_queries.events(connection, row, "safety_blocked", limit=50),
         "rungs": provenance.of_rungs(connection, row, steps),
         "reused": provenance.of_reuse(connection, row, steps),
         "amendments": report_queries.amendments(connection, row),
-        "directives": report_queries.directives(connection, row),
+        "directives": [d for d in report_queries.directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections.sessions(connection, row),
-        "source": row.source[:MAX_SOURCE],
-        "source_cut": len(row.source) > MAX_SOURCE,
         "data": {"rows": table.rows, "geometries": geometries},
-        "style": asset("report.css"),
-        "script": asset("report.js"),
-        "viewer": asset(VIEWER),
-        "viewer_licence": asset("3Dmol.LICENSE.txt"),
-        "policy": policy(),
     } | _charts(connection, row, passages, spent, who, scores)
 
 
@@ -113,19 +111,19 @@ def _charts(
     row: CampaignRow,
     passages: Sequence[report_queries.Passage],
     spent: ladder.Spending,
-    who: list[proposers.ProposerFigures],
+    who: Sequence[ProposerResults],
     scores: list[prediction_scores.PredictionAccuracy],
 ) -> dict[str, Any]:
     """The charts by name; an empty text where there is nothing to draw."""
     limits, terminal = summary.has_limits(row), summary.terminal(row, passages)
-    steps = report_queries.progress(connection, row, terminal.rung) if terminal and spent.total else []
+    steps = report_queries.progress(connection, row, terminal.rung) if spent.total else []
     moved = bool(steps) and (steps[-1].hits > 0 or steps[-1].utility is not None)
     lines = proposers.progress(connection, row, who) if len(who) > 1 else {}
     return {
         "funnel_chart": charts.funnel(passages) if any(passage.came for passage in passages) else "",
-        "cost_chart": charts.costs(list(spent.by_rung.items())) if spent.total else "",
-        "progress_chart": charts.progress(steps, limits) if moved else "",
-        "finders_chart": charts.by_proposer(lines, limits) if lines else "",
+        "cost_chart": charts.costs(spent.by_rung) if spent.total else "",
+        "progress_chart": charts.progress({"": steps}, limits) if moved else "",
+        "finders_chart": charts.progress(lines, limits) if lines else "",
         "prediction_charts": _learning(scores),
     }
 
@@ -181,8 +179,10 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals |= {"asset": asset, "policy": policy, "version": __version__, "now": lambda: datetime.now(UTC)}
     made.filters |= {
         "unit": unit_sign,
+        "change": lambda amendment: change(amendment.path, amendment.old, amendment.new),
         "when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC"),
         "drawn": _drawn,
         "source": Markup,

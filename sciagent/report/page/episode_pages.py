@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sciagent import __version__
 from sciagent.errors import UsageError
-from sciagent.report.page.build import asset, environment, policy
+from sciagent.report.page.build import environment
 from sciagent.report.page.episodes import every
 from sciagent.report.page.writer import replace_text
 from sciagent.store.campaign_state import campaigns
@@ -47,16 +45,4 @@ def _file(n: int) -> str:
 
 
 def _write(path: Path, template: str, name: str, **more: Any) -> None:
-    text = (
-        environment()
-        .get_template(template)
-        .render(
-            campaign=name,
-            style=asset("report.css"),
-            policy=policy(()),
-            version=__version__,
-            now=datetime.now(UTC),
-            **more,
-        )
-    )
-    replace_text(path, text)
+    replace_text(path, environment().get_template(template).render(campaign=name, **more))

@@ -20,6 +20,7 @@ from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranke
 
 CARDS = 12
 ROWS = 1000
+COLUMNS = 14  # of the table, besides those of every campaign
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 
@@ -89,20 +90,16 @@ def kind(candidate: Ranked) -> str:
 
 def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
     """A short description: a hit, the limit that was missed, or the rung the candidate has reached."""
-    here = ladder[candidate.position].name if candidate.position < len(ladder) else ""
+    here, settled = ladder[candidate.position].name, candidate.standing == Standing.SETTLED
     if candidate.hit:
         return "hit"
     if candidate.standing in (Standing.HELD, Standing.VETOED):
         return f"{'held' if candidate.standing == Standing.HELD else 'taken out'} by a person at {here}"
     if candidate.reason:
-        missed = (candidate.detail or "").partition(" = ")
-        what = (
-            f"{words(missed[0])} {words(candidate.reason)}"
-            if candidate.reason in MISSED and missed[1]
-            else words(candidate.reason)
-        )
-        return f"{'verified: ' if candidate.standing == Standing.SETTLED else f'fell at {here}: '}{what}"
-    if candidate.standing == Standing.SETTLED:
+        missed, is_value, _ = (candidate.detail or "").partition(" = ")
+        subject = f"{words(missed)} " if candidate.reason in MISSED and is_value else ""
+        return f"{'verified: ' if settled else f'fell at {here}: '}{subject}{words(candidate.reason)}"
+    if settled:
         return "verified"
     return f"not verified yet: waits for {here}" if candidate.standing == Standing.OPEN else f"runs at {here}"
 
@@ -137,17 +134,26 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     """The n best candidates, a row each.
 
     A row is rank, text, status, kind, utility, score, in_seeds, inchikey, key, then [value, text] or None for each
-    column. Columns are the properties that objectives and gates name, at every rung that measured them.
+    column. Columns are the properties that objectives and gates name, at every rung that measured them, the highest
+    rung first.
     """
     ranked = ask.best(connection, row, n)
     ids = [candidate.id for candidate in ranked]
     imported = ask.imported(connection, ids)
     answers = {id_: pooled_by_rung(own) for id_, own in ask.answers(connection, row, ids).items()}
-    sorted_columns = _columns(row, ladder, [answer for own in answers.values() for answer in own])
+    wanted, position = list(named_order(row.spec)), {rung.name: rung.position for rung in ladder}
+    measured = {
+        (answer.rung, m.property, m.quantity.unit, m.level.label)
+        for own in answers.values()
+        for answer in own
+        for m in answer.measured
+        if m.property in wanted
+    }
+    columns = sorted(measured, key=lambda c: (-position[c[0]], wanted.index(c[1]), c[3]))[:COLUMNS]
     rows = []
     for rank, candidate in enumerate(ranked, start=1):
         at = {(a.rung, m.property, m.level.label): m for a in answers.get(candidate.id, ()) for m in a.measured}
-        cells = [_cell(at.get((rung, name, level))) for rung, name, _, level in sorted_columns]
+        cells = [at.get((rung, name, level)) for rung, name, _, level in columns]
         rows.append(
             [
                 rank,
@@ -159,26 +165,12 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
                 candidate.in_seeds,
                 candidate.inchikey or "",
                 candidate.key[:12],
-                *cells,
+                *(None if m is None else [m.quantity.value, value(m, unit=False)] for m in cells),
             ]
         )
     near = sum(_near_edge(row.spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
-    return Table(sorted_columns, rows, near, known)
-
-
-def _columns(
-    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[EvidenceAnswer]
-) -> list[tuple[str, str, str, str]]:
-    """(rung, property, unit, level) of the properties in objectives and gates, highest rung first; at most fourteen."""
-    wanted, order = list(named_order(row.spec)), {r.name: r.position for r in ladder}
-    measured = {
-        (answer.rung, m.property, m.quantity.unit, m.level.label)
-        for answer in answers
-        for m in answer.measured
-        if m.property in wanted
-    }
-    return sorted(measured, key=lambda c: (-order[c[0]], wanted.index(c[1]), c[3]))[:14]
+    return Table(columns, rows, near, known)
 
 
 def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
@@ -186,20 +178,12 @@ def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
     return dict.fromkeys(names + [name for rung in spec.get("ladder", ()) for name in rung.get("gate", {})])
 
 
-def _cell(m: Measured | None) -> list[Any] | None:
-    return None if m is None else [m.quantity.value, value(m, unit=False)]
-
-
 def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bool:
     """Whether a value that an objective decides on lies within one standard uncertainty of a limit."""
-    highest = at_highest_rung(answers)
-    for objective in spec.get("objectives", ()):
-        if objective["property"] not in highest:
-            continue
-        quantity = highest[objective["property"]][1].quantity
-        if not quantity.uncertainty:
-            continue
-        edges = [edge for edge in objective.get("accept") or () if edge is not None]
-        if any(abs(quantity.value - edge) <= quantity.uncertainty for edge in edges):
-            return True
-    return False
+    highest = {name: measured.quantity for name, (_, measured) in at_highest_rung(answers).items()}
+    limits = [(o["property"], edge) for o in spec.get("objectives", ()) for edge in o.get("accept") or ()]
+    return any(
+        abs(highest[name].value - edge) <= (highest[name].uncertainty or 0.0)
+        for name, edge in limits
+        if edge is not None and name in highest and highest[name].uncertainty
+    )

@@ -13,109 +13,84 @@ from sciagent.store.views.report_queries import Passage, ProgressStep
 DRAWN = 1500  # points of a scatter
 WITH_BARS = 150  # up to so many points have their uncertainties drawn
 # hatches tell the parts apart where colours do not: in grey print, to a colour-blind reader
-FATES = (
-    ("passed", "passed", ""),
-    ("failed", "failed", "////"),
-    ("refused", "refused", "...."),
-    ("inconclusive", "inconclusive", "xxxx"),
-    ("errors", "error", "++++"),
-    ("waiting", "waiting, running or set aside", "----"),
-)
-COSTS = (
-    ("passed", "passed", "passed", ""),
-    ("failed", "failed", "failed", "////"),
-    ("refused", "refused", "refused", "...."),
-    ("inconclusive", "inconclusive", "inconclusive", "xxxx"),
-    ("no_answer", "no answer", "errors", "++++"),
-    ("batch", "fast batches, all verdicts", "batch", ""),
-)
+HATCHES = {"failed": "////", "refused": "....", "inconclusive": "xxxx", "errors": "++++", "waiting": "----"}
+FATES = {
+    "passed": "passed",
+    "failed": "failed",
+    "refused": "refused",
+    "inconclusive": "inconclusive",
+    "errors": "error",
+    "waiting": "waiting, running or set aside",
+    "batch": "fast batches, all verdicts",
+}
+"""{part of a bar, which is also the name of its colour: label}."""
 
 
 @contexted
 def funnel(passages: Sequence[Passage]) -> str:
     """One bar per rung, all of the same length, with the share and number of candidates by outcome."""
     made, axes = figure(7.4, 0.95 + 0.58 * len(passages))
-    parts = [_parts(p) for p in passages]
-    for i, (passage, shares) in enumerate(zip(passages, parts, strict=True)):
+    bars = []
+    for p in passages:
+        parts = {name: getattr(p, name) for name in ("passed", "failed", "refused", "inconclusive", "errors")}
+        bars.append(parts | {"waiting": p.waiting + p.running + p.set_aside})
+    _bars(made, axes, [{name: n / (p.came or 1) for name, n in b.items()} for p, b in zip(passages, bars, strict=True)])
+    for i, (passage, parts) in enumerate(zip(passages, bars, strict=True)):
         left = 0.0
-        for name, _, hatch in FATES:
-            width = shares[name] / passage.came if passage.came else 0.0
-            if width:
-                _bar(axes, i, left, width, name, hatch)
-                if width > 0.016 + 0.014 * len(str(shares[name])):
-                    _label(axes, left + width / 2, i, f"{shares[name]}")
+        for n in parts.values():
+            width = n / (passage.came or 1)
+            if width > 0.016 + 0.014 * len(str(n)):
+                box = {"boxstyle": "round,pad=0.18", "facecolor": COLOURS["surface"], "edgecolor": "none"}
+                axes.text(
+                    left + width / 2, i, str(n), ha="center", va="center", fontweight="bold", fontsize=10, bbox=box
+                )
             left += width
         if not passage.came:
             axes.text(0.01, i, "nothing came here yet", va="center", color=COLOURS["muted"], style="italic")
     _rung_axis(axes, [f"{shorten(p.rung.name, 22)}\nn = {p.came}" for p in passages])
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
-    used = [(name, label, name, hatch) for name, label, hatch in FATES if any(s[name] for s in parts)]
-    _legend(made, used)
     return svg(made, "What became of the candidates at each rung", "funnel")
 
 
-def _parts(p: Passage) -> dict[str, int]:
-    return {
-        "passed": p.passed,
-        "failed": p.failed,
-        "refused": p.refused,
-        "inconclusive": p.inconclusive,
-        "errors": p.errors,
-        "waiting": p.waiting + p.running + p.set_aside,
-    }
-
-
 @contexted
-def costs(rows: Sequence[tuple[str, dict[str, float]]]) -> str:
-    """One bar per rung; its length is the cost. rows: (rung, {fate: core-seconds})."""
-    total = sum(sum(parts.values()) for _, parts in rows)
+def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
+    """One bar per rung; its length is the cost. by_rung: {rung: {fate: core-seconds}}."""
+    total = sum(sum(parts.values()) for parts in by_rung.values())
     unit, factor = cost_unit(total)
-    made, axes = figure(6.0, 1.25 + 0.56 * len(rows))
-    longest = max([sum(parts.values()) for _, parts in rows] or [0.0]) / factor or 1.0
-    for i, (_, parts) in enumerate(rows):
-        left = 0.0
-        for name, _, colour, hatch in COSTS:
-            width = parts.get(name, 0.0) / factor
-            if width:
-                _bar(axes, i, left, width, colour, hatch)
-            left += width
-        share = sum(parts.values()) / total if total else 0.0
-        axes.text(left + longest * 0.012, i, f"{left:.3g} · {share:.0%}", va="center", fontsize=9.5)
-    _rung_axis(axes, [shorten(name, 22) for name, _ in rows])
+    made, axes = figure(6.0, 1.25 + 0.56 * len(by_rung))
+    bars = [{name.replace("no_answer", "errors"): n / factor for name, n in b.items()} for b in by_rung.values()]
+    _bars(made, axes, bars, columns=3)
+    longest = max(sum(parts.values()) for parts in bars)
+    for i, parts in enumerate(bars):
+        cost = sum(parts.values())
+        text = f"{cost:.3g} · {cost * factor / total:.0%}"
+        axes.text(cost + longest * 0.012, i, text, va="center", fontsize=9.5)
+    _rung_axis(axes, [shorten(name, 22) for name in by_rung])
     axes.set_xlim(0, longest * 1.24)
     axes.set_xlabel(f"{unit} booked")
     axes.grid(axis="x")
-    used = [cost for cost in COSTS if any(parts.get(cost[0]) for _, parts in rows)]
-    _legend(made, used, columns=3)
     return svg(made, f"Where the cost went, in {unit}, by rung and by what came of it", "costs")
 
 
-def _bar(axes: Any, y: float, left: float, width: float, colour: str, hatch: str) -> None:
-    axes.barh(
-        y,
-        width,
-        left=left,
-        height=0.62,
-        color=COLOURS[colour],
-        edgecolor=COLOURS["surface"],
-        hatch=hatch,
-        linewidth=0.8,
-    )
+def _bars(made: Any, axes: Any, bars: Sequence[Mapping[str, float]], columns: int = 6) -> None:
+    """A stacked bar for each mapping of fates to lengths, from the top down, and a legend of the fates that occur."""
+    from matplotlib.patches import Patch
 
-
-def _label(axes: Any, x: float, y: float, text: str) -> None:
-    axes.text(
-        x,
-        y,
-        text,
-        ha="center",
-        va="center",
-        fontsize=10,
-        color=COLOURS["ink"],
-        fontweight="bold",
-        bbox={"boxstyle": "round,pad=0.18", "facecolor": COLOURS["surface"], "edgecolor": "none"},
-    )
+    styles: dict[str, Any] = {
+        name: {"facecolor": COLOURS[name], "edgecolor": COLOURS["surface"], "hatch": HATCHES.get(name, "")}
+        for name in FATES
+    }
+    for i, parts in enumerate(bars):
+        left = 0.0
+        for name in (name for name in FATES if parts.get(name)):
+            axes.barh(i, parts[name], left=left, height=0.62, linewidth=0.8, **styles[name])
+            left += parts[name]
+    used = [name for name in FATES if any(parts.get(name) for parts in bars)]
+    patches = [Patch(label=FATES[name], **styles[name]) for name in used]
+    look = {"fontsize": 9.5, "handlelength": 1.4, "handleheight": 1.1, "columnspacing": 1.2}
+    if patches:
+        made.legend(handles=patches, loc="outside upper left", ncols=min(len(patches), columns), **look)
 
 
 def _rung_axis(axes: Any, labels: Sequence[str]) -> None:
@@ -123,59 +98,6 @@ def _rung_axis(axes: Any, labels: Sequence[str]) -> None:
     axes.set_ylim(len(labels) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-
-
-def _legend(made: Any, used: Sequence[tuple[str, str, str, str]], columns: int = 6) -> None:
-    from matplotlib.patches import Patch
-
-    patches = [
-        Patch(facecolor=COLOURS[colour], edgecolor=COLOURS["surface"], hatch=hatch, label=label)
-        for _, label, colour, hatch in used
-    ]
-    if patches:
-        made.legend(
-            handles=patches,
-            loc="outside upper left",
-            ncols=min(len(patches), columns),
-            fontsize=9.5,
-            handlelength=1.4,
-            handleheight=1.1,
-            columnspacing=1.2,
-        )
-
-
-@contexted
-def progress(steps: Sequence[ProgressStep], counts_hits: bool) -> str:
-    """Hits, or the best utility so far, against the cost booked by then."""
-    unit, factor = cost_unit(steps[-1].core_seconds)
-    made, axes = figure(6.0, 3.0)
-    x, y = _reached(steps, counts_hits, factor)
-    axes.step(x, y, where="post", color=COLOURS["hit"], linewidth=2.2)
-    if len(x) < 80:
-        marked = [i for i in range(len(y)) if i and y[i] != y[i - 1]] or ([0] if x and not counts_hits else [])
-        axes.plot(
-            [x[i] for i in marked],
-            [y[i] for i in marked],
-            "^",
-            color=COLOURS["hit"],
-            markersize=7,
-            markeredgecolor=COLOURS["surface"],
-        )
-    axes.set_xlim(0, steps[-1].core_seconds / factor * 1.02 or 1.0)
-    axes.set_xlabel(f"{unit} booked, all rungs")
-    axes.set_ylabel("hits" if counts_hits else "best utility so far")
-    if counts_hits:
-        _whole(axes.yaxis)
-    axes.set_ylim(0, max([*y, 1 if counts_hits else 0.01]) * 1.12)
-    axes.grid(axis="y")
-    return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}", "progress")
-
-
-def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> tuple[list[float], list[float]]:
-    """Booked cost in the unit of the axis, and hits or best utility; steps without a utility are left out."""
-    reached = [(s.core_seconds / factor, s.hits if counts_hits else s.utility) for s in steps]
-    known = [(x, float(y)) for x, y in reached if y is not None]
-    return [x for x, _ in known], [y for _, y in known]
 
 
 # one line each, distinguished by colour, marker and dashes
@@ -190,24 +112,29 @@ LINES = (
 
 
 @contexted
-def by_proposer(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> str:
-    """Hits, or the best utility so far, of each proposer against the cost booked for it; at most six lines."""
+def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> str:
+    """Hits, or the best utility so far, against the cost booked by then, of all rungs or of each proposer; at most six
+    lines. lines: {proposer, or an empty text for the campaign: steps}.
+    """
     unit, factor = cost_unit(max(steps[-1].core_seconds for steps in lines.values()))
-    made, axes = figure(6.0, 3.3)
+    made, axes = figure(6.0, 3.0 if "" in lines else 3.3)
     top = 1.0 if counts_hits else 0.01
     for (name, steps), style in zip(lines.items(), LINES, strict=False):
-        if points := list(zip(*_reached(steps, counts_hits, factor), strict=True)):
-            _line(axes, points, style, name, drawstyle="steps-post")
+        reached = [(step.core_seconds / factor, step.hits if counts_hits else step.utility) for step in steps]
+        if points := [(x, float(y)) for x, y in reached if y is not None]:
+            _line(axes, points, style if name else ("hit", "^", "-"), name, drawstyle="steps-post")
             top = max(top, max(y for _, y in points))
     axes.set_xlim(0, max(steps[-1].core_seconds for steps in lines.values()) / factor * 1.02 or 1.0)
     axes.set_ylim(0, top * 1.12)
-    axes.set_xlabel(f"{unit} booked for the proposer")
+    axes.set_xlabel(f"{unit} booked" + (", all rungs" if "" in lines else " for the proposer"))
     axes.set_ylabel("hits" if counts_hits else "best utility so far")
     if counts_hits:
         _whole(axes.yaxis)
     axes.grid(axis="y")
-    _key(made, axes)
-    return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}, by proposer", "by-proposer")
+    if "" not in lines:
+        _key(made, axes)
+    whose = "" if "" in lines else ", by proposer"
+    return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}{whose}", f"progress{whose[:4]}")
 
 
 @contexted
@@ -228,22 +155,10 @@ def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, sal
 def _line(axes: Any, points: Sequence[tuple[float, float]], style: Any, name: str, drawstyle: str = "default") -> None:
     """Draw a line, with a marker at each point if there are few, else with about twenty."""
     colour, marker, dashes = style
-    every = max(1, len(points) // 20)
+    look = {"color": COLOURS[colour], "linestyle": dashes, "linewidth": 2.0, "drawstyle": drawstyle, "clip_on": False}
+    look |= {"marker": marker, "markersize": 6, "markeredgecolor": COLOURS["surface"]}
     label = shorten(name if not name.startswith("_") else f" {name}", 34)  # matplotlib leaves out what begins with _
-    axes.plot(
-        [x for x, _ in points],
-        [y for _, y in points],
-        color=COLOURS[colour],
-        linestyle=dashes,
-        linewidth=2.0,
-        drawstyle=drawstyle,
-        marker=marker,
-        markevery=every,
-        markersize=6,
-        markeredgecolor=COLOURS["surface"],
-        label=label,
-        clip_on=False,
-    )
+    axes.plot(*zip(*points, strict=True), label=label, markevery=max(1, len(points) // 20), **look)
 
 
 def _whole(axis: Any) -> None:

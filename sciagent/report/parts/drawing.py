@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,40 +59,30 @@ def svg(made: Figure, title: str, salt: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
     text = re.sub(r"#[0-9a-f]{6}\b", lambda m: _VARIABLES.get(m.group(), m.group()), text)
-    text = re.sub(r"font-family:[^;\"]*|font: ([\d.]+px) [^;\"]*", _font, text)
+    text = re.sub(
+        r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", re.sub(r"font-family:[^;\"]*", "font-family: inherit", text)
+    )
     box = re.search(r'viewBox="([^"]+)"', text)
     assert box is not None, "matplotlib wrote an SVG without a view box"
     head = f'<svg class="chart" viewBox="{box.group(1)}" role="img"><title>{escape(title)}</title>'
     return re.sub(r"^<svg[^>]*>", lambda _: head, text, count=1)
 
 
-def _font(match: re.Match[str]) -> str:
-    return f"font-size: {match.group(1)}" if match.group(1) else "font-family: inherit"
-
-
-def contexted(draw: Any) -> Any:
+def contexted(draw: Callable[..., str]) -> Callable[..., str]:
     """Decorator: draw with the settings of this module, whatever the machine's matplotlibrc is."""
-    import functools
 
     @functools.wraps(draw)
     def inner(*args: Any, **more: Any) -> str:
         import matplotlib
 
         with matplotlib.rc_context(SETTINGS):
-            drawn: str = draw(*args, **more)
-            return drawn
+            return draw(*args, **more)
 
     return inner
 
 
 def shorten(text: str, n: int = 60) -> str:
     return text if len(text) <= n else text[: n - 1] + "…"
-
-
-def amount(core_seconds: float, total: float) -> tuple[float, str]:
-    """The cost in the unit that suits the campaign's total: core-seconds, core-minutes or core-hours."""
-    unit, factor = cost_unit(total)
-    return core_seconds / factor, unit
 
 
 def cost_unit(total: float) -> tuple[str, float]:

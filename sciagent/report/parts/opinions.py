@@ -17,7 +17,7 @@ from sciagent.domain.answers.status import JudgeAgreement
 from sciagent.domain.objectives import Direction, Objective, Window, utility
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
 from sciagent.domain.quantities import Censoring
-from sciagent.report.parts.agreement import FEWEST, KEPT, agreement
+from sciagent.report.parts.agreement import FEWEST, KEPT, RankAgreement, agreement
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.results import audits, pooled
 from sciagent.store.views import report_queries
@@ -45,7 +45,7 @@ def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, 
     for judge in judges:
         opinions = _values(connection, judge, ids)
         pairs = [
-            (opinions[id_][JUDGED_SCORE.name], worth)
+            (worth, opinions[id_][JUDGED_SCORE.name])
             for id_, worth in settled.items()
             if worth is not None and JUDGED_SCORE.name in opinions.get(id_, ())
         ]
@@ -60,9 +60,9 @@ def decided_by_opinion(row: CampaignRow) -> bool:
 
 
 def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> JudgeAgreement:
-    scores, utilities = np.array(pairs, dtype=float).reshape(-1, 2).T
-    figures = agreement(scores, utilities, shared_scale=True)
-    bias = None if figures.bias is None else -figures.bias  # of the score, against what came of it
+    """pairs: (utility, score) of each candidate."""
+    utilities, scores = np.array(pairs, dtype=float).reshape(-1, 2).T
+    figures = agreement(utilities, scores, shared_scale=True)
     return JudgeAgreement(
         rung=judge,
         against=terminal,
@@ -70,23 +70,22 @@ def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> Ju
         spearman=figures.spearman,
         low=figures.low,
         high=figures.high,
-        bias=bias,
-        words=_words(judge, terminal, figures.n, figures.spearman, figures.low, figures.high, bias),
+        bias=figures.bias,
+        words=_words(judge, terminal, figures),
     )
 
 
-def _words(
-    judge: str, terminal: str, n: int, rho: float | None, low: float | None, high: float | None, bias: float | None
-) -> str:
+def _words(judge: str, terminal: str, figures: RankAgreement) -> str:
+    n, bias = figures.n, figures.bias
     if bias is None:
         return (
             f"how far {judge} can be trusted is not known: {n} candidates with an answer of {terminal}, {FEWEST} needed"
         )
     off = f"its score lies {abs(bias):.2f} {'above' if bias > 0 else 'below'} the utility on average, n = {n}"
-    if rho is None:
+    if figures.spearman is None:
         return f"{judge} or {terminal} calls all candidates equally good; {off}"
-    width = "" if low is None else f" [{low:.2f}, {high:.2f}]"
-    return f"{judge} ranks candidates as {terminal} does with Spearman {rho:.2f}{width}; {off}"
+    width = "" if figures.low is None else f" [{figures.low:.2f}, {figures.high:.2f}]"
+    return f"{judge} ranks candidates as {terminal} does with Spearman {figures.spearman:.2f}{width}; {off}"
 
 
 def _values(connection: Connection, rung: RungRow, ids: list[int]) -> dict[int, dict[str, float]]:

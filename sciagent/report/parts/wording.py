@@ -86,6 +86,14 @@ def cost(core_seconds: float) -> str:
     return duration(core_seconds, "core-")
 
 
+def change(path: str, old: Any, new: Any) -> str:
+    """`budget.rungs.dft: 10 → 20`: what differs between two values of a spec."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        return "; ".join(change(f"{path}.{name}", old.get(name), new.get(name)) for name in names)
+    return f"{path}: {setting(old)} → {setting(new)}"
+
+
 def setting(value: Any) -> str:
     """A value of a spec or an event: a text as it is, an object as `name: value, …`, anything else as JSON; cut."""
     if isinstance(value, dict):
@@ -100,12 +108,13 @@ def number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{round(value):,}".replace(",", _THIN)
 
 
-def amounts(costs: Mapping[str, float]) -> str:
-    """The amount spent of each resource: `12 345 LLM tokens, 0.5 money (EUR)`."""
+def amounts(costs: Mapping[str, float], without: str = "") -> str:
+    """The amount spent of each resource but one: `12 345 LLM tokens, 0.5 money (EUR)`."""
     units = {name: RESOURCE_UNITS.get(name, "1") for name in costs}
     return ", ".join(
         f"{number(amount)} {words(name)}" + ("" if units[name] in ("1", "s") else f" ({units[name]})")
         for name, amount in sorted(costs.items())
+        if name != without
     )
 
 

@@ -142,13 +142,6 @@ def gave_up(connection: Connection, campaign_id: int, rung_id: int, candidate_id
     return bool(states & {JobState.FAILED, JobState.QUARANTINED})
 
 
-def to_be_cancelled(connection: Connection, job_ids: Sequence[int]) -> set[int]:
-    """Those of these jobs that a person wants to be ended."""
-    j = t.job.c
-    query = sa.select(j.id).where(among(connection, j.id, job_ids), j.cancel_requested)
-    return {int(one) for one in connection.execute(query).scalars()}
-
-
 def cancel_queued(connection: Connection, job_id: int) -> bool:
     """Cancel a job that no worker has taken yet, and give its reservation back; False if one has."""
     j = t.job.c

@@ -255,7 +255,7 @@ def test_words_reach_a_driver_that_runs(built: Built) -> None:
         while not driver.session.crews[0].by_id:
             driver.step(0.0)
         [ticket] = driver.session.crews[0].by_id.values()
-        running = ticket.job.candidate.text
+        running = ticket.candidate.text
         done = steering.veto(people(built), named(built, running), "ann", "no more of this")
         assert (done.running, done.standing) == (("xtb",), "pending")
         steering.promote(people(built), named(built, "CF"), "ann", "mine", to="dft")

@@ -13,11 +13,9 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
 from sciagent.cli.cluster.logs import JsonLines, TextLines
@@ -28,6 +26,7 @@ from tests.support.busy import busy
 from tests.support.campaigns import environment
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.elsewhere import until
+from tests.support.prometheus import scraped
 
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
@@ -69,24 +68,6 @@ def read_until(terminal: int, enough, seconds: float = 60.0) -> str:
             except OSError:  # the other side has closed it
                 break
     return found
-
-
-def scraped(url: str) -> dict[str, dict[tuple[str, ...], float]]:
-    """{metric: {label values in order of the labels' names: value}}, as Prometheus' own parser reads it."""
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        assert answer.headers["Content-Type"].startswith("text/plain")
-        families = list(text_string_to_metric_families(answer.read().decode()))
-    assert all(one.documentation for one in families)
-    assert all(one.type == "counter" for one in families if any(s.name.endswith("_total") for s in one.samples))
-    return {
-        name: {
-            tuple(v for _, v in sorted(s.labels.items())): s.value
-            for one in families
-            for s in one.samples
-            if s.name == name
-        }
-        for name in {s.name for one in families for s in one.samples}
-    }
 
 
 @ON_SQLITE

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.execution.slurm.client import Array, Slurm
+from sciagent.execution.slurm.client import Slurm
 from sciagent.execution.slurm.site import SiteProfile
+from sciagent.execution.slurm.spool import Spool, spools
 from sciagent.execution.slurm.states import ElementStatus
 from tests.support.slurm_cluster import NoSlurmError, SlurmCluster, running_slurm
 
@@ -53,15 +54,15 @@ def slurm(cluster: SlurmCluster, tmp_path: Path) -> Iterator[Slurm]:
     """A site whose spool is empty; what was submitted there is cancelled in the end."""
     found = Slurm(profile(cluster, tmp_path / "spool"))
     yield found
-    for array in found.arrays():
-        found.cancel(array)
+    for array in spools(found.site.spool):
+        cluster.run("scancel", f"--name={array.name}")
 
 
-def states(slurm: Slurm, array: Array) -> list[ElementStatus]:
+def states(slurm: Slurm, array: Spool) -> list[ElementStatus]:
     return slurm.states([array])[array]
 
 
-def wait(slurm: Slurm, array: Array, until: Callable[[list[ElementStatus]], bool]) -> list[ElementStatus]:
+def wait(slurm: Slurm, array: Spool, until: Callable[[list[ElementStatus]], bool]) -> list[ElementStatus]:
     """The states of the elements as soon as that is true of them."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not until(found := states(slurm, array)):

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.execution.slurm.spool import Spool, new_token
+from sciagent.execution.slurm.spool import Spool
 
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Spool:
-    found = Spool(str(tmp_path), new_token())
+    found = Spool(str(tmp_path))
     found.write([0], "")
     return found
 

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import CampaignError
-from sciagent.execution.slurm.client import Slurm
-from sciagent.execution.slurm.controller import Controller, SlurmExecutor, expected_seconds, fits_element
+from sciagent.execution.slurm.controller import SlurmController, expected_seconds, fits_element
 from sciagent.execution.slurm.element import ElementTask
 from sciagent.execution.slurm.site import SiteProfile
+from sciagent.execution.slurm.spool import spools
 from sciagent.store.campaign_state import campaign_warnings, campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -40,7 +40,7 @@ def site(cluster: SlurmCluster, ledger: Ledger, tmp_path: Path) -> SiteProfile:
 
 def driven(ledger: Ledger, site: SiteProfile, seconds: float = 120.0) -> str:
     end = time.monotonic() + seconds
-    with Driver(again(ledger), executor=SlurmExecutor(ledger, site, QUEUES)) as one:
+    with Driver(again(ledger), executor=SlurmController(ledger, site, QUEUES)) as one:
 
         def step() -> None:
             if time.monotonic() > end:
@@ -57,7 +57,7 @@ def test_a_campaign_runs_on_a_cluster(ledger: Ledger, site: SiteProfile, tmp_pat
     owners = counts(ledger, t.attempt.c.owner, t.attempt.c.job_id.is_not(None))
     assert all(one.startswith("slurm ") for one in owners)
     assert len(owners) < 6, "short jobs share an element"
-    until(lambda: list((tmp_path / "spool").iterdir()) == [] or Controller(ledger, site, QUEUES).step(), 30)
+    until(lambda: list((tmp_path / "spool").iterdir()) == [] or SlurmController(ledger, site, QUEUES).step(), 30)
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -112,7 +112,7 @@ def test_what_was_reserved_by_who_died_before_submitting_is_taken_back(
     ledger: Ledger, site: SiteProfile, tmp_path: Path
 ) -> None:
     built = written(ledger, tmp_path, molecules(1), settings="{declared: 5}", limits=SMALL)
-    controller, name = Controller(ledger, site, QUEUES), f"slurm {'0' * 16}_0"
+    controller, name = SlurmController(ledger, site, QUEUES), f"slurm {'0' * 16}_0"
     with driver(built) as one:
         until(lambda: one.step() or counts(ledger, t.job.c.state).get("queued") == 1)
         with ledger.begin() as connection:
@@ -135,14 +135,13 @@ def test_what_was_reserved_by_who_died_before_submitting_is_taken_back(
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_job_whose_element_was_cancelled_is_submitted_again(
-    ledger: Ledger, site: SiteProfile, tmp_path: Path
+    ledger: Ledger, site: SiteProfile, tmp_path: Path, cluster: SlurmCluster
 ) -> None:
     written(ledger, tmp_path, molecules(2), settings="{seconds: 2, declared: 100}", limits=SMALL)
     one_by_one = site.model_copy(update={"max_running": 1})
-    with Driver(again(ledger), executor=SlurmExecutor(ledger, one_by_one, QUEUES)) as one:
-        slurm = Slurm(one_by_one)
-        (array,) = until(lambda: one.step() or slurm.arrays())
-        slurm.cancel(array)
+    with Driver(again(ledger), executor=SlurmController(ledger, one_by_one, QUEUES)) as one:
+        (array,) = until(lambda: one.step() or spools(site.spool))
+        cluster.run("scancel", f"--name={array.name}")
         until(lambda: one.step() is not None, 90)
     whole(ledger, 2)
     assert counts(ledger, t.job.c.losses) == {"0": 2}
@@ -165,6 +164,6 @@ def reserved(ledger: Ledger) -> dict[int, str]:
 
 
 def test_what_holds_more_than_a_core_is_left_to_no_element_that_is_there() -> None:
-    there = ElementTask(name="slurm x_0", jobs=[], queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
+    there = ElementTask(name="slurm x_0", job=1, queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
     small = WaitingExternalJob(1, 1, 10.0, 60.0, 500, 0)
     assert fits_element(small, there) and not fits_element(replace(small, needs="gpu=1"), there)

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from sciagent.errors import SpecError
-from sciagent.execution.slurm.argument_types import RESERVED, AbsolutePath, Module, Name, Option, Value, Variable, Word
-from sciagent.execution.slurm.load import load_site, parse_site
+from sciagent.execution.slurm.argument_types import RESERVED, AbsolutePath, Module, Name, Option, Value, Variable
 from sciagent.execution.slurm.script import render
-from sciagent.execution.slurm.site import SiteProfile
+from sciagent.execution.slurm.site import SiteProfile, load_site, parse_site
 
 PROFILE = """\
 site: hpc
@@ -114,11 +113,10 @@ def test_a_hostile_text_is_taken_nowhere(kind: object, text: str) -> None:
         TypeAdapter(kind).validate_python(text)
 
 
-@pytest.mark.parametrize("kind", [Value, Word], ids=["value", "word"])
 @given(text=st.text())
-def test_what_is_taken_means_nothing_to_a_shell(kind: object, text: str) -> None:
+def test_what_is_taken_means_nothing_to_a_shell(text: str) -> None:
     try:
-        TypeAdapter(kind).validate_python(text)
+        TypeAdapter(Value).validate_python(text)
     except ValidationError:
         return
     assert text.isascii() and text.isprintable() and not set(text) & set("\"'`$\\;&|<>()[]{}*?!#~^")

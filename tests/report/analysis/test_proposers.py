@@ -18,21 +18,18 @@ from tests.support.talked import Talker, talked
 
 def test_proposers_stand_side_by_side(several: Talker) -> None:
     with several.ledger.read() as connection:
-        found = {one.proposer: one for one in proposers.figures_by_proposer(connection, several.row)}
-        order = [one.proposer for one in proposers.figures_by_proposer(connection, several.row)]
+        found = {results.proposer: results for results in proposers.results(connection, several.row)}
         stands = status(connection, several.row)
     alpha, beta, evolve, people = (found[who] for who in ("alpha", "beta", "evolve", proposers.PEOPLE))
     assert (alpha.proposals, alpha.readable, alpha.new, alpha.verified, alpha.hits) == (12, 12, 12, 12, 5)
     assert (evolve.proposals, evolve.readable, evolve.new, evolve.duplicates, evolve.refused) == (3, 2, 1, 1, 1)
     assert (people.proposals, people.episodes, people.costs, people.hits_per_core_hour) == (1, 0, {}, None)
-    assert alpha.core_seconds == pytest.approx(12 * 62.0 + 12 * 0.5) and alpha.others == {"llm_tokens": 1800.0}
+    assert alpha.costs == {"core_seconds": pytest.approx(12 * 62.0 + 12 * 0.5), "llm_tokens": 1800.0}
     assert alpha.hits_per_core_hour == pytest.approx(3600 * 5 / 750.0)
-    assert beta.verified == 10 and order == ["alpha", "beta", "evolve", proposers.PEOPLE]
-    told = {one.proposer: one for one in stands.proposers}
-    assert told["alpha"].costs["llm_tokens"] == 1800.0 and told["beta"].hits == beta.hits == 4
-    assert sum(one.costs.get("core_seconds", 0.0) for one in told.values()) == pytest.approx(
-        stands.spent["core_seconds"]
-    )
+    assert beta.verified == 10 and list(found) == ["alpha", "beta", "evolve", proposers.PEOPLE]
+    assert stands.proposers == tuple(found.values()) and beta.hits == 4
+    booked = sum(results.costs.get("core_seconds", 0.0) for results in stands.proposers)
+    assert booked == pytest.approx(stands.spent["core_seconds"])
 
 
 def test_the_report_has_the_table_and_the_lines(several: Talker) -> None:
@@ -61,9 +58,7 @@ def test_a_campaign_without_proposals_has_no_such_part(own_ledger: Ledger, tmp_p
         connection.exec_driver_sql("DELETE FROM turn")
         connection.exec_driver_sql("DELETE FROM trajectory")
     with made.ledger.read() as connection:
-        assert (
-            proposers.figures_by_proposer(connection, made.row) == [] and proposers.results(connection, made.row) == ()
-        )
+        assert proposers.results(connection, made.row) == ()
     assert "Who found what" not in Parsed(rendered(made)).text
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import urllib.request
 
 import pytest
 import sqlalchemy as sa
-from prometheus_client.parser import text_string_to_metric_families
 
 from sciagent.cli.cluster.metrics import serve
 from sciagent.report.live.metrics import LedgerCollector, WorkerCollector
@@ -15,29 +13,12 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.docs.pages import ROOT
 from tests.support.busy import busy
+from tests.support.prometheus import scraped
 
 METRIC = re.compile(r"`(sciagent_\w+)`")
 
 
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
-
-
-def scraped(url: str) -> dict[str, dict[tuple[str, ...], float]]:
-    """{metric: {label values in order of the labels' names: value}}, as Prometheus' own parser reads it."""
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        assert answer.headers["Content-Type"].startswith("text/plain")
-        families = list(text_string_to_metric_families(answer.read().decode()))
-    assert all(one.documentation for one in families)
-    assert all(one.type == "counter" for one in families if any(s.name.endswith("_total") for s in one.samples))
-    return {
-        name: {
-            tuple(v for _, v in sorted(s.labels.items())): s.value
-            for one in families
-            for s in one.samples
-            if s.name == name
-        }
-        for name in {s.name for one in families for s in one.samples}
-    }
 
 
 def test_prometheus_reads_what_the_ledger_says(ledger: Ledger) -> None:

@@ -1,0 +1,62 @@
+"""The local pool: calls wait, are taken back, and come back, whatever happens to them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sciagent.domain.outcomes import Outcome
+from sciagent.execution.worker.claimed_jobs import ClaimedJob, Task, request_of
+from sciagent.execution.worker.local_pool import Completed, Jobs, LocalPool
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue.leases import Claim
+from sciagent.verification.registry import verifier_class
+from sciagent.verification.sandbox.host import Limits
+from tests.support.elsewhere import until
+from tests.support.plugins import misbehaving  # noqa: F401
+from tests.support.rows import alkanes
+
+pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+
+
+@pytest.fixture
+def pool(ledger: Ledger, tmp_path: Path) -> Iterator[LocalPool]:
+    made = LocalPool(ledger, 1, tmp_path / "scratch", ["bad.quick"], threading.Event())
+    yield made
+    made.close()
+
+
+def call(number: int) -> Jobs:
+    verifier = verifier_class("bad.quick")({})
+    task = Task(1, 1, verifier, {}, Limits(60.0, 1000), {})
+    candidate = alkanes(number)[-1]
+    key = verifier.evidence_key(candidate)
+    return (ClaimedJob(Claim(number, number, 1), task, number, candidate, key, None),)
+
+
+def submitted(pool: LocalPool, jobs: Jobs, folder: Path) -> Jobs:
+    pool.submit(jobs, request_of(jobs, folder))
+    return jobs
+
+
+def come_back(pool: LocalPool) -> Completed:
+    pool._bell.wait(60)
+    done = pool.next_completed()
+    assert done is not None
+    return done
+
+
+def test_one_call_runs_one_waits_and_what_waits_is_taken_back(pool: LocalPool, tmp_path: Path) -> None:
+    assert (pool.free, pool.waiting_room) == (1, 1)
+    first = submitted(pool, call(1), tmp_path)
+    until(pool._inbox.empty)
+    assert (pool.free, pool.waiting_room) == (0, 1)
+    second = submitted(pool, call(2), tmp_path)
+    assert (pool.free, pool.waiting_room, pool.running) == (0, 0, 2)
+    assert pool.recall() == [second]
+    done = come_back(pool)
+    assert done.jobs == first and done.results[0].finding.outcome is Outcome.OK
+    assert (pool.free, pool.running) == (1, 0)
