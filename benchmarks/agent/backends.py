@@ -21,10 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from sciagent.agent.episode import opening
 from sciagent.agent.messages import Message, PolicyClient, Sampling
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.prompting import opening
 from sciagent.agent.tools.calls import Toolbox
 
 TOKENS = 64

@@ -13,12 +13,12 @@ from sciagent.agent.episode import Episode
 from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
 from sciagent.agent.tools.registry import Observation
 
-TRIES = 5  # of one question, where asking again may help
+TRIES = 5  # of a question, where asking again may help
 FIRST_PAUSE = 1.0  # seconds before the second; each is twice the last
 
 
 class ModelAnswer(NamedTuple):
-    """The answer to one question."""
+    """The answer to a question."""
 
     episode: Episode
     sampled: Sampled | None

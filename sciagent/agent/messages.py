@@ -8,10 +8,11 @@ from itertools import compress, count
 from operator import ne
 from typing import Any, Literal, Protocol
 
+OPEN, CLOSE = "<think>", "</think>"  # marks of a thought in a text
 Role = Literal["system", "user", "assistant", "tool"]
 LogprobMode = Literal["raw", "masked", "processed", "unknown"]
 """The distribution of log-probabilities. raw: the model's own; masked: the model's own, restricted to the tokens
-that a grammar allowed; processed: after temperature, top-p, top-k and grammar; unknown: the server does not say."""
+that a grammar allowed; processed: after temperature and grammar; unknown: the server does not say."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of one answer, as the model saw them."""
+    """The tokens of an answer, as the model saw them."""
 
     prompt_ids: tuple[int, ...]
     """(p,) the whole prompt."""
@@ -129,7 +130,19 @@ class PolicyClient(Protocol):
     name: str
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
-        """The next message of the assistant. tools: schemas in the form of OpenAI. Several threads may call this at the
-        same time. Raises PolicyError."""
+        """The next message. tools: schemas in OpenAI's form. Threads may call this together. Raises PolicyError."""
 
     def close(self) -> None: ...
+
+
+def split_thinking(text: str) -> tuple[str, str]:
+    """(answer, thinking) of a text. Some templates open the thinking in the prompt, so that the text holds only its
+    end. Thinking without an end has no answer after it."""
+    before, opened, rest = text.partition(OPEN)
+    if not opened:
+        thought, closed, answer = text.rpartition(CLOSE)
+        return (answer.strip(), thought.strip()) if closed else (text.strip(), "")
+    thought, closed, after = rest.rpartition(CLOSE)
+    if not closed:
+        return before.strip(), rest.strip()
+    return (before + after).strip(), thought.replace(OPEN, "").replace(CLOSE, "").strip()

@@ -1,4 +1,4 @@
-"""The models on this machine: one folder each below SCIAGENT_MODELS, with a `model.json` that describes it.
+"""The models on this machine: a folder each below SCIAGENT_MODELS, with a `model.json` that describes it.
 
 A converted model lies in its folder; a model that was on the machine before is only referred to, by `path`.
 """
@@ -21,6 +21,8 @@ from sciagent.errors import SciagentError, UnknownNameError, UsageError
 from sciagent.settings import models_folder
 
 CARD = "model.json"
+HERMES_TEMPLATE = Path(__file__).parent / "templates" / "hermes.jinja"
+"""sciagent's own chat template: ChatML with tools."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 Tell = Callable[[str], None]
@@ -145,7 +147,7 @@ def making(name: str) -> Iterator[Path]:
 def same_as(name: str, is_same: Callable[[Model], bool], tell: Tell) -> Model | None:
     """The model of that name if it has the same content already; None if the name is free.
 
-    Raises UsageError if the name is invalid or belongs to another model, or to one whose files have changed.
+    Raises UsageError if the name is invalid or belongs to another model, or its files have changed.
     """
     folder = models_folder() / checked(name)
     if (folder / CARD).is_file():

@@ -7,7 +7,7 @@ survives relabelling, supercells, origin shifts, rotations and the choice of lat
 What it does not do. Lengths are sorted into bins of BIN: an experimental and a relaxed cell are two candidates, as they
 are two inputs of a calculation, and of two copies that differ by rounding a distance at the edge of a bin can fall on
 either side (about 1 in 10,000 per distance for coordinates of six decimals). Structures with the same distances around
-every orbit are one candidate; so are mirror images, unless their space groups are an enantiomorphic pair. Magnetic
+every orbit are the same candidate; so are mirror images, unless their space groups are an enantiomorphic pair. Magnetic
 order and oxidation states are not seen; disorder is refused.
 """
 
@@ -141,7 +141,7 @@ def _checked(structure: Any) -> Any:
 
 
 def _fingerprint(primitive: Any, data: Any) -> list[Any]:
-    """Volume bin and, sorted, one entry an orbit: element, site symmetry, sites, ((element, bin), count) of neighbours.
+    """Volume bin and, sorted, an entry per orbit: element, site symmetry, sites, ((element, bin), count) of neighbours.
 
     Wyckoff letters and the directions of site symmetries are left out: they depend on origin and axes.
     Multiplicities are those of the primitive cell.

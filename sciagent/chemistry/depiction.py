@@ -1,4 +1,4 @@
-"""A molecule as a drawing whose colours the page decides, so that one drawing serves light, dark and print."""
+"""A molecule as a drawing whose colours the page decides, so that it serves light, dark and print."""
 
 from __future__ import annotations
 

@@ -22,8 +22,7 @@ class MoleculeFingerprint:
     """Surroundings of atoms, and traits of the whole molecule."""
 
     counts: dict[int, int]
-    """How often each surrounding of radius 2 occurs, by its unfolded 32-bit number (Rogers and Hahn, J. Chem. Inf.
-    Model. 50, 742 (2010))."""
+    """Number of each surrounding of radius 2, by its unfolded 32-bit number (Rogers and Hahn 2010)."""
     traits: tuple[float, ...]
     """Logarithm of the number of heavy atoms, rings, hydrogens per heavy atom, and the shares of heavy atoms that are
     aromatic, unsaturated, nitrogen, oxygen, or none of C, N, O; each divided by a typical spread."""

@@ -1,4 +1,4 @@
-"""Molecules: text in, a value with an identity out, or one named reason why not.
+"""Molecules: text in, a value with an identity out, or a named reason why not.
 
 Identity is InChI with fixed hydrogens and reconnected metals: it keeps tautomers apart and does not change with an
 RDKit release, as canonical SMILES does. It does not see atropisomers, enhanced stereo groups or electronic state; net

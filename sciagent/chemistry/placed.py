@@ -1,4 +1,4 @@
-"""A molecule's bonds on the coordinates that an engine left for it."""
+"""Puts a molecule's bonds on the coordinates that an engine computed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONGEST, SHORTEST = 1.45, 0.55
 
 
 def placed(molecule: Molecule, xyz: str) -> Any | None:
-    """The RDKit molecule with explicit hydrogens and one conformer from XYZ text (angstrom).
+    """The RDKit molecule with explicit hydrogens and a conformer from XYZ text (angstrom).
 
     None if the file is no geometry of this molecule in the order of its atoms: another count, other elements, or bonds
     that are not where the graph has them.
@@ -36,10 +36,10 @@ def _read(xyz: str) -> list[tuple[str, tuple[float, float, float]]] | None:
     try:
         n = int(lines[0])
         rows = [line.split() for line in lines[2 : 2 + n]]
-        found = [(r[0].capitalize(), (float(r[1]), float(r[2]), float(r[3]))) for r in rows]
+        atoms = [(r[0].capitalize(), (float(r[1]), float(r[2]), float(r[3]))) for r in rows]
     except (IndexError, ValueError):
         return None
-    return found if len(found) == n else None
+    return atoms if len(atoms) == n else None
 
 
 def _bonds_fit(mol: Any, conformer: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What a molecule is compared by: its Murcko scaffold, and a fingerprint.
+"""Murcko scaffolds and fingerprints, by which molecules are compared.
 
 Sources: Bemis and Murcko, J. Med. Chem. 39, 2887 (1996), as RDKit draws the framework, with exocyclic double bonds;
 Rogers and Hahn, J. Chem. Inf. Model. 50, 742 (2010), ECFP4 as a Morgan fingerprint of radius 2 with 2048 bits.
@@ -20,7 +20,7 @@ N_BITS = 2048
 
 @dataclass(frozen=True)
 class Features:
-    """What one molecule is compared by."""
+    """Scaffold and fingerprint of a molecule."""
 
     scaffold: str
     """SMILES of the framework; empty for a molecule without rings."""
@@ -32,11 +32,8 @@ class Features:
 
 @lru_cache(maxsize=REMEMBERED)
 def features(smiles: str) -> Features:
-    """Scaffold and fingerprint of a canonical SMILES, as `Molecule.smiles` has it.
-
-    A text that RDKit cannot read or take apart has an empty scaffold and fingerprint. An older sciagent may have
-    entered it, and one candidate must never end a campaign.
-    """
+    """Scaffold and fingerprint of a canonical SMILES, as `Molecule.smiles` has it; both are empty for a text that
+    RDKit cannot read or take apart, since a candidate must never end a campaign."""
     from rdkit import Chem
     from rdkit.Chem.Scaffolds import MurckoScaffold
     from rdkit.DataStructs import ExplicitBitVect
@@ -59,8 +56,8 @@ def _generator() -> Any:
     return rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=N_BITS)
 
 
-def nearest(one: Features, others: Sequence[Features]) -> float | None:
+def nearest(molecule: Features, others: Sequence[Features]) -> float | None:
     """Tanimoto similarity, 0 to 1, to the nearest of others; None where there is none."""
     from rdkit.DataStructs import BulkTanimotoSimilarity
 
-    return max(BulkTanimotoSimilarity(one.bits, [other.bits for other in others])) if others else None
+    return max(BulkTanimotoSimilarity(molecule.bits, [other.bits for other in others])) if others else None

@@ -1,6 +1,6 @@
 """One drawing for each molecule: charge-separated and hypervalent spellings are made alike, tautomers are left alone.
 
-RDKit's own list of normalisations moves protons ("bad amide tautomer"), which would give two tautomers one key; the
+RDKit's own list of normalisations moves protons ("bad amide tautomer"), which gives two tautomers the same key; the
 list here holds only rules that move electrons. Raise STANDARDISER_VERSION when a rule changes: it is a column of the
 ledger, and old keys stay as they were.
 """

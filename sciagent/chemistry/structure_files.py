@@ -1,4 +1,4 @@
-"""Structures from files, one at a time: CSV, SMILES and SDF, plain or gzipped, of any length."""
+"""Structures from files, singly: CSV, SMILES and SDF, plain or gzipped, of any length."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_structures(path: Path, column: str = "smiles", skip: int = 0) -> Iterat
     """Stream records from number `skip` on. The ending tells the format: .csv, .smi, .txt or .sdf, and .gz of these.
 
     Raises InputFileError for an unknown ending, a missing column, or bytes that are not text; a bad record is
-    handed on with its fault, so that one broken line never ends a campaign.
+    handed on with its fault, so that a broken line never ends a campaign.
     """
     kind = Path(path.name.lower().removesuffix(".gz")).suffix
     match kind:
@@ -77,7 +77,7 @@ def _csv(path: Path, column: str) -> Iterator[StructureRecord]:
 
 
 def csv_fault(path: Path, lines_read: int, error: csv.Error) -> InputFileError:
-    """The fault that Python's reader of CSV found in the line after those that it has read."""
+    """The fault that Python's reader of CSV reports for the line after those that it has read."""
     why = str(error)
     if "new-line character" in why:
         why = "a carriage return without a line feed; save the file with line feeds, or put the cell in quotes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sciagent.agent.tools.bench import Past
+from sciagent.agent.tools.registry import Past
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.errors import InvalidCandidateError

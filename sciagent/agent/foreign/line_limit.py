@@ -2,7 +2,7 @@
 
     python -I line_limit.py BYTES COMMAND...
 
-The MCP SDK holds a line of any length, so a server that writes one without end would fill the memory.
+The MCP SDK holds a line of any length, so a server that writes without line breaks would fill the memory.
 """
 
 from __future__ import annotations

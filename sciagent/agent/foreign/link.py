@@ -39,10 +39,10 @@ from sciagent.domain.text import without_secrets
 from sciagent.errors import SciagentError
 
 START_SECONDS = 30.0
-"""A server may take so long to start and to list its tools, or as long as one call, if that is longer."""
+"""A server may take so long to start and to list its tools, or as long as a call, if that is longer."""
 FIRST_PAUSE = 2.0  # seconds, after the second failure in a row; each is twice the last
 LONGEST_PAUSE = 600.0
-MAX_MESSAGE = 1 << 20  # bytes
+MAX_MESSAGE, MAX_STREAM = 1 << 20, 1 << 26  # bytes
 MAX_PAGES = 20  # of a server's list of tools
 _INFO = Implementation(name="sciagent", version=__version__)
 
@@ -59,7 +59,7 @@ class Server:
     tools: tuple[str, ...]
     """The tools that may be called."""
     timeout: float
-    """Seconds of one call."""
+    """Seconds of a call."""
     command: tuple[str, ...] | None = None
     folder: Path = Path()
     """The folder in which the command runs."""
@@ -98,7 +98,7 @@ class Link:
         self._fault = ""  # why the last answer over HTTP was refused, which the SDK does not pass on
 
     async def connect(self) -> Connection:
-        """The open connection, or else a new one. Raises ServerError."""
+        """The open connection, or else a new connection. Raises ServerError."""
         async with self._lock:
             if self._connection is None:
                 if (pause := self._again_at - time.monotonic()) > 0:
@@ -114,7 +114,7 @@ class Link:
             return self._connection
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """The server's answer. Raises ServerError; if the connection is at fault, the next call makes a new one."""
+        """The server's answer. Raises ServerError; if the connection is at fault, the next call connects again."""
         connection = await self.connect()
         self._fault = ""
         # not `session.call_tool`, which would run the regular expressions of the server's own schema on the answer
@@ -138,7 +138,7 @@ class Link:
         return result
 
     def _failure(self, connection: Connection | None, fault: str) -> ServerError:
-        """Close the connection, and count one failure for all calls on it; the first failure costs no pause."""
+        """Close the connection, and count a single failure for all calls on it; the first failure costs no pause."""
         if connection is self._connection:
             self._failures, self._connection = self._failures + 1, None
             if self._failures > 1:
@@ -148,7 +148,7 @@ class Link:
         return ServerError(f"{fault}; {self._fault}" if self._fault else fault)
 
     async def _hold(self, *, task_status: TaskStatus[Connection]) -> None:
-        """Keep one connection until it is closed. Raises only before it is established."""
+        """Keep a connection until it is closed. Raises only before it is established."""
         is_established = False
         try:
             async with Client(self._transport(), client_info=_INFO, cache=None) as client:
@@ -191,14 +191,14 @@ class Link:
             except Exception as error:  # it did not start, and its last words mostly say why
                 log.seek(0)
                 last_words = one_line(log.read()[-400:], 500)
-                raise ServerError(f"{_first_of(error)}; it said: {last_words or 'nothing'}") from error
+                raise ServerError(f"{_first_of(error)}; it printed: {last_words or 'nothing'}") from error
 
     async def _check(self, response: httpx2.Response) -> None:
-        """Bound the body of an answer, unless it is a stream of events, each of which the SDK bounds."""
+        """Bound the body of an answer. In a stream of events, the SDK bounds each event, too."""
         if response.status_code >= 400 and response.request.method == "POST":
             self._report(f"HTTP {response.status_code}")
-        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            bound_body(response, MAX_MESSAGE, self._report)
+        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        bound_body(response, MAX_STREAM if is_stream else MAX_MESSAGE, self._report)
 
     def _report(self, fault: str) -> None:
         self._fault = fault
@@ -216,7 +216,7 @@ async def _listed(client: Client) -> dict[str, Tool]:
 
 
 def _first_of(error: BaseException) -> str:
-    """The first error of a group, on one line."""
+    """The first error of a group, on a single line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return one_line(str(error) or type(error).__name__, 300)

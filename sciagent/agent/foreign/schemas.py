@@ -18,9 +18,9 @@ from sciagent.agent.tools.wording import one_line
 
 MAX_NODES = 200
 MAX_DEPTH = 10
-MAX_ENTRIES = 40  # of one object
-MAX_CHOICES = 100  # of one enum
-MAX_CASES = 12  # of one anyOf
+MAX_ENTRIES = 40  # of an object
+MAX_CHOICES = 100  # of an enum
+MAX_CASES = 12  # of an anyOf
 MAX_NAME = 64  # characters of an argument's name
 MAX_DESCRIPTION = 240
 MAX_WRITTEN = 16_000  # characters of the whole
@@ -50,7 +50,7 @@ class _Reader:
         self._root, self._nodes = root, 0
 
     def node(self, given: Any, depth: int, inside: frozenset[str]) -> JsonSchemaValue:
-        """One node and all below it. inside: the references that led here; one that leads to itself ends in `{}`."""
+        """A node and all below it. inside: the references that led here; a reference to itself ends in `{}`."""
         self._nodes += 1
         if not isinstance(given, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
             return {}
@@ -80,8 +80,7 @@ class _Reader:
         return schema
 
     def _target(self, reference: str) -> Mapping[str, Any]:
-        """What `#/…` points to in the same schema, or nothing. Nothing else is followed, and nothing is ever
-        fetched."""
+        """What `#/…` points to in the same schema, or nothing. Nothing is ever fetched."""
         root, *parts = reference.split("/")
         node = self._root if root == "#" else None
         for part in parts:

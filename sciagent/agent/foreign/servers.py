@@ -1,4 +1,4 @@
-"""The MCP servers of a campaign, for threads without an event loop: one loop runs in a thread of its own."""
+"""The MCP servers of a campaign, for threads without an event loop; the loop runs in its own thread."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Servers:
             self.tools[added.name] = added
 
     def call(self, name: str, arguments: str) -> Observation:
-        """Carry out a call as a model wrote it, and wait for the answer. name: one of `tools`. Raises nothing for
+        """Carry out a call as a model wrote it, and wait for the answer. name: a key of `tools`. Raises nothing for
         what was written, nor for what a server does."""
         tool = self.tools[name]
         link = self._links[tool.server]

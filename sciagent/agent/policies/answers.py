@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from sciagent.agent.messages import LogprobMode, Message, Sampled, Sampling, Tokens, ToolCall
-from sciagent.agent.thinking import split_thinking
+from sciagent.agent.messages import LogprobMode, Message, Sampled, Sampling, Tokens, ToolCall, split_thinking
 from sciagent.domain.text import storable
 
 MAX_CONTENT = 200_000  # characters of an answer that are kept
@@ -21,60 +20,52 @@ LogprobSource = Literal["raw", "processed"] | None
 """The distribution of a server's log-probabilities; None: not known."""
 
 
-def read_answer(text: str) -> Mapping[str, Any]:
-    """The answer as JSON, every text of it storable. Raises ValueError, which says what is wrong."""
+def read_answer(text: str, strike: Callable[[str], str]) -> Mapping[str, Any]:
+    """The answer as JSON, every text of it storable. strike: strikes a key out of a text, which is done after
+    reading, since a key may be written with escapes. Raises ValueError, which says what is wrong."""
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            return strike(storable(value))
+        if isinstance(value, dict):
+            return {clean(name): clean(entry) for name, entry in value.items()}
+        return [clean(entry) for entry in value] if isinstance(value, list) else value
+
     try:
-        answer = json.loads(text)
-        made = _storable(answer)
+        answer = clean(json.loads(text))
     except json.JSONDecodeError as error:
         raise ValueError(f"no JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
         raise ValueError("JSON that is nested too deeply") from error
-    if not isinstance(made, dict):
-        raise ValueError(f"no JSON object: {storable(text[:100])}")
-    return made
+    if not isinstance(answer, dict):
+        raise ValueError(f"no JSON object: {strike(storable(text))[:100]}")
+    return answer
 
 
 def sampled_of(
     answer: Mapping[str, Any], sampling: Sampling, name: str, seconds: float, with_tools: bool, source: LogprobSource
 ) -> Sampled:
     """The sampled message of an answer. name: the model that was asked. with_tools: tools were offered.
-    Raises ValueError for an answer without a message, or with calls that cannot be told apart from noise."""
+    Raises ValueError for an answer without a message, or with calls that are none."""
     choices = answer.get("choices")
     choice = _entry(choices[0], "choices") if isinstance(choices, list) and choices else {}
     if not isinstance(choice.get("message"), dict):
         raise ValueError(f"no message in it: {json.dumps(answer)[:300]}")
-    message = _message(choice["message"])
-    content = _text(choice["message"].get("content"))
-    cut_off = choice.get("finish_reason") == "length"
-    finish = "length" if cut_off else "calls" if message.calls else "stop"
-    # strict tools: the grammar begins with a call; one that was cut off stays in the content
-    begun = bool(message.calls) or sampling.call or "tool_call" in content or "<function" in content
+    given = choice["message"]
+    content, calls = _text(given.get("content")), _calls(given.get("tool_calls"))
+    visible, thinking = split_thinking(content)
+    thought_in = next((field for field in THOUGHTS if _text(given.get(field))), "")
+    message = Message("assistant", visible, _text(given.get(thought_in)) or thinking, calls, thought_in=thought_in)
+    finish = "length" if choice.get("finish_reason") == "length" else "calls" if calls else "stop"
+    # strict tools: the grammar begins with a call; a call that was cut off stays in the content
+    begun = bool(calls) or sampling.call or "tool_call" in content or "<function" in content
     grammar = sampling.schema is not None or (with_tools and begun)
     tokens = _tokens(answer, choice, grammar, _mode(sampling, grammar, source))
-    return Sampled(
-        message,
-        finish,
-        tokens,
-        (_text(answer.get("model")) or name)[:200],
-        *_usage(answer.get("usage"), tokens),
-        seconds,
-        grammar=grammar,
-    )
-
-
-def _usage(given: object, tokens: Tokens | None) -> tuple[int, int]:
-    """Numbers of prompt and output tokens as the server reports them, or the lengths of the token ids that it sent."""
-    usage = given if isinstance(given, dict) else {}
-    sent = (len(tokens.prompt_ids), len(tokens.output_ids)) if tokens else (0, 0)
-    return _count(usage.get("prompt_tokens")) or sent[0], _count(usage.get("completion_tokens")) or sent[1]
-
-
-def _message(given: Mapping[str, Any]) -> Message:
-    calls = _calls(given.get("tool_calls"))
-    said, thinking = split_thinking(_text(given.get("content")))
-    thought_in = next((field for field in THOUGHTS if _text(given.get(field))), "")
-    return Message("assistant", said, _text(given.get(thought_in)) or thinking, calls, thought_in=thought_in)
+    usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
+    prompt_tokens = _count(usage.get("prompt_tokens")) or len(tokens.prompt_ids if tokens else ())
+    output_tokens = _count(usage.get("completion_tokens")) or len(tokens.output_ids if tokens else ())
+    policy = (_text(answer.get("model")) or name)[:200]
+    return Sampled(message, finish, tokens, policy, prompt_tokens, output_tokens, seconds, grammar=grammar)
 
 
 def _calls(given: object) -> tuple[ToolCall, ...]:
@@ -120,14 +111,6 @@ def _tokens(answer: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool,
 
 def _are_ids(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(id_) is int and 0 <= id_ < 1 << 31 for id_ in value)
-
-
-def _storable(value: Any) -> Any:
-    if isinstance(value, str):
-        return storable(value)
-    if isinstance(value, dict):
-        return {storable(name): _storable(entry) for name, entry in value.items()}
-    return [_storable(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _entry(value: object, where: str) -> Mapping[str, Any]:

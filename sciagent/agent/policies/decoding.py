@@ -1,27 +1,14 @@
-"""Draws tokens one by one from a causal model, and keeps the keys and values of the last sequence."""
+"""Draws tokens singly from a causal model, and keeps the keys and values of the last sequence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from sciagent.agent.messages import Sampling, shared_prefix
 from sciagent.agent.policies.grammar import ConstrainedAnswer
 
 CHUNK = 512  # tokens of a prompt computed at once; between chunks `go_on` is asked
-
-
-@dataclass
-class DrawnTokens:
-    """The tokens of one answer."""
-
-    ids: list[int] = field(default_factory=list)
-    """(n,)"""
-    logprobs: list[float] = field(default_factory=list)
-    """(n,) natural logarithms, of the model's own distribution, before temperature and grammar."""
-    forced: list[bool] = field(default_factory=list)
-    """(n,) whether the grammar left no choice."""
 
 
 class Decoder:
@@ -34,8 +21,14 @@ class Decoder:
         self._cache: Any = None
         self._seen: list[int] = []  # the tokens whose keys and values are in the cache
 
-    def draw(self, prompt: list[int], limit: int, sampling: Sampling, answer: ConstrainedAnswer | None) -> DrawnTokens:
-        """Draw at most `limit` tokens after the prompt. The last one is an end token, unless the limit was reached."""
+    def draw(
+        self, prompt: list[int], limit: int, sampling: Sampling, answer: ConstrainedAnswer | None
+    ) -> tuple[list[int], list[float], list[bool]]:
+        """Draw at most `limit` tokens after the prompt. The last is an end token, unless the limit was reached.
+
+        Returns, (n,) each, the tokens, the logarithms of their probabilities in the model's own distribution (before
+        temperature and grammar), and whether the grammar left no choice.
+        """
         import torch
 
         random = torch.Generator(device=self.model.device)
@@ -43,7 +36,7 @@ class Decoder:
             random.seed()
         else:
             random.manual_seed(sampling.seed)
-        drawn = DrawnTokens()
+        ids, logprobs, forced = list[int](), list[float](), list[bool]()
         with torch.inference_mode():
             logits = self._after_prompt(prompt)
             while True:
@@ -51,11 +44,11 @@ class Decoder:
                 if answer:
                     allowed = torch.from_numpy(answer.allowed()).to(logits.device)
                 token = choose(logits, allowed, sampling, random)
-                drawn.ids.append(token)
-                drawn.logprobs.append(float(torch.log_softmax(logits, dim=-1)[token]))
-                drawn.forced.append(allowed is not None and int(allowed.sum()) == 1)
-                if token in self.ends or len(drawn.ids) >= limit:
-                    return drawn
+                ids.append(token)
+                logprobs.append(float(torch.log_softmax(logits, dim=-1)[token]))
+                forced.append(allowed is not None and int(allowed.sum()) == 1)
+                if token in self.ends or len(ids) >= limit:
+                    return ids, logprobs, forced
                 if answer:
                     answer.take(token)
                 self.go_on()

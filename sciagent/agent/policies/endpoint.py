@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import os
 import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
-from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
+from sciagent.agent.messages import CLOSE, OPEN, Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.answers import LogprobSource, read_answer, sampled_of
-from sciagent.agent.thinking import CLOSE, OPEN
 from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
 
@@ -25,7 +23,7 @@ _UNSUPPORTED = re.compile(r"\b(unsupported|unknown|unrecognized|unexpected|not (
 
 
 class EndpointPolicy:
-    """Asks an OpenAI-compatible server. May be made before a fork and used after it."""
+    """Asks an OpenAI-compatible server. May be made before a fork and used only after it."""
 
     def __init__(
         self,
@@ -36,8 +34,8 @@ class EndpointPolicy:
         logprobs: LogprobSource = None,
         answer_mb: int = MAX_ANSWER_MB,
     ) -> None:
-        """model: as the server calls it. timeout: seconds for one whole answer, from the connection to its last byte.
-        logprobs: of which distribution the server's are, where that is known. answer_mb: size of one answer, at most.
+        """model: as the server calls it. timeout: seconds for a whole answer, from the connection to its last byte.
+        logprobs: of which distribution the server's are, where that is known. answer_mb: greatest size of an answer.
         """
         try:
             import httpx2
@@ -69,7 +67,6 @@ class EndpointPolicy:
             raise UsageError(f"the endpoint {base_url!a} is no address: {error}") from error
         self._starting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._loop_pid = 0
         self._closed = False
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
@@ -93,16 +90,16 @@ class EndpointPolicy:
             if sampling.call:
                 request["tool_choice"] = "required"
         began = time.monotonic()
-        text = self._strike(self._answer_text(request))
+        text = self._answer_text(request)
         try:
-            answer = read_answer(text)
+            answer = read_answer(text, self._strike)
             return sampled_of(answer, sampling, self.name, time.monotonic() - began, "tools" in request, self._logprobs)
         except ValueError as error:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
 
     def _answer_text(self, request: Mapping[str, Any]) -> str:
-        """The body of the answer. A server that refuses something is asked otherwise, and if that helps, from then
-        on. Raises PolicyError."""
+        """The body of the answer. What a server refuses is left out, and if that helps, from then on. Raises
+        PolicyError."""
         openai, refused = self._openai, self._refused
         while True:
             try:
@@ -134,20 +131,19 @@ class EndpointPolicy:
         return asyncio.run_coroutine_threadsafe(asked(), self._running_loop()).result()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of this process, in a thread of its own, which is started for the first question."""
+        """The event loop, in a thread of its own, which is started for the first question."""
         with self._starting:
             if self._closed:
                 raise RuntimeError("the campaign stops")
-            if self._loop is None or self._loop_pid != os.getpid():
-                self._loop, self._loop_pid = asyncio.new_event_loop(), os.getpid()
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True).start()
             return self._loop
 
     def close(self) -> None:
         """Questions that are out are given up."""
         with self._starting:
-            loop = None if self._closed or self._loop_pid != os.getpid() else self._loop
-            self._closed = True
+            loop, self._loop, self._closed = self._loop, None, True
         if loop is None:
             return
         with contextlib.suppress(concurrent.futures.TimeoutError):

@@ -9,13 +9,12 @@ from typing import Any
 
 from sciagent.agent.messages import PolicyError
 
-# one way to write each value: without free blanks a model cannot fill its limit with them, and more tokens are forced
+# each value is written in a single way: a model cannot fill its limit with blanks, and more tokens are forced
 LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 
 def schema_fault(schema: Mapping[str, Any]) -> str:
-    """Why a schema cannot be enforced, or an empty string; also empty without llguidance, since then a server
-    enforces it."""
+    """Why a schema cannot be enforced, or nothing; without llguidance, a server enforces it."""
     if importlib.util.find_spec("llguidance") is None:
         return ""
     from llguidance import LLMatcher
@@ -23,37 +22,27 @@ def schema_fault(schema: Mapping[str, Any]) -> str:
     return str(LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=LAYOUT)))
 
 
-class Grammars:
-    """Compiled schemas for one tokenizer."""
+def grammar_tokens(tokenizer: Any, vocabulary: int, ends: list[int]) -> Any:
+    """The tokenizer as grammars take it. vocabulary: the number of logits, which may exceed the number of tokens. ends:
+    the ids of tokens that end an answer."""
+    from llguidance.hf import from_tokenizer
 
-    def __init__(self, tokenizer: Any, vocabulary: int, ends: list[int]) -> None:
-        """vocabulary: the number of logits, which may exceed the number of the tokenizer's tokens. ends: the ids of
-        tokens that end an answer."""
-        from llguidance.hf import from_tokenizer
-
-        self.tokens = from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=ends)
-        self.vocabulary = vocabulary
-
-    def start(self, schema: Mapping[str, Any]) -> ConstrainedAnswer:
-        """Begin an answer. Raises PolicyError if the schema cannot be enforced."""
-        from llguidance import LLMatcher
-
-        matcher = LLMatcher(
-            self.tokens, LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=LAYOUT), log_level=0
-        )
-        if matcher.is_error():
-            raise PolicyError(f"the schema cannot be enforced: {matcher.get_error()}")
-        return ConstrainedAnswer(matcher, self.vocabulary)
+    return from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=ends)
 
 
 class ConstrainedAnswer:
     """The state of an answer that is being written."""
 
-    def __init__(self, matcher: Any, vocabulary: int) -> None:
+    def __init__(self, tokens: Any, schema: Mapping[str, Any]) -> None:
+        """tokens: from `grammar_tokens`. Raises PolicyError if the schema cannot be enforced."""
+        from llguidance import LLMatcher
         from llguidance.numpy import allocate_token_bitmask
 
-        self.matcher, self.vocabulary = matcher, vocabulary
-        self._bits = allocate_token_bitmask(1, vocabulary)
+        grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=LAYOUT)
+        self.matcher, self.vocabulary = LLMatcher(tokens, grammar, log_level=0), tokens.vocab_size
+        if self.matcher.is_error():
+            raise PolicyError(f"the schema cannot be enforced: {self.matcher.get_error()}")
+        self._bits = allocate_token_bitmask(1, self.vocabulary)
 
     def allowed(self) -> Any:
         """(v,) booleans: the tokens that may come next; after a complete answer only its end."""

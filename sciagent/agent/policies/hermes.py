@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sciagent.agent.messages import Message, ToolCall
-from sciagent.agent.thinking import CLOSE, OPEN, split_thinking
+from sciagent.agent.messages import CLOSE, OPEN, Message, ToolCall, split_thinking
 
 _CALL = re.compile(r"\s*<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _CALLED = re.compile(r'"name"\s*:\s*"([^"\\]*)"')

@@ -13,14 +13,14 @@ from sciagent.agent.conversion import check_extra
 from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling, Tokens
 from sciagent.agent.policies import hermes
 from sciagent.agent.policies.decoding import Decoder
-from sciagent.agent.policies.grammar import ConstrainedAnswer, Grammars
+from sciagent.agent.policies.grammar import ConstrainedAnswer, grammar_tokens
 from sciagent.errors import UsageError
 
 
 class LocalPolicy:
     """A model of `sciagent models list`, in single precision on a CPU, bfloat16 on a GPU.
 
-    It answers one question at a time; other threads wait. The keys and values of the last prompt and answer are kept,
+    It answers single questions; other threads wait. The keys and values of the last prompt and answer are kept,
     so that the next turn of the same episode computes only the new tokens.
     """
 
@@ -36,7 +36,7 @@ class LocalPolicy:
         self.name = card.policy
         where = device or ("cuda" if torch.cuda.is_available() else "cpu")
         torch.set_num_threads(threads)
-        # with one thread all the arithmetic is done in the thread that asks, and nobody else's time is counted
+        # with a single thread all the arithmetic is done in the thread that asks, and nobody else's time is counted
         self._clock = time.thread_time if threads == 1 else time.process_time
         self._closed = threading.Event()
         self._lock = threading.Lock()
@@ -51,13 +51,15 @@ class LocalPolicy:
             .eval()
         )
         self.context = int(self.model.config.max_position_embeddings)
-        self.decoder: Decoder | None = Decoder(self.model, _ends(self.model, self.tokenizer), self._go_on)
+        named = self.model.generation_config.eos_token_id
+        ends = {*(named if isinstance(named, list) else [named]), self.tokenizer.eos_token_id} - {None}
+        self.decoder: Decoder | None = Decoder(self.model, frozenset(ends), self._go_on)
         self._marks = [str(token) for token in self.tokenizer.added_tokens_decoder.values() if token.special]
-        self._grammars: Grammars | None = None
+        self._tokens: Any = None  # for grammars, made for the first schema
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
-        """See `PolicyClient`. Without a schema, thinking and Hermes tool calls are parsed from the answer; with one,
-        the content is the JSON text."""
+        """See `PolicyClient`. Without a schema, thinking and Hermes tool calls are parsed from the answer; with a
+        schema, the content is the JSON text."""
         begun = time.monotonic()
         with self._turn() as decoder:
             worked = self._clock()
@@ -65,10 +67,15 @@ class LocalPolicy:
             room = self.context - len(prompt)
             if room < 1:
                 raise PolicyError(f"the prompt has {len(prompt)} tokens; the context of {self.name} is {self.context}")
-            answer = self._grammar(decoder, sampling)
-            drawn = decoder.draw(prompt, min(room, sampling.max_tokens), sampling, answer)
-            ended = drawn.ids[-1] in decoder.ends
-            text = self.tokenizer.decode(drawn.ids[:-1] if ended else drawn.ids, clean_up_tokenization_spaces=False)
+            answer = None
+            if sampling.schema is not None:
+                self._tokens = self._tokens or grammar_tokens(
+                    self.tokenizer, self.model.config.vocab_size, sorted(decoder.ends)
+                )
+                answer = ConstrainedAnswer(self._tokens, sampling.schema)
+            ids, logprobs, forced = decoder.draw(prompt, min(room, sampling.max_tokens), sampling, answer)
+            ended = ids[-1] in decoder.ends
+            text = self.tokenizer.decode(ids[:-1] if ended else ids, clean_up_tokenization_spaces=False)
             worked = self._clock() - worked
         if answer:
             message = Message("assistant", text)
@@ -77,12 +84,10 @@ class LocalPolicy:
         return Sampled(
             message=message,
             finish="length" if not ended else "calls" if message.calls else "stop",
-            tokens=Tokens(
-                tuple(prompt), tuple(drawn.ids), tuple(drawn.logprobs), tuple(drawn.forced), "raw", self.template_hash
-            ),
+            tokens=Tokens(tuple(prompt), tuple(ids), tuple(logprobs), tuple(forced), "raw", self.template_hash),
             policy=self.name,
             prompt_tokens=len(prompt),
-            output_tokens=len(drawn.ids),
+            output_tokens=len(ids),
             seconds=time.monotonic() - begun,
             core_seconds=worked,
             grammar=answer is not None,
@@ -103,7 +108,7 @@ class LocalPolicy:
         """End the current answer and free the memory. Sampling and waiting threads get a PolicyError."""
         self._closed.set()
         with self._lock:
-            self.model = self.decoder = self._grammars = None
+            self.model = self.decoder = self._tokens = None
 
     @contextmanager
     def _turn(self) -> Iterator[Decoder]:
@@ -115,17 +120,3 @@ class LocalPolicy:
     def _go_on(self) -> None:
         if self._closed.is_set():
             raise PolicyError(f"{self.name} was closed")
-
-    def _grammar(self, decoder: Decoder, sampling: Sampling) -> ConstrainedAnswer | None:
-        if sampling.schema is None:
-            return None
-        if self._grammars is None:
-            self._grammars = Grammars(self.tokenizer, self.model.config.vocab_size, sorted(decoder.ends))
-        return self._grammars.start(sampling.schema)
-
-
-def _ends(model: Any, tokenizer: Any) -> frozenset[int]:
-    """The tokens that end an answer, from the tokenizer and the model."""
-    named = model.generation_config.eos_token_id
-    many = named if isinstance(named, list) else [named]
-    return frozenset(token for token in (*many, tokenizer.eos_token_id) if token is not None)

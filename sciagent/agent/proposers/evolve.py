@@ -33,8 +33,7 @@ class Evolve:
         self._limits = limits
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
-        """Propose at most `limit` children, fewer if the tries run out. Returns None only if there is no molecule to
-        start from."""
+        """Propose at most `limit` children, fewer if the tries run out; None if there is no molecule to start from."""
         offset = int(turn.cursor.get("seeds", 0))
         if offset < len(self._seeds):
             batch = self._seeds[offset : offset + limit]

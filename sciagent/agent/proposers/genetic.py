@@ -1,7 +1,7 @@
 """The genetic search, independent of campaigns: `tell` it scores, `ask` it for children.
 
 Steady state: each child is bred from the current population, without generations. The population is the best by score,
-with at most PER_SCAFFOLD members of one Murcko scaffold, so that one series cannot take it over. Parents are drawn by
+with at most PER_SCAFFOLD members of a Murcko scaffold, so that no series can take it over. Parents are drawn by
 rank, half of all draws from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how many
 of their children survived (`operators`).
 
@@ -89,7 +89,7 @@ class GeneticSearch:
         return dict(self._operators.made)
 
     def tell(self, smiles: str, score: float, operation: str = "", *, number: int | None = None) -> None:
-        """Add the score of a canonical SMILES, higher is better; a repeated one is ignored.
+        """Add the score of a canonical SMILES, higher is better; a repeated SMILES is ignored.
 
         number: place in the order of arrival; by default the order of the calls.
         """
@@ -153,8 +153,7 @@ class GeneticSearch:
 
 
 def rank(n: int, rng: random.Random) -> int:
-    """A place in 0 … n - 1 with p(r) = log((r + 2) / (r + 1)) / log(n + 1): each doubling of the rank is equally
-    likely."""
+    """A place in 0 … n - 1 with p(r) = log((r + 2) / (r + 1)) / log(n + 1): each doubling is equally likely."""
     return min(int((n + 1) ** rng.random()) - 1, n - 1)
 
 

@@ -23,8 +23,7 @@ FLOOR = 0.1  # share of the draws that goes to all operators alike
 
 
 class OperatorChoice:
-    """Weights of named operators. State: `made`, decayed counts of children by operator, which can be stored as
-    JSON."""
+    """Weights of named operators. `made`, decayed counts of children by operator, can be stored as JSON."""
 
     def __init__(self, shares: Mapping[str, float], made: Mapping[str, float] | None = None) -> None:
         self.names = tuple(shares)

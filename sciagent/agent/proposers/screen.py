@@ -1,5 +1,4 @@
-"""`screen`: proposes the molecules of a file in order. The file is streamed, so memory does not grow with its
-length."""
+"""`screen`: proposes the molecules of a file in order. The file is streamed, so memory stays bounded."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ class Screen:
         return sum(1 for _ in read_structures(self._file, self._column))
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
-        """Propose the next `limit` records. The cursor is the number of the next record, from which a resumed run
-        continues."""
+        """Propose the next `limit` records. The cursor is the number of the next one, for a resumed run."""
         start = int(turn.cursor.get("next", 0))
         if self._records is None or start != self._next:
             self._records = read_structures(self._file, self._column, skip=start)

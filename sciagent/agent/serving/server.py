@@ -77,7 +77,7 @@ class VllmServer:
 
 
 def free_port(host: str, wanted: int) -> int:
-    """The wanted port; for 0, any free one. Raises UsageError if it is in use."""
+    """The wanted port; for 0, any free port. Raises UsageError if it is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -85,6 +85,6 @@ def free_port(host: str, wanted: int) -> int:
             probe.bind((host, wanted))
         except OSError as error:
             raise UsageError(
-                f"port {wanted} of {host} cannot be had: {error.strerror}; choose one by --port"
+                f"port {wanted} of {host} cannot be had: {error.strerror}; choose another by --port"
             ) from error
         return int(probe.getsockname()[1])

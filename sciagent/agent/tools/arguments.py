@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import BaseModel, Field, PlainValidator, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
-from sciagent.agent.tools.registry import Arguments
+from sciagent.agent.tools.registry import STRICT
 from sciagent.chemistry.editing.named import NAMED_EDITS, WHATS
 
 MAX_SMILES = 400
-MAX_NEIGHBOURS = 12
 MAX_SITE = 400
 
 
 def _one_of(names: Sequence[str]) -> Any:
-    """The type of a text from a list of names; for a wrong one the error lists them."""
+    """The type of a text from a list of names; the error for another text lists them."""
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or value not in names:
@@ -38,68 +37,23 @@ Reference = Annotated[
     ),
 ]
 EditName: Any = _one_of(tuple(NAMED_EDITS))
-What: Any = _one_of(WHATS)
+Edit: Any = Annotated[EditName, Field(description="; ".join(f"{e.name}: {e.says}" for e in NAMED_EDITS.values()))]
+What: Any = Annotated[_one_of(WHATS) | None, Field(description="what the edit puts in; null leaves it to chance")]
+Where = Annotated[
+    int | None, Field(ge=1, le=MAX_SITE, description="number of the site, as `inspect` lists it; null: any")
+]
+Count = Annotated[int, Field(ge=1, le=20)]
 Limit = 1e9  # of numbers that a model may write; no property in its own unit comes near
 
 
-class Prediction(Arguments):
+class Prediction(BaseModel):
+    model_config = STRICT
+
     property: Annotated[
         str, Field(min_length=1, max_length=60, description="as the goal names it, such as homo_lumo_gap")
     ]
     value: Annotated[float, Field(ge=-Limit, le=Limit, description="in the unit of the goal")]
     error: Annotated[float, Field(ge=0, le=Limit, description="one standard deviation, in the same unit")]
-
-
-class Propose(Arguments):
-    smiles: Annotated[str, Field(min_length=1, max_length=MAX_SMILES, description="one molecule, one fragment")]
-    rationale: Annotated[str, Field(max_length=500, description="why it should be good, in a sentence or two")] = ""
-    predictions: Annotated[
-        list[Prediction], Field(max_length=8, description="what you expect to be measured; each property once")
-    ] = []
-
-
-class Modify(Arguments):
-    parent: Reference
-    edit: Annotated[EditName, Field(description="; ".join(f"{e.name}: {e.says}" for e in NAMED_EDITS.values()))]
-    what: Annotated[What | None, Field(description="what the edit puts in; null leaves it to chance")] = None
-    where: Annotated[
-        int | None, Field(ge=1, le=MAX_SITE, description="number of the site, as `inspect` lists it; null: any")
-    ] = None
-
-
-class Crossover(Arguments):
-    first: Reference
-    second: Reference
-
-
-class Neighbours(Arguments):
-    parent: Reference
-    edit: Annotated[EditName | None, Field(description="only children by this edit; null: by any")] = None
-    n: Annotated[int, Field(ge=1, le=MAX_NEIGHBOURS)] = MAX_NEIGHBOURS
-
-
-class Inspect(Arguments):
-    molecule: Reference
-
-
-class Best(Arguments):
-    n: Annotated[int, Field(ge=1, le=20)] = 10
-
-
-class History(Arguments):
-    n: Annotated[int, Field(ge=1, le=20)] = 10
-
-
-class BudgetQuestion(Arguments):
-    pass
-
-
-class Note(Arguments):
-    text: Remark
-
-
-class Finish(Arguments):
-    reason: Remark
 
 
 def cases_of_modify(full: JsonSchemaValue) -> list[JsonSchemaValue]:

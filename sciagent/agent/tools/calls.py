@@ -11,11 +11,10 @@ from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.agent.messages import Message, Role, ToolCall
 from sciagent.agent.policies.grammar import schema_fault
-from sciagent.agent.tools.bench import AgentBench
 from sciagent.agent.tools.looking import LOOKING
 from sciagent.agent.tools.molecules import MAKING
 from sciagent.agent.tools.reading import CallError, read_arguments
-from sciagent.agent.tools.registry import Observation, Registry
+from sciagent.agent.tools.registry import AgentBench, Observation, Registry
 from sciagent.agent.tools.schemas import call_case, call_schema
 from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing.edits import ANY, EditLimits
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from sciagent.agent.foreign.foreign_tool import ForeignTool
     from sciagent.agent.foreign.servers import Servers
 
-MAX_CALLS = 8  # of one answer
+MAX_CALLS = 8  # of an answer
 RANKS = 8  # of the best that an answer held to a schema may name
 TOOLS = (*MAKING, *LOOKING)
 
@@ -55,7 +54,9 @@ _NOT_FETCHED = Observation(False, "error: not called, for it came after finish; 
 
 def _answer_cases(tools: Mapping[str, ForeignTool]) -> dict[str, JsonSchemaValue]:
     """By name, the schema of an answer that calls a tool; without the tools that no grammar can enforce."""
-    written = {name: tool.written for name, tool in tools.items()}
+    from sciagent.agent.foreign.schemas import closed
+
+    written = {name: closed(tool.arguments) for name, tool in tools.items()}
     cases = {name: call_case(name, schema) for name, schema in written.items() if schema is not None}
     return {name: case for name, case in cases.items() if not schema_fault(case)}
 
@@ -74,7 +75,7 @@ def _by_rank(schema: JsonSchemaValue) -> JsonSchemaValue:
 class Toolbox:
     """The tools of an episode.
 
-    structured: an answer is one JSON object with tool and arguments, instead of a call in the provider's own form.
+    structured: an answer is a JSON object with tool and arguments, instead of a call in the provider's own form.
     foreign: tools of MCP servers. ranks: molecules are named by rank only; None: if answers are structured.
     """
 
@@ -122,7 +123,7 @@ class Toolbox:
     def run(
         self, message: Message, bench: AgentBench, seed: int, fetched: Mapping[int, Observation] | None = None
     ) -> ToolResults:
-        """Carry out the calls of an answer in order, until one ends the episode. Calls within the thinking are
+        """Carry out the calls of an answer in order, until a call ends the episode. Calls within the thinking are
         ignored. fetched: the result of `fetch` for the same answer."""
         calls = self._calls(message)
         if not calls:
@@ -146,8 +147,7 @@ class Toolbox:
         return ToolResults(tuple(done), tuple(replies), finished)
 
     def _calls(self, message: Message) -> tuple[ToolCall, ...]:
-        """The calls of an answer: its own, or the one in a structured answer or another that consists of such an
-        object."""
+        """The calls of an answer, or the call in a structured answer or in a text that is such an object."""
         if message.calls or (not self._structured and not message.content.lstrip().startswith("{")):
             return message.calls
         try:

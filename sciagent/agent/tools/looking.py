@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rdkit import Chem
 
-from sciagent.agent.tools import arguments as given
+from sciagent.agent.tools.arguments import Count, Reference, Remark
 from sciagent.agent.tools.referring import find
 from sciagent.agent.tools.registry import Observation, Tool, ToolContext
 from sciagent.agent.tools.wording import short
+from sciagent.chemistry.editing.edits import canonical
 from sciagent.chemistry.editing.named import NAMED_EDITS, sites
 from sciagent.chemistry.editing.sites import Site
 from sciagent.domain.text import escaped
@@ -18,34 +17,34 @@ MAX_RESULTS = 8  # rungs whose results are shown
 TOO_LARGE = 100  # heavy atoms above which sites are not listed
 
 
-def inspect(arguments: given.Inspect, run: ToolContext) -> Observation:
+def inspect(run: ToolContext, molecule: Reference) -> Observation:
     """Show one molecule: formula, what was measured of it, and the sites where `modify` can edit it, by number."""
-    molecule = find(arguments.molecule, run.bench)
-    known = run.bench.known(molecule.key)
+    parsed = find(molecule, run.bench)
+    known = run.bench.known(parsed.key)
     lines = [
-        f"{molecule.smiles} [{molecule.key[:8]}] {molecule.formula}, {molecule.heavy_atoms} heavy atoms, "
-        f"charge {molecule.charge}, {'known here' if known else 'not proposed yet'}"
+        f"{parsed.smiles} [{parsed.key[:8]}] {parsed.formula}, {parsed.heavy_atoms} heavy atoms, "
+        f"charge {parsed.charge}, {'known here' if known else 'not proposed yet'}"
     ]
     if known:
-        lines += [short(line, 160) for line in run.bench.results_of(molecule.key)[:MAX_RESULTS]]
-    if molecule.heavy_atoms <= TOO_LARGE and (places := sites(molecule.smiles)):
-        lines += [f"atoms: {_numbered(molecule.smiles)}", "sites, number name @atoms:", *_by_edits(places)]
+        lines += [short(line, 160) for line in run.bench.results_of(parsed.key)[:MAX_RESULTS]]
+    if parsed.heavy_atoms <= TOO_LARGE and (places := sites(parsed.smiles)):
+        lines += [f"atoms: {_numbered(parsed.smiles)}", "sites, number name @atoms:", *_by_edits(places)]
     return Observation(True, "\n".join(lines))
 
 
-def best(arguments: given.Best, run: ToolContext) -> Observation:
+def best(run: ToolContext, n: Count = 10) -> Observation:
     """List the best molecules so far by score, 0 to 1, with the key and how each was made."""
     lines = [
         f"#{rank} {row.score:.3f} {row.text} [{row.key[:8]}] {short(row.operation, 100)}".rstrip()
-        for rank, row in enumerate(run.bench.best(arguments.n), start=1)
+        for rank, row in enumerate(run.bench.best(n), start=1)
     ]
     return Observation(True, "\n".join(lines) or "nothing is scored yet; propose something")
 
 
-def history(arguments: given.History, run: ToolContext) -> Observation:
+def history(run: ToolContext, n: Count = 10) -> Observation:
     """List the last proposals, latest first, and what became of each."""
     lines = []
-    for row in run.bench.recent(arguments.n):
+    for row in run.bench.recent(n):
         score = "" if row["score"] is None else f" {row['score']:.3f}"
         why = f" ({short(row['reason'], 80)})" if row["reason"] else ""
         line = (
@@ -55,27 +54,26 @@ def history(arguments: given.History, run: ToolContext) -> Observation:
     return Observation(True, "\n".join(lines) or "nothing was proposed yet")
 
 
-def budget(arguments: given.BudgetQuestion, run: ToolContext) -> Observation:
-    """Show the goal and what may still be spent."""
+def budget(run: ToolContext) -> Observation:
+    """Tell the goal and what may still be spent."""
     left = ", ".join(f"{short(name)} {amount:g}" for name, amount in run.bench.left().items())
     return Observation(True, f"goal: {run.bench.goal()[:1200]}\nleft: {left or 'no limit'}")
 
 
-def note(arguments: given.Note, run: ToolContext) -> Observation:
+def note(run: ToolContext, text: Remark) -> Observation:
     """Keep a remark for later episodes: what worked, what did not, what to try."""
-    run.bench.note(escaped(arguments.text))
+    run.bench.note(escaped(text))
     return Observation(True, "kept")
 
 
-def finish(arguments: given.Finish, run: ToolContext) -> Observation:
+def finish(run: ToolContext, reason: Remark) -> Observation:
     """End the episode, with a reason."""
     return Observation(True, "finished", ended=True)
 
 
 def _numbered(smiles: str) -> str:
     """The SMILES with atom numbers, from 1."""
-    mol: Any = Chem.MolFromSmiles(smiles)
-    mol = Chem.MolFromSmiles(Chem.MolToSmiles(mol))
+    mol = canonical(smiles)
     for atom in mol.GetAtoms():
         atom.SetAtomMapNum(atom.GetIdx() + 1)
     return str(Chem.MolToSmiles(mol, canonical=False))

@@ -7,107 +7,126 @@ the bench does not know yet are preferred.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator
+from typing import Annotated
 
-from sciagent.agent.tools import arguments as given
-from sciagent.agent.tools.bench import AgentBench
+from pydantic import Field
+
+from sciagent.agent.tools.arguments import (
+    MAX_SMILES,
+    Edit,
+    EditName,
+    Prediction,
+    Reference,
+    What,
+    Where,
+    cases_of_modify,
+)
 from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.referring import find, plain_smiles
-from sciagent.agent.tools.registry import Observation, Tool, ToolContext
+from sciagent.agent.tools.registry import AgentBench, Observation, Tool, ToolContext
 from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing import edits, named
-from sciagent.chemistry.editing.named import NAMED_EDITS
+from sciagent.chemistry.editing.named import NAMED_EDITS, NamedEdit
 from sciagent.chemistry.editing.sites import Site
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.text import escaped
 from sciagent.errors import InvalidCandidateError
 
-TRIES = 40  # pairs of (what, site) that one call goes through, at most
-CROSSES = 8  # children of a crossover that are made in search of a new one
+TRIES = 40  # most pairs of (what, site) that a call goes through
+MAX_NEIGHBOURS = 12
+CROSSES = 8  # children of a crossover that are made in search of a new molecule
 
 
-def propose(arguments: given.Propose, run: ToolContext) -> Observation:
+def propose(
+    run: ToolContext,
+    smiles: Annotated[str, Field(min_length=1, max_length=MAX_SMILES, description="one molecule, one fragment")],
+    rationale: Annotated[str, Field(max_length=500, description="why it should be good, in a sentence or two")] = "",
+    predictions: Annotated[
+        list[Prediction], Field(max_length=8, description="what you expect to be measured; each property once")
+    ] = [],  # noqa: B006  pydantic copies it
+) -> Observation:
     """Propose one molecule by its SMILES. It is checked at once, and measured later if it is worth it. Say why it
     should be good, and what you expect to be measured: each prediction is scored when the answer comes."""
-    names = [p.property for p in arguments.predictions]
+    names = [p.property for p in predictions]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise CallError(f"predictions: {short(twice)} is predicted twice; predict each property once")
     if odd := next((name for name in names if not name.isascii() or not name.isidentifier()), None):
         raise CallError(f"predictions: {short(odd)!r} is no property; name one as the goal does: homo_lumo_gap")
-    predicted = {p.property: {"value": p.value, "error": p.error} for p in arguments.predictions}
-    smiles = plain_smiles(arguments.smiles)
-    return _proposed(run.bench, ProposalIn(smiles, (), "propose", escaped(arguments.rationale), predicted))
+    predicted = {p.property: {"value": p.value, "error": p.error} for p in predictions}
+    return _proposed(run.bench, ProposalIn(plain_smiles(smiles), (), "propose", escaped(rationale), predicted))
 
 
-def modify(arguments: given.Modify, run: ToolContext) -> Observation:
+def modify(run: ToolContext, parent: Reference, edit: Edit, what: What = None, where: Where = None) -> Observation:
     """Make a new molecule from a known one by a named edit and propose it in the same call. `inspect` lists the sites
     of a molecule; without a site, or without saying what to put in, chance chooses among all that fit."""
-    parent = _editable(arguments.parent, run)
-    edit = NAMED_EDITS[arguments.edit]
-    if arguments.what is not None and arguments.what not in edit.whats:
-        takes = f"it takes one of: {', '.join(edit.whats)}" if edit.whats else "it takes nothing; leave what null"
-        raise CallError(f'what: "{edit.name}" does not take {arguments.what}; {takes}')
+    molecule, named_edit = _editable(parent, run), NAMED_EDITS[edit]
+    if what is not None and what not in named_edit.whats:
+        takes = f"it takes one of: {', '.join(named_edit.whats)}" if named_edit.whats else "leave what null"
+        raise CallError(f'what: "{edit}" does not take {what}; {takes}')
     rng = random.Random(f"modify {run.seed}")
-    pairs = named.choices(parent.smiles, edit.name, arguments.what, arguments.where)
+    pairs = named.choices(molecule.smiles, edit, what, where)
     rng.shuffle(pairs)
-    known = None
-    for what, site in pairs[:TRIES]:
-        made = named.children(parent.smiles, edit.name, what or None, site.number, run.limits)
-        rng.shuffle(made)
-        for child in made:
-            operation = f"modify: {edit.name} {what}".strip()
-            if not _known(child, run.bench):
-                return _proposed(run.bench, ProposalIn(child, (parent.smiles,), operation))
-            known = known or ProposalIn(child, (parent.smiles,), operation)
-    if known is not None:
-        return _proposed(run.bench, known)
-    raise CallError(_why_not(parent, arguments, run))
+
+    def children() -> Iterator[ProposalIn]:
+        for group, site in pairs[:TRIES]:
+            made = named.children(molecule.smiles, edit, group or None, site.number, run.limits)
+            rng.shuffle(made)
+            for child in made:
+                yield ProposalIn(child, (molecule.smiles,), f"modify: {edit} {group}".strip())
+
+    if (child := _first_new(children(), run.bench)) is None:
+        raise CallError(_why_not(molecule, f"{edit} {what or ''}".strip(), NAMED_EDITS[edit], where, run))
+    return _proposed(run.bench, child)
 
 
-def crossover(arguments: given.Crossover, run: ToolContext) -> Observation:
+def crossover(run: ToolContext, first: Reference, second: Reference) -> Observation:
     """Join a part of one molecule to a part of another and propose the child in the same call. Chance chooses where
     they are cut."""
-    first, second = _editable(arguments.first, run), _editable(arguments.second, run)
+    parents = _editable(first, run).smiles, _editable(second, run).smiles
     rng = random.Random(f"crossover {run.seed}")
-    known = None
-    for _ in range(CROSSES):
-        made = edits.crossover(first.smiles, second.smiles, rng, limits=run.limits)
-        if made is None:
-            break
-        child = ProposalIn(made[0], (first.smiles, second.smiles), f"crossover: {made[1]}")
-        if not _known(child.text, run.bench):
-            return _proposed(run.bench, child)
-        known = known or child
-    if known is not None:
-        return _proposed(run.bench, known)
-    raise CallError("these two give no child within the limits; take others, or `modify` one of them")
+
+    def children() -> Iterator[ProposalIn]:
+        for _ in range(CROSSES):
+            if (made := edits.crossover(*parents, rng, limits=run.limits)) is None:
+                return
+            yield ProposalIn(made[0], parents, f"crossover: {made[1]}")
+
+    if (child := _first_new(children(), run.bench)) is None:
+        raise CallError("these two give no child within the limits; take others, or `modify` one of them")
+    return _proposed(run.bench, child)
 
 
-def neighbours(arguments: given.Neighbours, run: ToolContext) -> Observation:
+def neighbours(
+    run: ToolContext,
+    parent: Reference,
+    edit: Annotated[EditName | None, Field(description="only children by this edit; null: by any")] = None,
+    n: Annotated[int, Field(ge=1, le=MAX_NEIGHBOURS)] = MAX_NEIGHBOURS,
+) -> Observation:
     """List molecules that one named edit makes from a known one, without proposing them. Propose one of them with
     `propose`, or make it with `modify`."""
-    parent = _editable(arguments.parent, run)
+    smiles = _editable(parent, run).smiles
     rng = random.Random(f"neighbours {run.seed}")
-    names = [arguments.edit] if arguments.edit else list(NAMED_EDITS)
-    queues = {name: named.choices(parent.smiles, name) for name in names}
+    names = [edit] if edit else list(NAMED_EDITS)
+    queues = {name: named.choices(smiles, name) for name in names}
     for queue in queues.values():
         rng.shuffle(queue)
     rows: dict[str, tuple[str, Site]] = {}
     for turn in range(TRIES):
         for name in names:
-            if turn < len(queues[name]) and len(rows) < arguments.n:
+            if turn < len(queues[name]) and len(rows) < n:
                 what, site = queues[name][turn]
-                made = named.children(parent.smiles, name, what or None, site.number, run.limits)
+                made = named.children(smiles, name, what or None, site.number, run.limits)
                 if made and (child := rng.choice(made)) not in rows:
                     rows[child] = (f"{name} {what}".strip(), site)
     if not rows:
-        raise CallError(f"no edit fits {parent.smiles} within the limits; take another molecule")
+        raise CallError(f"no edit fits {smiles} within the limits; take another molecule")
     lines = [
-        f"{child}  {edit} at site {site.number}" + " (known)" * _known(child, run.bench)
-        for child, (edit, site) in rows.items()
+        f"{child}  {made_by} at site {site.number}" + " (known)" * _known(child, run.bench)
+        for child, (made_by, site) in rows.items()
     ]
-    return Observation(True, "\n".join([f"neighbours of {parent.smiles}:", *lines]))
+    return Observation(True, "\n".join([f"neighbours of {smiles}:", *lines]))
 
 
 def _editable(reference: str, run: ToolContext) -> Molecule:
@@ -118,6 +137,16 @@ def _editable(reference: str, run: ToolContext) -> Molecule:
     return parent
 
 
+def _first_new(children: Iterator[ProposalIn], bench: AgentBench) -> ProposalIn | None:
+    """The first child that the bench does not know, else the first."""
+    first = None
+    for child in children:
+        if not _known(child.text, bench):
+            return child
+        first = first or child
+    return first
+
+
 def _known(smiles: str, bench: AgentBench) -> bool:
     try:
         return bench.known(parse_molecule(smiles).key)
@@ -125,34 +154,29 @@ def _known(smiles: str, bench: AgentBench) -> bool:
         return True
 
 
-def _why_not(parent: Molecule, arguments: given.Modify, run: ToolContext) -> str:
+def _why_not(parent: Molecule, wanted: str, edit: NamedEdit, where: int | None, run: ToolContext) -> str:
     """Why the edit does not fit, and which edits do."""
-    sites, where = named.sites(parent.smiles), arguments.where
-    asked = f"{arguments.edit} {arguments.what or ''}".strip()
+    sites = named.sites(parent.smiles)
     if where is not None and where > len(sites):
         return f"where: {parent.smiles} has sites 1 to {len(sites)}; `inspect` lists them"
-    at = f" at site {where} ({sites[where - 1].kind}: {sites[where - 1].name})" if where is not None else ""
-    fitting = [name for name in NAMED_EDITS if _fits(parent, name, where, run)]
-    there = [s.number for s in sites if NAMED_EDITS[arguments.edit].fits(s)]
-    text = f'"{asked}" does not fit {parent.smiles}{at}; what fits{" there" if at else ""}: {_listed(fitting)}'
-    return f"{text}; sites for {arguments.edit}: {_listed(there)}" if where is not None else text
 
+    def fits(name: str) -> bool:
+        pairs = named.choices(parent.smiles, name, None, where)
+        some = pairs[:: max(1, len(pairs) // 4)][:4]
+        return any(named.children(parent.smiles, name, what or None, site.number, run.limits) for what, site in some)
 
-def _fits(parent: Molecule, name: str, where: int | None, run: ToolContext) -> bool:
-    pairs = named.choices(parent.smiles, name, None, where)
-    return any(
-        named.children(parent.smiles, name, what or None, site.number, run.limits)
-        for what, site in pairs[:: max(1, len(pairs) // 4)][:4]
-    )
-
-
-def _listed(items: Sequence[object]) -> str:
-    return ", ".join(map(str, items[:20])) or "nothing"
+    fitting = ", ".join(name for name in NAMED_EDITS if fits(name)) or "nothing"
+    if where is None:
+        return f'"{wanted}" does not fit {parent.smiles}; what fits: {fitting}'
+    site = sites[where - 1]
+    there = [str(s.number) for s in sites if edit.fits(s)]
+    at = f"at site {where} ({site.kind}: {site.name}); what fits there: {fitting}"
+    rest = f"sites for {edit.name}: {', '.join(there[:20]) or 'nothing'}"
+    return f'"{wanted}" does not fit {parent.smiles} {at}; {rest}'
 
 
 def _proposed(bench: AgentBench, proposal: ProposalIn) -> Observation:
-    """Propose to the bench, and report its answer. A duplicate counts as a correct call, a refused proposal does
-    not."""
+    """Propose to the bench, and report its answer. A duplicate is a correct call, a refused proposal is not."""
     (out,) = bench.propose([proposal])
     reason = ": ".join(part for part in (out.reason, out.detail) if part)
     text = f"{out.status}: {proposal.text}"
@@ -167,7 +191,7 @@ def _proposed(bench: AgentBench, proposal: ProposalIn) -> Observation:
 _PREDICTION = {"property": "homo_lumo_gap", "value": 4.2, "error": 0.5}
 MAKING = (
     Tool(propose, {"smiles": "Cc1ccncc1", "rationale": "a nitrogen lowers the LUMO", "predictions": [_PREDICTION]}),
-    Tool(modify, {"parent": "#1", "edit": "add substituent", "what": "fluoro", "where": None}, given.cases_of_modify),
+    Tool(modify, {"parent": "#1", "edit": "add substituent", "what": "fluoro", "where": None}, cases_of_modify),
     Tool(crossover, {"first": "#1", "second": "#2"}),
     Tool(neighbours, {"parent": "#1", "edit": None, "n": 12}),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from sciagent.agent.tools.bench import AgentBench
 from sciagent.agent.tools.reading import CallError
+from sciagent.agent.tools.registry import AgentBench
 from sciagent.agent.tools.wording import short, shown
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.errors import InvalidCandidateError
@@ -49,8 +49,7 @@ def _ranked(rank: int, bench: AgentBench) -> Molecule:
 
 
 def _by_key(digits: str, bench: AgentBench) -> str | None:
-    """The molecule whose key begins with these digits; None if there is none: `c1ccccc1`, also hexadecimal, is
-    benzene."""
+    """The molecule whose key begins with these digits, if any; `c1ccccc1`, also hexadecimal, is benzene."""
     matches = {molecule.key: molecule.text for molecule in bench.best(LOOK) if molecule.key.startswith(digits)}
     for past in bench.recent(LOOK):
         if past["key"] and past["key"].startswith(digits):

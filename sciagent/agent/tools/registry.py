@@ -11,26 +11,60 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast, get_type_hints
+from inspect import signature
+from typing import Any, Protocol, TypedDict, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import ErrorDetails
 
-from sciagent.agent.tools.bench import AgentBench
 from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.schemas import schema
 from sciagent.agent.tools.wording import MAX_COMPLAINTS, bounded, short, shown
 from sciagent.chemistry.editing.edits import ANY, EditLimits
+from sciagent.domain.campaigns.ports import Workbench
 from sciagent.errors import CampaignError, LedgerError, did_you_mean
 
 _log = logging.getLogger("sciagent")
 
 
-class Arguments(BaseModel):
-    """Base class of the tools' arguments: no extra keys, and no text in place of a number."""
+STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+"""No extra keys, and no text in place of a number."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+class Past(TypedDict):
+    """An earlier proposal."""
+
+    text: str
+    key: str | None
+    status: str
+    """new | duplicate | refused."""
+    standing: str | None
+    """open, dropped, … or None."""
+    reason: str
+    """Why it was refused or dropped, or empty."""
+    operation: str
+    score: float | None
+    """None while there is no result."""
+
+
+class AgentBench(Workbench, Protocol):
+    """Implemented in `campaign`. The tools pass only checked arguments: plain text of bounded length."""
+
+    def results_of(self, key: str) -> list[str]:
+        """One line per paid rung that has answered on the candidate."""
+
+    def recent(self, n: int) -> list[Past]:
+        """The last n proposals of the campaign and their outcome, latest first."""
+
+    def left(self) -> dict[str, float]:
+        """The remaining budget by resource: `proposals`, `core_seconds`, a rung's name, …"""
+
+    def note(self, text: str) -> None:
+        """Keep a remark for later episodes."""
+
+    def goal(self) -> str:
+        """The campaign's goal, in a few lines."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +92,10 @@ class Observation:
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that a model may call. Its docstring is the description, and the type of its parameter `arguments`
-    describes the arguments."""
+    """A function that a model may call; its docstring is the description."""
 
-    run: Callable[[Any, ToolContext], Observation]
+    run: Callable[..., Observation]
+    """Takes a ToolContext as `run`, and the call's arguments."""
     example: Mapping[str, Any] = field(default_factory=dict)
     """Correct arguments."""
     cases: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None
@@ -76,8 +110,13 @@ class Tool:
         return " ".join((self.run.__doc__ or "").split())
 
     @cached_property
-    def arguments(self) -> type[Arguments]:
-        return cast(type[Arguments], get_type_hints(self.run)["arguments"])
+    def arguments(self) -> type[BaseModel]:
+        hints = get_type_hints(self.run, include_extras=True)
+        parameters = [p for p in signature(self.run).parameters.values() if p.name != "run"]
+        fields: dict[str, Any] = {
+            p.name: (hints[p.name], ... if p.default is p.empty else p.default) for p in parameters
+        }
+        return create_model(self.name, __config__=STRICT, **fields)
 
 
 class Registry:
@@ -103,7 +142,7 @@ class Registry:
             if tool is None:
                 text, names = short(name, 40), self.names
                 raise CallError(f'no tool is called "{text}"{did_you_mean(text, names)}; there are: {", ".join(names)}')
-            observation = tool.run(_checked(tool, read_arguments(arguments)), ToolContext(bench, seed, limits))
+            observation = tool.run(ToolContext(bench, seed, limits), **_checked(tool, read_arguments(arguments)))
         except CallError as error:
             usage = f"\nfor example: {tool.name} {json.dumps(dict(tool.example))}" if tool else ""
             observation = Observation(False, f"error: {bounded(str(error))[: 1990 - len(usage)]}{usage}")
@@ -115,9 +154,9 @@ class Registry:
         return replace(observation, text=bounded(observation.text))
 
 
-def _checked(tool: Tool, given: Mapping[str, Any]) -> Arguments:
+def _checked(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return tool.arguments.model_validate(given)
+        return dict(tool.arguments.model_validate(given))
     except ValidationError as error:
         faults = error.errors(include_url=False)[:MAX_COMPLAINTS]
         raise CallError("\n".join(_complaint(tool, fault) for fault in faults)) from None

@@ -1,4 +1,4 @@
-"""JSON schemas of the tools: strict ones for any OpenAI-compatible endpoint, and one for a whole answer, for
+"""JSON schemas of the tools: strict for any OpenAI-compatible endpoint, and for a whole answer, for
 constrained decoding of a small model. Only plain keywords: references are expanded, titles and defaults left out."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def schema(tool: Tool) -> JsonSchemaValue:
 
 
 def call_schema(tools: Iterable[Tool]) -> JsonSchemaValue:
-    """Schema of a whole answer {"name": a tool, "arguments": {...}}, with at least one case per tool. It is for
+    """Schema of a whole answer {"name": a tool, "arguments": {...}}, with a case or more per tool. It is for
     constrained decoding and therefore has no descriptions."""
     cases = []
     for tool in tools:
@@ -45,9 +45,9 @@ def _plain(full: Mapping[str, Any], *, described: bool) -> JsonSchemaValue:
     def plain(node: Mapping[str, Any]) -> JsonSchemaValue:
         if "$ref" in node:
             return plain(full["$defs"][node["$ref"].rpartition("/")[2]])
-        kept = {name: value for name, value in node.items() if name not in dropped}
         if node.get("type") == "object":
-            kept |= _object({name: plain(entry) for name, entry in node.get("properties", {}).items()})
+            return _object({name: plain(entry) for name, entry in node.get("properties", {}).items()})
+        kept = {name: value for name, value in node.items() if name not in dropped}
         if "anyOf" in node:
             kept["anyOf"] = [plain(option) for option in node["anyOf"]]
         if "items" in node:

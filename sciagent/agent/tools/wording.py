@@ -5,7 +5,7 @@ from __future__ import annotations
 from sciagent.domain.text import escaped
 
 MAX_TEXT = 2000  # characters of an observation
-MAX_COMPLAINTS = 6  # about the arguments of one call
+MAX_COMPLAINTS = 6  # about the arguments of a call
 
 
 def short(text: str, limit: int = 60) -> str:
@@ -15,7 +15,7 @@ def short(text: str, limit: int = 60) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """As `short`, with one blank for all white space."""
+    """As `short`, with a single blank for white space."""
     return short(" ".join(text[: 4 * limit].split()), limit)
 
 

@@ -1,14 +1,14 @@
-"""From the turns of one trajectory to rows that can be trained.
+"""Makes training rows of the turns of a trajectory.
 
-A row is one sequence of ids for a causal model. Two rules hold of the rows together:
+A row is a sequence of ids for a causal model. Two rules hold of the rows together:
 
 - every sampled token stands in them once as sampled, with its log-probability;
 - what stands before it in its row is exactly what the model saw: the prompt of its turn and the answer so far.
 
-So a conversation that only grows is one row. Where a prompt takes back some of what is held (the last prompt and its
-answer), two continuations of one prefix have been sampled, and a causal model needs two rows for that. They share the
-prefix; the sampled tokens of the prefix are trained in one of them and are context in the other. `Join` says which.
-A prompt that shares nothing, as after a compaction, is the same case with an empty prefix.
+So a conversation that only grows is a single row. Where a prompt takes back some of what is held (the last prompt and
+its answer), two continuations of the same prefix have been sampled, and a causal model needs two rows for that. They
+share the prefix, whose sampled tokens are trained in the first and are context in the second. `Join` says which. A
+prompt that shares nothing, as after a compaction, is the same case with an empty prefix.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONTEXT = -1  # the turn of a token that was not sampled in its row
 
 
 class Join(StrEnum):
-    """How a prompt continues the row. Both realign and fork cost one more row and lose nothing."""
+    """How a prompt continues the row. Both realign and fork cost a further row and lose nothing."""
 
     APPEND = "append"
     """The prompt starts with all that is held. What it adds is context."""
@@ -58,10 +58,10 @@ class RecordedCall:
         if not n == len(self.logprobs) == len(self.forced):
             raise ValueError(
                 f"turn {self.turn}: {n} sampled ids, {len(self.logprobs)} log-probabilities and {len(self.forced)} "
-                "flags of what was forced; there must be one of each for every sampled id"
+                "flags of what was forced; every sampled id needs both"
             )
         if not self.prompt_ids:
-            raise ValueError(f"turn {self.turn}: the prompt has no ids, so nothing predicts the first sampled one")
+            raise ValueError(f"turn {self.turn}: the prompt has no ids, so nothing predicts the first sampled id")
         if self.turn < 0:
             raise ValueError(f"turn {self.turn}: turns are numbered from 0")
 
@@ -92,7 +92,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Linearised:
-    """The rows of one trajectory."""
+    """The rows of a trajectory."""
 
     rows: tuple[Row, ...]
     """In the order in which they ended."""
@@ -103,7 +103,7 @@ class Linearised:
 
 
 def linearise(records: Iterable[RecordedCall], drift_limit: int = DRIFT_LIMIT) -> Linearised:
-    """The rows of one trajectory. records: its calls in order, read once.
+    """The rows of a trajectory. records: its calls in order, read once.
 
     drift_limit: the most held tokens that a realignment may replace; 0: always fork. Rows without sampled tokens are
     left out. Time and memory are linear in the number of ids. Raises ValueError if turns do not increase or drift_limit
@@ -149,8 +149,7 @@ class _Draft:
         self.turns: list[int] = []
 
     def join(self, kept: int, *, replaced: bool, drift_limit: int) -> Join:
-        """How the next prompt continues the row. kept: how many ids it keeps. replaced: whether it has others in
-        place of the rest."""
+        """How the next prompt continues the row. kept: number of ids. replaced: whether others follow these."""
         drift = len(self.ids) - kept
         if drift == 0:
             return Join.APPEND

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.tools.bench import Past
+from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
@@ -19,7 +19,7 @@ from sciagent.verification.sandbox.host import Worker
 
 
 class AgentWorkbench(CampaignWorkbench):
-    """Implements `agent.tools.bench.AgentBench` for one turn. room: how many proposals it accepts; more are refused."""
+    """Implements `AgentBench` for a turn. room: how many proposals it accepts; more are refused."""
 
     def __init__(self, built: Built, worker: Worker, owner: str, *, room: int, trajectory: int) -> None:
         super().__init__(built, worker, owner)

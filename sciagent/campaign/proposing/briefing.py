@@ -1,5 +1,4 @@
-"""The text that a model gets before its first turn: goal, ladder, remaining budget, and what the campaign has
-learned."""
+"""The text before a model's first turn: goal, ladder, remaining budget, and what the campaign has learned."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def goal(built: Built) -> str:
 
 
 def left_text(left: Mapping[str, float]) -> str:
-    """The remaining budget by resource or rung, in one line."""
+    """The remaining budget by resource or rung, in a line."""
     parts = []
     for name, amount in left.items():
         unit = RESOURCE_UNITS.get(name, "")
@@ -103,8 +102,7 @@ def _best_lines(connection: Connection, built: Built) -> list[str]:
 
 
 def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> dict[int, list[str]]:
-    """By candidate, one line per paid rung and the terminal one: its values of the objectives' properties, cheapest
-    first."""
+    """By candidate, a line per paid rung and the terminal one: its values of the objectives' properties."""
     lines: dict[int, list[str]] = {id_: [] for id_ in candidate_ids}
     wanted = {objective.property for objective in built.objectives}
     for rung in built.rungs:

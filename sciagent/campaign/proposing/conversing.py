@@ -1,22 +1,21 @@
 """A language model as a source of candidates: several episodes at once; each turn is written before the next is asked.
 
 An answer is sampled in a thread while the driver goes on; calls of MCP servers are made in that thread, too. Calls of
-sciagent's own tools run in the driver: turn, tokens, proposals and results of fast rungs are one transaction. An answer
-that was not written before a crash is sampled again, and its calls of MCP servers are repeated.
+sciagent's own tools run in the driver: turn, tokens, proposals and results of fast rungs are a single transaction. An
+answer that was not written before a crash is sampled again, and its calls of MCP servers are repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.asking import Asking, ModelAnswer
-from sciagent.agent.episode import Episode, EpisodeLimits
+from sciagent.agent.episode import Episode, EpisodeLimits, opening
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
-from sciagent.agent.prompting import opening
-from sciagent.agent.tools.calls import Toolbox, ToolResults
+from sciagent.agent.tools.calls import Toolbox
 from sciagent.agent.tools.registry import Observation
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
@@ -193,7 +192,7 @@ class ModelSource:
             new = NewTurn(
                 number,
                 episode.cursor,
-                _calls(answer),
+                [{"tool": c.name[:200], "arguments": c.arguments[:20_000], "ok": c.ok} for c in answer.calls],
                 [to_json(message) for message in answer.messages],
                 bench.cost + cost,
                 sampled.policy,
@@ -212,13 +211,8 @@ def _cost(sampled: Sampled) -> Cost:
     return Cost(llm_tokens=float(sampled.prompt_tokens + sampled.output_tokens), core_seconds=sampled.core_seconds)
 
 
-def _calls(answer: ToolResults) -> Sequence[Mapping[str, Any]]:
-    return [{"tool": call.name[:200], "arguments": call.arguments[:20_000], "ok": call.ok} for call in answer.calls]
-
-
 def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) -> SampledRow:
-    """What the ledger keeps of a sampled answer. Of the prompt, only the tokens after the first `held` ones are
-    kept."""
+    """What the ledger keeps of a sampled answer: of the prompt, only the tokens after those that were held."""
     used = {
         "temperature": sampling.temperature,
         "seed": sampling.seed,

@@ -12,7 +12,7 @@ from sciagent.chemistry.scaffold import FINGERPRINT, Features, features, nearest
 from sciagent.store.results import candidates, scaffolds
 
 COMPARED = 256  # the latest candidates of the ledger, of any campaign
-FILLED = 200  # imported and added candidates without a scaffold that get one with each turn
+FILLED = 200  # imported and added candidates without a scaffold that get it with each turn
 
 Note = dict[str, Any]
 
@@ -23,7 +23,7 @@ def notes(connection: Connection, molecules: Sequence[Molecule]) -> list[Note]:
     `candidate`: whether the ledger did not have it. `scaffold`: whether no candidate had this Murcko scaffold; None as
     long as some earlier candidates have no scaffold entered. `nearest`: Tanimoto similarity by `fingerprint` to the
     nearest of the `compared` latest candidates; 1 for a known molecule, None if there is nothing to compare with. The
-    cost is bounded: one query by key and one by scaffold per turn, and COMPARED similarities per molecule.
+    cost is bounded: a query by key and another by scaffold per turn, and COMPARED similarities per molecule.
     """
     there = set(candidates.ids_of(connection, {molecule.key for molecule in molecules}))
     fresh = {molecule.key: features(molecule.text) for molecule in molecules if molecule.key not in there}

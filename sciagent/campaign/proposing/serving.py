@@ -20,7 +20,7 @@ from sciagent.store.campaign_state import campaigns, directives, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.verification.sandbox.host import Worker
 
-ROOM = 8  # candidates that one call may propose
+ROOM = 8  # candidates that a call may propose
 PROPOSER = "mcp"
 
 
@@ -61,11 +61,11 @@ class McpEpisode:
         return [schema["function"] for schema in self._tools.schemas()]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Observation:
-        """Carry out one call at a time. Mistakes in the arguments are reported in the observation, not raised."""
+        """Carry out single calls. Mistakes in the arguments are reported in the observation, not raised."""
         with self._lock:
-            return self._called(name, json.dumps(arguments))
+            return self._call(name, json.dumps(arguments))
 
-    def _called(self, name: str, arguments: str) -> Observation:
+    def _call(self, name: str, arguments: str) -> Observation:
         built, number = self._built, self._turns
         bench = AgentWorkbench(built, self._worker, self._owner, room=ROOM, trajectory=self._number)
         seed = turn_seed(built, self._number, number)

@@ -1,4 +1,4 @@
-"""Several proposers in one campaign. The one with the fewest proposals goes next, and a fast one waits for slower
+"""Several proposers in a campaign. The proposer with the fewest proposals goes next, and a fast one waits for slower
 ones, so that each gets its share of the budget."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Member:
     source: Source
     spec: OneProposerSpec
     made: int
-    """Proposals so far; a turn without proposals counts as one."""
+    """Proposals so far; a turn without proposals counts as a proposal."""
     barren: int = 0
     """Turns in a row that brought nothing new."""
     is_done: bool = False

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TurnResult(NamedTuple):
-    """The result of one turn."""
+    """The result of a turn."""
 
     n_proposals: int
     """All proposals, including refused ones and duplicates."""
@@ -45,7 +45,7 @@ class ProposerSlot:
     """One proposer of a campaign."""
 
     name: str
-    """Empty if it is the only one."""
+    """Empty if there is no other."""
     spec: OneProposerSpec
     number: int = 0
     """Number of the trajectory of its script."""
@@ -201,14 +201,14 @@ def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
 
 
 def _secret(variable: str | None, where: str) -> str | None:
-    """The value of an environment variable, if one is named. Raises UsageError if it is not set."""
+    """The value of an environment variable, if it is named. Raises UsageError if it is not set."""
     if variable is not None and not os.environ.get(variable):
         raise UsageError(f"the environment variable {variable}, which {where} names, is not set")
     return None if variable is None else os.environ[variable]
 
 
 def next_episode(connection: Connection, built: Built) -> int:
-    """The number of the next trajectory: the first ones are kept for scripts, of each proposer one."""
+    """The number of the next trajectory: the first ones are kept for scripts, a number for each proposer."""
     return max(trajectories.last_number(connection, built.row.id), len(built.spec.proposers) - 1) + 1
 
 

@@ -69,7 +69,7 @@ class _Fresh(NamedTuple):
 
 
 class CampaignWorkbench:
-    """Implements `domain.ports.Workbench` for one turn: call `propose` any number of times, then `commit` once."""
+    """Implements `domain.ports.Workbench` for a turn: call `propose` any number of times, then `commit` once."""
 
     def __init__(self, built: Built, worker: Worker, owner: str) -> None:
         self._built, self._worker, self._owner = built, worker, owner
@@ -156,7 +156,7 @@ class CampaignWorkbench:
         return fresh
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[_Entry]) -> None:
-        """Reuse known evidence, and run the rest in the warm process as one batch."""
+        """Reuse known evidence, and run the rest in the warm process as a batch."""
         v = rung.verifier
         by_key = {e.candidate.key: e for e in entries if e.candidate}
         with self._built.ledger.read() as connection:

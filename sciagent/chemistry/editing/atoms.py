@@ -96,8 +96,8 @@ def take_out_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 def change_element(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Another element in the same place, with the same bonds."""
     child = kekule(mol)
-    plain = [a for a in child.GetAtoms() if a.GetFormalCharge() == 0 and not a.GetNumRadicalElectrons()]
-    atoms = [a for a in plain if a.GetSymbol() in VALENCE]
+    neutral = [a for a in child.GetAtoms() if a.GetFormalCharge() == 0 and not a.GetNumRadicalElectrons()]
+    atoms = [a for a in neutral if a.GetSymbol() in VALENCE]
     if not atoms:
         return None
     atom = rng.choice(atoms)

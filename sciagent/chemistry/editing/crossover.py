@@ -1,6 +1,6 @@
-"""Crossover: a part of one molecule joined to a part of another, cut at a chain bond or through a ring.
+"""Crossover: a part of a molecule joined to a part of another, cut at a chain bond or through a ring.
 
-A chain cut opens one single bond outside rings. A ring cut opens two bonds of one ring and keeps what hangs on one
+A chain cut opens a single bond outside rings. A ring cut opens two bonds of a ring and keeps what hangs on a
 side; two such halves close to a new ring. As in Jensen, Chem. Sci. 10, 3567 (2019), written anew.
 """
 
@@ -29,7 +29,7 @@ def cross_chain(first: Any, second: Any, rng: random.Random) -> Any:
 
 
 def cross_ring(first: Any, second: Any, rng: random.Random) -> Any:
-    """Half of a ring of each, with all that hangs on it, closed to one ring."""
+    """Half of a ring of each, with all that hangs on it, closed to a ring."""
     left, right = _half(first, rng), _half(second, rng)
     if left is None or right is None:
         return None
@@ -38,7 +38,7 @@ def cross_ring(first: Any, second: Any, rng: random.Random) -> Any:
     there = list(right[1])
     rng.shuffle(there)
     for a, b in zip(left[1], there, strict=True):
-        # ends may coincide: one atom of a half that was cut on both of its sides
+        # ends may coincide: an atom of a half that was cut on both of its sides
         if joined.GetBondBetweenAtoms(a, offset + b) is not None:
             return None
         joined.AddBond(a, offset + b, ORDERS[rng.random() < 0.4])
@@ -70,7 +70,7 @@ def _half(mol: Any, rng: random.Random) -> tuple[Any, tuple[int, int]] | None:
         cut = kekule(mol)
         for a, b in bonds:
             cut.RemoveBond(a, b)
-        # between the cuts lie ring[i+1 .. j] on one side, the rest on the other
+        # between the cuts lie ring[i+1 .. j] on this side, the rest on the other
         ends = [(bonds[0][1], bonds[1][0]), (bonds[0][0], bonds[1][1])]
         rng.shuffle(ends)
         if any(a in side(cut, ends[0][0]) for a in ends[1]):

@@ -1,7 +1,7 @@
 """Graph edits of molecules: the moves of an evolutionary search, and what an agent may ask for by name.
 
 Which edit, where, and with what is drawn from the caller's generator in the order of the canonical SMILES, so that a
-seed gives the same child everywhere. Children are sanitised, of one fragment, with the parent's charge and no new
+seed gives the same child everywhere. Children are sanitised, single fragments, with the parent's charge and no new
 radicals, within the caller's limits; an edit that gives anything else is tried again elsewhere.
 """
 
@@ -37,22 +37,22 @@ CROSSOVERS: tuple[str, ...] = tuple(_CROSSOVERS)
 
 @dataclass(frozen=True)
 class EditLimits:
-    """What a child may be. elements: symbols. max_ring_size: of rings that no parent had.
-
-    max_rings: SSSR, None: any number. charges: net charges, None: as the parent's, or what a crossover of two gives.
-    defined_stereo: every stereocentre and double bond that needs one has a configuration.
-    forbidden: SMARTS that no child may match.
-    """
+    """What a child may be."""
 
     elements: tuple[str, ...] = ORGANIC
     min_heavy_atoms: int = 1
     max_heavy_atoms: int = 60
     max_rings: int | None = None
+    """Of the smallest set of smallest rings; None: any number."""
     min_ring_size: int = 3
     max_ring_size: int = 7
+    """Of rings that no parent had."""
     charges: tuple[int, ...] | None = None
+    """Net charges; None: as the parent's, or what a crossover of two gives."""
     defined_stereo: bool = False
+    """Whether every stereocentre and double bond that can have a configuration has it."""
     forbidden: tuple[str, ...] = ()
+    """SMARTS that no child may match."""
 
 
 ANY = EditLimits()

@@ -18,7 +18,7 @@ from sciagent.chemistry.editing.parts import fragment, side
 
 SINGLE = Chem.BondType.SINGLE
 MAX_ARMS = 4  # of a ring that is replaced
-MAX_ARRANGEMENTS = 24  # children of one ring exchanged for one other
+MAX_ARRANGEMENTS = 24  # children of a ring exchanged for another
 
 
 def put(mol: Any, place: int, group: str) -> Any:
@@ -28,18 +28,12 @@ def put(mol: Any, place: int, group: str) -> Any:
     return child
 
 
-def take(mol: Any, bearer: int, first: int) -> Any:
-    """A hydrogen in place of the group that begins with `first`."""
-    child = kekule(mol)
+def exchange(mol: Any, bearer: int, first: int, group: str = "") -> Any:
+    """Another group, or else a hydrogen, in place of the group that begins with `first`."""
+    child, offset = _beside(mol, group) if group else (kekule(mol), 0)
     _cut(child, bearer, first)
-    return _without(child, side(mol, first, bearer))
-
-
-def exchange(mol: Any, bearer: int, first: int, group: str) -> Any:
-    """Another group in place of the one that begins with `first`."""
-    child, offset = _beside(mol, group)
-    _cut(child, bearer, first)
-    child.AddBond(bearer, offset, SINGLE)
+    if group:
+        child.AddBond(bearer, offset, SINGLE)
     return _without(child, side(mol, first, bearer))
 
 
@@ -63,7 +57,7 @@ def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, 
 def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
     """Another ring in place of a ring system, whose arms stay as far apart as the new ring allows: para stays para.
 
-    What hangs on it by a double bond and has one atom goes with it. Nothing with more than MAX_ARMS arms.
+    What hangs on it by a double bond and is a single atom goes with it. Nothing with more than MAX_ARMS arms.
     """
     inside = set(system)
     arms, lost = [], []

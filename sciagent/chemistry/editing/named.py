@@ -1,7 +1,7 @@
 """Edits by name: what a chemist says ("put a fluoro on site 2") to what molecules that can make.
 
 Nothing is drawn here: an edit, what to put in and a site give all children, in a fixed order. They obey the same
-valence rules and limits as the children of the search, and a few more: what one would not write down by hand, such as
+valence rules and limits as the children of the search, and a few more: what nobody would write down by hand, such as
 a fluorine on nitrogen, is not made unless the parent has it.
 
     add substituent fluoro       benzene    -> fluorobenzene
@@ -41,21 +41,20 @@ Build = Callable[[Any, tuple[int, ...], str], Iterable[Any]]
 
 @dataclass(frozen=True)
 class NamedEdit:
-    """kinds: of the sites that it works on. whats: what it can put in, none if there is nothing to choose.
-
-    by_group: `what` is the group that the site bears, not what is put in.
-    """
+    """An edit that a model asks for by name."""
 
     name: str
-    kinds: tuple[Kind, ...]
+    kind: Kind
+    """Of the sites that it works on."""
     whats: tuple[str, ...]
+    """What it can put in; empty if there is nothing to choose."""
     says: str
     build: Build
     by_group: bool = False
+    """Whether `what` is the group that the site bears, not what is put in."""
 
     def fits(self, site: Site) -> bool:
-        aromatic = site.name == "aromatic CH"
-        return site.kind in self.kinds and (self.name != "swap CH for N" or aromatic)
+        return site.kind == self.kind and (self.name != "swap CH for N" or site.name == "aromatic CH")
 
 
 def _fuse(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
@@ -80,36 +79,36 @@ def _swap_atom(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
 _NEW_LINKERS = tuple(name for name in NAMED_LINKERS if name != "direct bond")
 _ALL = (
     NamedEdit(
-        "add substituent", ("hydrogen",), tuple(GROUPS), "a group in place of a hydrogen",
+        "add substituent", "hydrogen", tuple(GROUPS), "a group in place of a hydrogen",
         lambda mol, place, what: [joins.put(mol, place[0], GROUPS[what])],
     ),
     NamedEdit(
-        "replace substituent", ("substituent",), tuple(GROUPS), "another group in place of one that is there",
+        "replace substituent", "substituent", tuple(GROUPS), "another group in place of one that is there",
         lambda mol, place, what: [joins.exchange(mol, place[0], place[1], GROUPS[what])],
     ),
     NamedEdit(
-        "remove substituent", ("substituent",), (*GROUPS, "iodo"), "a hydrogen in place of a group; what: that group",
-        lambda mol, place, what: [joins.take(mol, place[0], place[1])], by_group=True,
+        "remove substituent", "substituent", (*GROUPS, "iodo"), "a hydrogen in place of a group; what: that group",
+        lambda mol, place, what: [joins.exchange(mol, place[0], place[1])], by_group=True,
     ),
     NamedEdit(
-        "swap ring", ("ring",), tuple(NAMED_RINGS), "another ring in place of a whole ring system",
+        "swap ring", "ring", tuple(NAMED_RINGS), "another ring in place of a whole ring system",
         lambda mol, place, what: joins.exchange_ring(mol, place, NAMED_RINGS[what]),
     ),
     NamedEdit(
-        "fuse ring", ("ring edge",), tuple(ANNELATIONS), "an aromatic ring fused to an edge with two CH", _fuse
+        "fuse ring", "ring edge", tuple(ANNELATIONS), "an aromatic ring fused to an edge with two CH", _fuse
     ),
-    NamedEdit("insert linker", ("bond",), _NEW_LINKERS, "a linker in a single bond between two parts", _link),
-    NamedEdit("replace linker", ("linker",), tuple(NAMED_LINKERS), "another linker between two parts", _link),
+    NamedEdit("insert linker", "bond", _NEW_LINKERS, "a linker in a single bond between two parts", _link),
+    NamedEdit("replace linker", "linker", tuple(NAMED_LINKERS), "another linker between two parts", _link),
     NamedEdit(
-        "swap CH for N", ("hydrogen",), (), "a ring nitrogen in place of an aromatic CH",
+        "swap CH for N", "hydrogen", (), "a ring nitrogen in place of an aromatic CH",
         lambda mol, place, what: [joins.change(mol, place[0], "N")],
     ),
     NamedEdit(
-        "swap N for CH", ("aromatic nitrogen",), (), "an aromatic CH in place of a ring nitrogen",
+        "swap N for CH", "aromatic nitrogen", (), "an aromatic CH in place of a ring nitrogen",
         lambda mol, place, what: [joins.change(mol, place[0], "C")],
     ),
     NamedEdit(
-        "swap atom", ("bridge",), tuple(ATOMS), "CH2, NH, O or S in place of one of them between two atoms",
+        "swap atom", "bridge", tuple(ATOMS), "CH2, NH, O or S in place of one of them between two atoms",
         _swap_atom,
     ),
 )  # fmt: skip
@@ -132,7 +131,7 @@ def choices(smiles: str, edit: str, what: str | None = None, site: int | None = 
     if named.by_group:
         return [(s.name, s) for s in where if what in (None, s.name)]
     whats = [what or ""] if what or not named.whats else named.whats
-    return [(one, s) for s in where for one in whats]
+    return [(chosen, s) for s in where for chosen in whats]
 
 
 def children(
@@ -144,21 +143,16 @@ def children(
     Raises KeyError for an unknown edit or `what`, ValueError for what is no SMILES.
     """
     mol, _ = _prepared(smiles)
-    made: set[str] = set()
-    for one, where in choices(smiles, edit, what, site):
-        made.update(_made(mol, NAMED_EDITS[edit], one, where, limits))
-    return sorted(made)
-
-
-def _made(mol: Any, edit: NamedEdit, what: str, site: Site, limits: EditLimits) -> Iterator[str]:
-    there = tuple(smarts for smarts in NOT_BY_NAME if not mol.HasSubstructMatch(pattern(smarts)))
-    bounded = replace(limits, forbidden=(*limits.forbidden, *there))
+    absent = tuple(smarts for smarts in NOT_BY_NAME if not mol.HasSubstructMatch(pattern(smarts)))
+    bounded = replace(limits, forbidden=(*limits.forbidden, *absent))
     with rdkit_messages():
-        for place in site.places:
-            for child in edit.build(mol, place, what):
-                text = accepted(child, (mol,), bounded)
-                if text is not None:
-                    yield text
+        made = {
+            accepted(child, (mol,), bounded)
+            for chosen, where in choices(smiles, edit, what, site)
+            for place in where.places
+            for child in NAMED_EDITS[edit].build(mol, place, chosen)
+        }
+    return sorted(text for text in made if text is not None)
 
 
 @lru_cache(maxsize=512)

@@ -43,8 +43,7 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 
 
 def _neighbours(mol: Any, system: set[int]) -> tuple[list[int], list[int]]:
-    """The atoms that hang on a ring system by a single bond; and those that do by another one, as in `=O`, which
-    belong to the ring and go with it."""
+    """The atoms that hang on a ring system by a single bond; and those that, as `=O`, go with the ring."""
     bonds = [
         (bond.GetOtherAtomIdx(atom), bond.GetBondType() == Chem.BondType.SINGLE)
         for atom in sorted(system)

@@ -1,7 +1,7 @@
 """Where a molecule can be edited by name: sites that a chemist would point at, numbered from 1.
 
 Atoms are those of the canonical SMILES, from 0, so that a site has the same number however the molecule was written.
-Places that symmetry makes equal are one site.
+Places that symmetry makes equal are a single site.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ LINKERS: tuple[str, ...] = (
     "*CN*", "*NC*", "*/C=C/*", "*C#C*", "*S(=O)(=O)*", "*S(=O)(=O)N*", "*NS(=O)(=O)*", "*/C=N/*", "*/N=N/*", "*CCC*",
     "*C(C)*", "*N(C)*", "*OCC*", "*CCO*",
 )  # fmt: skip
-# one direction of each; `direct bond` joins the two ends
+# a single direction of each; `direct bond` joins the two ends
 NAMED_LINKERS: dict[str, str] = {
     "direct bond": "**", "methylene": "*C*", "ethylene": "*CC*", "propylene": "*CCC*", "ethylidene": "*C(C)*",
     "ether": "*O*", "amine": "*N*", "methylamine": "*N(C)*", "thioether": "*S*", "carbonyl": "*C(=O)*",
@@ -73,7 +73,7 @@ ANNELATIONS: dict[str, tuple[str, ...]] = {
     "thieno": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]scc9",),
     "furo": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]occ9",),
 }
-# chalcogens and halogens are not put on saturated atoms that bear one already; edits.py refuses what results
+# chalcogens and halogens are not put on saturated atoms that bear such an atom already; edits.py refuses what results
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "aza swap": ("[c;H1;D2:1]>>[n;H0:1]", "[n;H0;D2;r6;+0:1]>>[c:1]"),
     "five-ring swap": (

@@ -68,14 +68,13 @@ def serve_model(
     Prints what to write into a campaign once it answers, and runs until it is interrupted.
     """
     from sciagent.agent.serving import command, server
-    from sciagent.agent.serving.interpreter import find_vllm
     from sciagent.settings import cache_folder
 
     if host not in command.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
     adapters = _adapters(lora)
     served = command.model_to_serve(model)
-    interpreter = find_vllm(python.expanduser())
+    interpreter = command.find_vllm(python.expanduser())
     chosen = command.Options(
         server.free_port(host, port),
         host,

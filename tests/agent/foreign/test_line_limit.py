@@ -41,7 +41,10 @@ def test_megabytes_are_not_taken_in(way: str, tmp_path: Path) -> None:
     ("command", "why"),
     [
         (("/nowhere/at-all",), "No such file"),
-        ((sys.executable, "-c", "raise SystemExit('cannot import literature')"), "it said: cannot import literature"),
+        (
+            (sys.executable, "-c", "raise SystemExit('cannot import literature')"),
+            "it printed: cannot import literature",
+        ),
         ((sys.executable, "-c", "import time; time.sleep(60)"), "did not start within 1 s"),
         ((sys.executable, "-c", "while True: print('A' * 10000)"), "sent more than|did not start within 1 s"),
     ],

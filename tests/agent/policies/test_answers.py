@@ -14,7 +14,7 @@ from tests.support.chat_server import answer
 
 def sampled(sent: Any) -> Sampled:
     text = sent if isinstance(sent, str) else json.dumps(sent)
-    return sampled_of(read_answer(text), Sampling(), "m", 1.0, False, None)
+    return sampled_of(read_answer(text, str), Sampling(), "m", 1.0, False, None)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -240,7 +241,8 @@ def test_a_key_that_a_server_repeats_is_struck_out(server: ChatServer, policy: E
     server.respond = lambda body, n: (401, {"error": {"message": f"the key {KEY} is wrong"}})
     with pytest.raises(PolicyError, match=r"the key \[secret\] is wrong"):
         policy.sample(ASKED, [], Sampling())
-    server.respond = lambda body, n: (200, answer(f"it is {KEY}", message={"reasoning": KEY}))
+    escaped = json.dumps(answer(f"it is {KEY}", message={"reasoning": KEY})).replace(KEY, KEY.replace("-", "\\u002d"))
+    server.respond = lambda body, n: (200, escaped)
     sampled = policy.sample(ASKED, [], Sampling())
     assert sampled.message == Message("assistant", "it is [secret]", "[secret]", thought_in="reasoning")
 

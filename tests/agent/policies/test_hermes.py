@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from sciagent.agent.conversion import hermes_template
 from sciagent.agent.messages import Message, ToolCall
+from sciagent.agent.models import HERMES_TEMPLATE
 from sciagent.agent.policies.hermes import parsed, rendered
 
 FUNCTIONS = ({"name": "propose", "parameters": {"type": "object"}}, {"name": "stop", "parameters": {}})
@@ -29,7 +29,7 @@ TALK = (
 
 def template(messages: tuple[Message, ...], tools: list[dict[str, Any]] | None, ask: bool) -> str:
     texts, _ = render_jinja_template(
-        [rendered(messages, ())], tools=tools, chat_template=hermes_template(), add_generation_prompt=ask
+        [rendered(messages, ())], tools=tools, chat_template=HERMES_TEMPLATE.read_text(), add_generation_prompt=ask
     )
     return str(texts[0])
 

@@ -9,8 +9,17 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent import models
-from sciagent.agent.serving.command import Options, ServedModel, arguments, environment, model_to_serve, template_of
-from sciagent.agent.serving.interpreter import Vllm, clean_environment, find_vllm
+from sciagent.agent.serving.command import (
+    Options,
+    ServedModel,
+    Vllm,
+    arguments,
+    clean_environment,
+    environment,
+    find_vllm,
+    model_to_serve,
+    template_of,
+)
 from sciagent.agent.serving.lora_adapters import checked_adapter
 from sciagent.errors import SciagentError, UsageError
 

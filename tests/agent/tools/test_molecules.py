@@ -7,7 +7,7 @@ import json
 import pytest
 from rdkit import Chem
 
-from sciagent.agent.tools.registry import Arguments, Observation, Registry, Tool, ToolContext
+from sciagent.agent.tools.registry import Observation, Registry, Tool, ToolContext
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import StaleLeaseError
@@ -134,16 +134,12 @@ def test_crossover_needs_two_molecules_that_give_a_child():
     assert "no child" in call(bench, "crossover", first="C", second="O").text
 
 
-class Nothing(Arguments):
-    pass
-
-
-def breaks(arguments: Nothing, run: ToolContext) -> Observation:
+def breaks(run: ToolContext) -> Observation:
     """Fails through no fault of the call."""
     raise ZeroDivisionError("ours")
 
 
-def loses(arguments: Nothing, run: ToolContext) -> Observation:
+def loses(run: ToolContext) -> Observation:
     """Finds that somebody else has the lease."""
     raise StaleLeaseError("lost")
 
