@@ -18,6 +18,7 @@ from sciagent.report.export.parquet import ArrowRows
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import ledger_url
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.results.evidence import IMPORT
 from sciagent.store.views import queries, values
 from sciagent.store.views.values import LedgerValue, ValueFilter
 
@@ -159,7 +160,7 @@ def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
 
 
 def _brief(row: LedgerValue) -> Mapping[str, Any]:
-    paid_by = row.campaign or (row.source.split(" sha256")[0] if row.verifier == queries.IMPORT else "verify")
+    paid_by = row.campaign or (row.source.split(" sha256")[0] if row.verifier == IMPORT else "verify")
     return {
         "candidate": row.text,
         "property": row.property,

@@ -120,7 +120,7 @@ def test_what_a_rung_holds_may_be_amended_and_is_no_part_of_who_it_is(ledger: Le
     ("resources", "message"),
     [
         ("{GPU: 1}", "is no name"),
-        ("{memory_mb: 100}", "said by limits.memory_mb"),
+        ("{memory_mb: 100}", "set by limits.memory_mb"),
         ("{gpu: 0}", "at least 1"),
         ("{cores: 2000}", "from 1 to 1024"),
         ("{cores: 1.5}", "whole number"),

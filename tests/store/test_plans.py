@@ -11,20 +11,19 @@ from sciagent.domain.jobs.states import JobState
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, jobs, leases, offers, reservations, spend, worker_resources, workers
-from sciagent.store.job_queue.worker_resources import Has
+from sciagent.store.job_queue.workers import NewWorker
 from sciagent.store.results import candidates, evidence, scaffolds
 from sciagent.store.views import history, overview, queries, report_candidates
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 
+WORKER = NewWorker("w", "host", 1, "ledger", ("simulation",), slots=2, cores=1)
 HOT: dict[str, Callable[[Any, int], object]] = {
     "waiting, first come first": lambda c, i: standings.waiting(c, i, 1, by_score=False, limit=10),
     "waiting, best first": lambda c, i: standings.waiting(c, i, 1, by_score=True, limit=10),
     "top": lambda c, i: standings.top(c, i, 10),
     "count_at": lambda c, i: standings.count_at(c, i, [1, 2], 10),
-    "count_pending": lambda c, i: standings.count_pending(c, i, 1, 10),
     "reuses_by_rung": lambda c, i: queries.reuses_by_rung(c, i),
-    "undecided_seqs": lambda c, i: standings.undecided_seqs(c, i, 2, 10),
     "members": lambda c, i: standings.members(c, i, [1, 2]),
     "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], "toy", "1", rows.SETTINGS),
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
@@ -46,7 +45,8 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "words": lambda c, i: directives.steering_of_many(c, i, [1, 2]),
     "attempts whose lease ran out": lambda c, i: leases.expired(c, 10),
     "what workers hold": lambda c, i: leases.held_by_workers(c, i),
-    "any_queued": lambda c, i: jobs.any_queued(c, 1),
+    "any_in_state": lambda c, i: jobs.any_in_state(c, JobState.QUEUED, rung_id=1),
+    "any in queues": lambda c, i: jobs.any_in_state(c, JobState.RUNNING, queues=["simulation"]),
     "what people said since": lambda c, i: directives.since(c, i, 0),
     "what people said last": lambda c, i: directives.last(c, i),
     "what people said of one": lambda c, i: directives.steering_of(c, i, 1),
@@ -70,18 +70,12 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "campaigns that run": lambda c, i: overview.going(c),
     "what a campaign has come to": lambda c, i: overview.totals(c, i),
     "what workers run": lambda c, i: workers.running(c),
-    "free resources of a worker": lambda c, i: worker_resources.free_at(c, "w", Has(2, 2)),
+    "free resources of a worker": lambda c, i: worker_resources.free_at(c, WORKER),
     "needs of unfinished jobs": lambda c, i: worker_resources.kinds(c, ["simulation"], jobs.UNFINISHED),
-    "the next job of a worker": lambda c, i: offers.claim_next(c, ["simulation"], "w/0", has=Has(2, 1)),
+    "the next job of a worker": lambda c, i: offers.claim_next(c, ["simulation"], "w/0", worker=WORKER),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
-IN_ORDER = {
-    "waiting, first come first",
-    "waiting, best first",
-    "undecided_seqs",
-    "top",
-    "best",
-}  # and nothing is left to sort
+IN_ORDER = {"waiting, first come first", "waiting, best first", "top", "best"}  # and nothing is left to sort
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -97,10 +91,10 @@ def test_nothing_is_scanned(ledger: Ledger, name: str) -> None:
 
 CLAIM = leases.Claim(1, 1, 1)
 WRITES: dict[str, Callable[[Any, int], object]] = {
-    "present": lambda c, i: jobs.present(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),
+    "cancelled_before": lambda c, i: jobs.cancelled_before(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),
     "claim_many": lambda c, i: leases.claim_many(c, [1, 2], "me"),
     "heartbeat": lambda c, i: leases.heartbeat(c, [CLAIM]),
-    "finish_many": lambda c, i: leases.finish_many(c, [leases.JobEnd(CLAIM, JobState.DONE, "ok")]),
+    "finish_many": lambda c, i: rows.finish_many(c, [leases.JobEnd(CLAIM, JobState.DONE, "ok")]),
     "release_many": lambda c, i: reservations.release_many(c, [1, 2]),
     "update_many": lambda c, i: standings.update_many(c, i, {1: {"standing": "open"}, 2: {"standing": "open"}}),
     "update_alike": lambda c, i: standings.update_alike(c, i, [1, 2], standing="open"),

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, evidence
+from tests.support import rows
 from tests.support.rows import alkanes, gap, new_evidence
 
 WRITERS, EACH = 6, 25
@@ -76,7 +77,7 @@ def test_of_two_writers_under_one_key_the_second_keeps_the_first(ledger: Ledger,
         start.wait()
         for i in ids:
             with own.begin() as connection:
-                found += evidence.record_or_keep(connection, [new_evidence(i, gap(float(number)))])
+                found += rows.record_or_keep(connection, [new_evidence(i, gap(float(number)))])
         own.close()
         return found
 
@@ -98,7 +99,7 @@ def test_writers_that_enter_the_same_candidates_do_not_lock_each_other_out(ledge
             with own.begin() as connection:
                 ids = candidates.enter(connection, mine)
                 candidates.enter_aliases(connection, [(ids[m.key], f"again {m.text}") for m in mine])
-                evidence.record_or_keep(connection, [new_evidence(ids[m.key], gap()) for m in mine])
+                rows.record_or_keep(connection, [new_evidence(ids[m.key], gap()) for m in mine])
         own.close()
 
     with ThreadPoolExecutor(4) as pool:

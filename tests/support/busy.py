@@ -70,6 +70,6 @@ def _end(connection: sa.Connection, one: Claim, i: int) -> None:
     state = AttemptState.FAILED if bad else AttemptState.DONE
     attempts.end_many(connection, [AttemptEnd(one.attempt_id, state, cost, 3.5, outcome, reason, "")])
     spend.book_many(connection, [Bill(row.campaign_id, row.rung_id, one.attempt_id, cost)])
-    leases.finish_many(connection, [JobEnd(one, JobState.FAILED if bad else JobState.DONE, outcome)])
+    rows.finish_many(connection, [JobEnd(one, JobState.FAILED if bad else JobState.DONE, outcome)])
     started = db_now(connection) - timedelta(seconds=40 - i)
     connection.execute(sa.update(t.attempt).where(t.attempt.c.id == one.attempt_id).values(started_at=started))

@@ -11,7 +11,6 @@ from sciagent.store.database.ledger import Ledger
 
 WHOLE = (
     *("SCAN anon", "SCAN (subquery", "SCAN CONSTANT ROW"),  # what a query itself has made, and bounded
-    "SCAN attempt USING INDEX ix_attempt_holds",  # that holds only what runs
 )
 
 

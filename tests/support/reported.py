@@ -195,11 +195,12 @@ class Maker:
                 .returning(t.job.c.id)
             )
             job_id = int(made.scalar_one())
-        attempt = attempts.begin(connection, "me", campaign_id=self.row.id, rung_id=rung_id, job_id=job_id)
+        attempt = attempts.begin(connection, "me", campaign_id=self.row.id, rung_id=rung_id)
+        connection.execute(t.attempt.update().where(t.attempt.c.id == attempt).values(job_id=job_id))
         state = AttemptState.DONE if outcome.rule.is_evidence else AttemptState.FAILED
         cost = {"core_seconds": seconds}
         attempts.end_many(connection, [AttemptEnd(attempt, state, cost, seconds, outcome)])
-        spend.book(connection, self.row.id, rung_id, attempt, cost)
+        spend.book_many(connection, [spend.Bill(self.row.id, rung_id, attempt, cost)])
         return attempt
 
     def place(self, i: int, standing: Standing, position: int, **more: Any) -> None:

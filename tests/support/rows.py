@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
@@ -17,9 +20,10 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import spend
+from sciagent.store.job_queue import leases, spend
+from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.results import candidates, evidence
-from sciagent.store.results.evidence import NewEvidence
+from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 
 LEVEL = Level("PBE0", "def2-SVP", "gas", "GFN2-xTB")
 SETTINGS = "5" * 64
@@ -49,6 +53,32 @@ def new_evidence(candidate_id: int, *measured: Measured, subject: str | None = N
     )
     made = Finding(**{"candidate_key": subject, "outcome": Outcome.OK, "measured": measured} | of_finding)
     return NewEvidence(made, key, candidate_id, **more)
+
+
+def recorded(connection: Connection, evidence_id: int) -> RecordedEvidence:
+    """The evidence with this id."""
+    e = t.evidence.c
+    found = evidence.by_key(connection, connection.execute(sa.select(e.key).where(e.id == evidence_id)).scalar_one())
+    assert found is not None
+    return found
+
+
+def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
+    """Record evidence whose key is new; returns ids in order, those of the first writer where a key existed."""
+    return [one if isinstance(one, int) else one.id for one in evidence.record_once(connection, new)]
+
+
+def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
+    """End jobs under their fences; returns the ids of those that were still the caller's."""
+    held = leases.hold(connection, [end.claim for end in ends])
+    leases.end_held(connection, [end for end in ends if end.claim.job_id in held])
+    return set(held)
+
+
+def lease_until(connection: Connection, claims: Sequence[Claim], seconds: float) -> None:
+    """Let the leases of these jobs end in so many seconds."""
+    ids, until = [claim.job_id for claim in claims], db_now(connection) + timedelta(seconds=seconds)
+    connection.execute(t.job.update().where(t.job.c.id.in_(ids)).values(lease_until=until))
 
 
 def campaign(connection: Connection, name: str = "toys", rungs: int = 3, **more: Any) -> CampaignRow:
@@ -126,7 +156,7 @@ def campaign_at_every_place(ledger: Ledger) -> CampaignRow:
             ],
         )
         rung_id = campaigns.rungs(connection, made.id)[1].id
-        spend.book(connection, made.id, rung_id, None, {"core_seconds": 12.3456})
+        spend.book_many(connection, [spend.Bill(made.id, rung_id, None, {"core_seconds": 12.3456})])
         connection.execute(
             t.decision.insert().values(
                 campaign_id=made.id,

@@ -56,7 +56,7 @@ class Talker(Maker):
         with self.ledger.begin() as connection:
             new = NewTurn(number, {}, calls, [to_json(Message("tool", seen, name=tool[:64]))], cost, policy, row)
             self.turn = trajectories.write_turn(connection, trajectory, new)
-            spend.book(connection, self.row.id, None, None, cost)
+            spend.book_many(connection, [spend.Bill(self.row.id, None, None, cost)])
 
     def foretell(self, smiles: str, value: float, error: float, **more: Any) -> int:
         """Propose it with a prediction; its place."""

@@ -29,12 +29,6 @@ APPEND_ONLY = (
     "evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive",
     "artifact_removal", "law",
 )  # fmt: skip
-TABLES = (
-    "artifact_removal", "campaign", "candidate", "level", "property", "watermark", "worker",
-    "campaign_amendment", "candidate_alias", "event", "law", "rung", "trajectory", "directive", "job", "turn",
-    "attempt", "proposal", "reservation", "campaign_candidate", "candidate_parent", "cost_observation",
-    "evidence", "spend", "artifact", "decision", "quantity",
-)  # fmt: skip
 CURRENT_EVIDENCE = """
 CREATE VIEW current_evidence AS SELECT e.* FROM evidence e
 WHERE NOT EXISTS (SELECT 1 FROM evidence later WHERE later.supersedes_id = e.id)
@@ -52,14 +46,6 @@ def upgrade() -> None:
         refuse_changes(table)
     op.execute(CURRENT_EVIDENCE)
     op.execute("INSERT INTO watermark (id, value) VALUES (1, 0)")
-
-
-def downgrade() -> None:
-    op.execute("DROP VIEW current_evidence")
-    if op.get_bind().dialect.name == "postgresql":
-        op.execute("DROP FUNCTION sciagent_append_only() CASCADE")
-    for table in reversed(TABLES):
-        op.drop_table(table)
 
 
 def refuse_changes(table: str) -> None:
@@ -383,7 +369,6 @@ def tables() -> None:
         optional("holds", JSON),
     )
     index("ix_attempt_campaign_state", "attempt", "campaign_id", "state")
-    index("ix_attempt_holds", "attempt", "owner", where="holds IS NOT NULL AND ended_at IS NULL")
     index("ix_attempt_job_id", "attempt", "job_id")
     index("ix_attempt_rung_outcome", "attempt", "rung_id", "outcome")
 

@@ -156,7 +156,7 @@ def _ready(
         if preferred_only and priority < jobs.PREFERRED:
             break
         if directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
-            jobs.cancel_queued(connection, job_id)
+            jobs.cancel_queued(connection, [job_id])
             settle_again(connection, built, candidate_id)
             budget.refresh(built, connection)
             continue

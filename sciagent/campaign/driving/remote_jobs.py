@@ -213,7 +213,7 @@ class RemoteJobs(Crew):
         seen = offers.last_attempts(connection, list(self._out))
         held = reservations.held(connection, self.session.built.row.id)
         for id_, job in self._out.items():  # what the budget counts by now is not counted again
-            out = replace(job.out, seen=seen.get(id_, job.out.seen))
+            out = job.out._replace(seen=seen.get(id_, job.out.seen))
             self._out[id_] = replace(job, out=out, reservation=Cost(held.get(id_)))
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState, JobState
 from sciagent.store.campaign_state import standings
 from sciagent.store.job_queue import jobs
 
@@ -62,4 +62,4 @@ def _waiting(connection: Connection, session: DriverSession) -> int:
 
 def _queued(session: DriverSession, position: Position) -> bool:
     with session.built.ledger.read() as connection:
-        return jobs.any_queued(connection, session.built.rungs[position].id)
+        return jobs.any_in_state(connection, JobState.QUEUED, rung_id=session.built.rungs[position].id)

@@ -18,7 +18,7 @@ from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.store.campaign_state import campaigns, directives, standings
-from sciagent.store.job_queue import job_lists, jobs, offers
+from sciagent.store.job_queue import job_lists, jobs
 
 CANCELLABLE = (JobState.QUEUED, JobState.RUNNING)
 GAVE_UP = (JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED)
@@ -46,7 +46,7 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
     with built.ledger.begin() as connection:
         directives.lock(connection, built.row.id)
         listed = job_lists.standing(connection, job_ids)
-        waiting, running = offers.request_cancel(connection, [job.id for job in listed if job.state in CANCELLABLE])
+        waiting, running = jobs.request_cancel(connection, [job.id for job in listed if job.state in CANCELLABLE])
         cancelled = dict[int, list[int]]()  # job ids by candidate id
         for job in listed:
             if job.id in (*waiting, *running):

@@ -18,7 +18,7 @@ from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import overlap, queries
-from sciagent.store.views.report_queries import ProgressStep, progress
+from sciagent.store.views.report_progress import ProgressStep, progress
 
 MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the smaller cost
 

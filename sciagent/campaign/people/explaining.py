@@ -32,7 +32,8 @@ from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results.known_properties import know_properties
+from sciagent.store.results.evidence import IMPORT
+from sciagent.store.results.property_rows import know_properties
 from sciagent.store.views import history, queries, report_candidates
 from sciagent.store.views.history import StoredEvidence
 
@@ -74,7 +75,7 @@ def explain(
     stories = tuple(_campaign(connection, row, candidate_id, evidence, ledger) for row in rows)
     from_files = report_candidates.imported(connection, [candidate_id])
     shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
-    others = [answer for answer in evidence if answer.key not in shown and answer.verifier != queries.IMPORT]
+    others = [answer for answer in evidence if answer.key not in shown and answer.verifier != IMPORT]
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         smiles=candidate["text"],

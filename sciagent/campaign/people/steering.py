@@ -26,6 +26,7 @@ from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs, reservations
+from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
 
 
@@ -136,7 +137,8 @@ class _Case:
     def stop_work(self, verb: Verb) -> SteeringResult:
         """Cancel queued jobs. Running ones may finish; the candidate's standing is settled after that."""
         queued = self.jobs(JobState.QUEUED)
-        cancelled = tuple(label for label, id_ in queued.items() if jobs.cancel_queued(self.connection, id_))
+        done = jobs.cancel_queued(self.connection, list(queued.values()))
+        cancelled = tuple(label for label, id_ in queued.items() if id_ in done)
         running = tuple(self.jobs(JobState.RUNNING))
         if not running:
             settle_again(self.connection, self.built, self.named.id)
@@ -183,22 +185,14 @@ class _Case:
         reservation = rung.reservation(candidate)
         self._check_budget(rung, reservation, new)
         self._decide(rung, "promote", who, why)
-        for job_id in queued.values():  # at other rungs
-            jobs.cancel_queued(connection, job_id)
+        jobs.cancel_queued(connection, list(queued.values()))  # at other rungs
         if new:
-            job_id = jobs.create(
-                connection,
-                campaign_id=built.row.id,
-                rung_id=rung.id,
-                candidate_id=named.id,
-                replicate=0,
-                evidence_key=v.evidence_key(candidate).hash,
-                priority=jobs.PREFERRED,
-            )
+            key = v.evidence_key(candidate).hash
+            [job_id] = jobs.create_many(connection, [NewJob(built.row.id, rung.id, named.id, 0, key, jobs.PREFERRED)])
         else:
             job_id = own[0][0]
             jobs.retry(connection, job_id, jobs.PREFERRED)
-        reservations.reserve(connection, built.row.id, job_id, reservation)
+        reservations.reserve_many(connection, built.row.id, {job_id: reservation})
         set_pending(connection, built, named.id, rung)
         return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
 

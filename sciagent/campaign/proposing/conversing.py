@@ -27,6 +27,7 @@ from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
 from sciagent.store.job_queue import spend
+from sciagent.store.job_queue.spend import Bill
 from sciagent.verification.sandbox.host import Worker
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class ModelSource:
     def _write(self, connection: Connection, episode: Episode, new: NewTurn, cost: Cost, ended: str | None) -> int:
         """Write a turn and its cost, and end the episode if it is over. Returns the turn's id."""
         turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
-        spend.book(connection, self._built.row.id, None, None, cost)
+        spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
         if ended is None:
             self._idle.append(episode)
         else:

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 
+from sciagent.domain.jobs.states import JobState
 from sciagent.execution.messaging.wakeups import Wakeups
 from sciagent.execution.worker.runner import Runner
 from sciagent.store.database.ledger import Ledger
@@ -54,7 +55,7 @@ class Slots:
                 self._wakeups.tell(campaign_id)
             if ran and self._wakeups.waiting(queue) == 0:
                 with ledger.read() as connection:
-                    more = jobs.any_offered(connection, queue)
+                    more = jobs.any_in_state(connection, JobState.QUEUED, queues=[queue])
                 if more:
                     self._wakeups.wake(queue)
             return ran

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sciagent.domain.jobs.states import JobState
 from sciagent.execution.slurm.partition_choice import ResourceRequest
-from sciagent.store.campaign_state import campaign_warnings
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import external_jobs, offers
+from sciagent.store.job_queue import jobs, offers
 
 REFUSALS = 5
 
@@ -78,7 +79,7 @@ class SubmitFailures:
 
     def _at_work(self) -> bool:
         with self._ledger.read() as connection:
-            return external_jobs.at_work(connection, self._queues)
+            return jobs.any_in_state(connection, JobState.RUNNING, queues=self._queues)
 
     def _warn(self, news: Iterable[tuple[Sequence[int], str | None]]) -> None:
         """Record (job ids, warning) for the jobs' campaigns; None clears it; the last one for a campaign counts."""
@@ -87,4 +88,4 @@ class SubmitFailures:
             for job_ids, trouble in news:
                 by_campaign |= dict.fromkeys(offers.rungs_of(connection, job_ids).values(), trouble)
             for campaign_id, trouble in by_campaign.items():
-                campaign_warnings.note(connection, campaign_id, trouble)
+                campaigns.set_slurm_warning(connection, campaign_id, trouble)

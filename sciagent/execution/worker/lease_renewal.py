@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sciagent.errors import LedgerAwayError
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import leases, offers
+from sciagent.store.job_queue import leases
 from sciagent.store.job_queue.leases import Claim
 
 LOOK_SECONDS = 1.0  # between looks for cancelled jobs
@@ -76,7 +76,7 @@ class Keeper:
                         leases.heartbeat(connection, claims, self._lease)
                     last = time.monotonic()
                 with self._ledger.read() as connection:
-                    gone = offers.not_mine(connection, claims)
+                    gone = leases.not_mine(connection, claims)
             except LedgerAwayError:
                 continue  # the next round tries again
             for held, end in mine.items() if gone else ():

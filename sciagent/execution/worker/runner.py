@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
@@ -32,7 +33,6 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers
 from sciagent.store.job_queue.leases import Claim
-from sciagent.store.job_queue.worker_resources import Has, has_of
 from sciagent.store.job_queue.workers import NewWorker
 from sciagent.verification.sandbox.host import HostResult, Worker
 
@@ -65,8 +65,8 @@ def patiently(
 class Runner:
     """Used by one thread; `stop` from any.
 
-    owner: of its leases. scratch: where jobs work, on a disk of this machine. memory_mb: the most that a job may
-    ask for. has: what its worker has; None: cores alone, as many as slots. keeper: shared by the slots of a process.
+    owner: of its leases. scratch: where jobs work, on a disk of this machine. registered: the worker that the slot
+    belongs to; None on a cluster, where a job has one core and `memory_mb`. keeper: shared by the slots of a process.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class Runner:
         queues: Sequence[str],
         scratch: Path,
         *,
-        memory_mb: int | None = None,
-        has: Has | None = None,
+        memory_mb: float = math.inf,
+        registered: NewWorker | None = None,
         keeper: Keeper | None = None,
     ) -> None:
         self.owner, self._ledger, self._queues = owner, ledger, tuple(queues)
-        self._scratch, self._memory_mb, self._has = scratch, memory_mb, has
+        self._scratch, self._memory_mb, self._registered = scratch, memory_mb, registered
         self._own_keeper = keeper is None
         self._keeper = keeper or Keeper(ledger)
         self._tasks = Tasks()
@@ -98,9 +98,9 @@ class Runner:
             offers.claim_next,
             queues=self._queues,
             owner=self.owner,
+            worker=self._registered,
             memory_mb=self._memory_mb,
             skip=list(self._cannot),
-            has=self._has,
             seconds=seconds,
             after=max(self.campaigns, default=0),
         )
@@ -169,10 +169,10 @@ class Runner:
 
     def _cuda(self, jobs: list[ClaimedJob]) -> str | None:
         """The GPUs that jobs of one process hold. In a cluster they are those that this process was given."""
-        if self._has is None:
+        if self._registered is None:
             given = jobs[0].task.needs.get(GPU, 0)
             return visible(given, range(given))
-        return visible(self._has.resources.get(GPU, 0), [gpu for job in jobs for gpu in job.claim.gpus])
+        return visible(self._registered.resources.get(GPU, 0), [gpu for job in jobs for gpu in job.claim.gpus])
 
     def _write(self, jobs: list[ClaimedJob], results: list[HostResult], held: Held) -> None:
         """Write results. A disk that is full or away is waited for, and so is the ledger, however long it takes: no
@@ -220,5 +220,4 @@ class Runner:
 
 def runner_of(ledger: Ledger, new: NewWorker, owner: str, scratch: Path, keeper: Keeper | None = None) -> Runner:
     """A slot of a registered worker, whose memory its slots share in equal parts."""
-    memory_mb = None if new.memory_mb is None else new.memory_mb // new.slots
-    return Runner(ledger, owner, new.queues, scratch, memory_mb=memory_mb, has=has_of(new), keeper=keeper)
+    return Runner(ledger, owner, new.queues, scratch, registered=new, keeper=keeper)

@@ -18,7 +18,7 @@ from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts.wording import cost, many
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.views import report_proposers as ask
-from sciagent.store.views.report_queries import ProgressStep
+from sciagent.store.views.report_progress import ProgressStep, progress_by_proposer
 
 PEOPLE = "people"  # who stands behind proposals without a turn
 DRAWN = 6  # lines of the chart
@@ -98,7 +98,9 @@ def progress(
     terminal = next((r for r in rungs(connection, row.id) if r.name == row.spec.get("terminal")), None)
     if terminal is None:
         return {}
-    steps = {PEOPLE if who is None else who: mine for who, mine in ask.progress(connection, row, terminal).items()}
+    steps = {
+        PEOPLE if who is None else who: mine for who, mine in progress_by_proposer(connection, row, terminal).items()
+    }
     drawn = {
         figures.proposer: steps[figures.proposer]
         for figures in among

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.states import JobState
-from sciagent.store.campaign_state import campaign_warnings, campaigns
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import job_lists, worker_resources, workers
 from sciagent.store.job_queue.worker_resources import Used
@@ -104,7 +104,7 @@ def _watched(connection: Connection, campaign: Going, per_minute: float, sparing
         jobs,
         used,
         per_minute,
-        campaign_warnings.trouble(connection, campaign.id),
+        campaigns.slurm_warning(connection, campaign.id),
     )
 
 

@@ -39,8 +39,8 @@ from sciagent.report.parts.wording import (
 )
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.results.known_properties import know_properties
-from sciagent.store.views import queries, report_queries
+from sciagent.store.results.property_rows import know_properties
+from sciagent.store.views import queries, report_progress, report_queries
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -116,7 +116,7 @@ def _charts(
 ) -> dict[str, Any]:
     """The charts by name; an empty text where there is nothing to draw."""
     limits, terminal = summary.has_limits(row), summary.terminal(row, passages)
-    steps = report_queries.progress(connection, row, terminal.rung) if spent.total else []
+    steps = report_progress.progress(connection, row, terminal.rung) if spent.total else []
     moved = bool(steps) and (steps[-1].hits > 0 or steps[-1].utility is not None)
     lines = proposers.progress(connection, row, who) if len(who) > 1 else {}
     return {

@@ -8,7 +8,8 @@ from typing import Any
 
 from sciagent.report.parts.agreement import Pair
 from sciagent.report.parts.drawing import COLOURS, contexted, cost_unit, figure, shorten, svg
-from sciagent.store.views.report_queries import Passage, ProgressStep
+from sciagent.store.views.report_progress import ProgressStep
+from sciagent.store.views.report_queries import Passage
 
 DRAWN = 1500  # points of a scatter
 WITH_BARS = 150  # up to so many points have their uncertainties drawn

@@ -1,4 +1,4 @@
-"""Campaigns in the ledger: spec, rungs, state, and the driver lease, which allows only one driver at a time."""
+"""Campaigns in the ledger: spec, rungs, state, warnings, and the driver lease, which only one driver holds."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 
 DRIVER_LEASE_SECONDS = lease_seconds()
+LOST_LEASE = "another process drives this campaign now; this one stops and writes nothing more"
+SLURM_REFUSED, SLURM_TOOK = "slurm_refused", "slurm_took"
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,12 @@ class RungRow:
 
 
 def names(connection: Connection) -> list[str]:
+    """Names of all campaigns, oldest first."""
     return list(connection.execute(sa.select(t.campaign.c.name).order_by(t.campaign.c.id)).scalars())
 
 
 def find(connection: Connection, name: str) -> CampaignRow | None:
+    """The campaign of this name; None where there is none."""
     columns = [t.campaign.c[field] for field in CampaignRow.__dataclass_fields__]
     row = connection.execute(sa.select(*columns).where(t.campaign.c.name == name)).mappings().one_or_none()
     return None if row is None else CampaignRow(**dict(row) | {"state": CampaignState(row["state"])})
@@ -89,26 +93,22 @@ def create(
 ) -> CampaignRow:
     """Enter a campaign. rungs: in order, with all columns of the rung table except campaign_id."""
     now = db_now(connection)
-    values = {
-        "name": name,
-        "spec": dict(spec),
-        "spec_hash": spec_hash,
-        "identity_hash": identity_hash,
-        "base": base,
-        "source": source,
-        "state": CampaignState.CREATED,
-        "created_at": now,
-        "updated_at": now,
-    }
+    hashes = {"spec_hash": spec_hash, "identity_hash": identity_hash}
+    values: dict[str, object] = {"name": name, "spec": dict(spec), **hashes, "base": base, "source": source}
+    values |= {"state": CampaignState.CREATED, "created_at": now, "updated_at": now}
     campaign_id = connection.execute(sa.insert(t.campaign).values(values).returning(t.campaign.c.id)).scalar_one()
     connection.execute(sa.insert(t.rung), [{"campaign_id": campaign_id, **r} for r in rungs])
     return get(connection, name)
 
 
 def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
+    """The ladder of a campaign, in order."""
     c = t.rung.c
-    columns = (c.id, c.position, c.name, c.verifier, c.verifier_version, c.tier, c.settings_hash)
-    query = sa.select(*columns).where(c.campaign_id == campaign_id).order_by(c.position)
+    query = (
+        sa.select(*(c[name] for name in RungRow.__dataclass_fields__))
+        .where(c.campaign_id == campaign_id)
+        .order_by(c.position)
+    )
     return [RungRow(*row) for row in connection.execute(query)]
 
 
@@ -132,29 +132,20 @@ def amend(
 ) -> None:
     """Store an amended spec; each change is logged. changes: (path, old value, new value)."""
     now = db_now(connection)
-    connection.execute(
-        sa.insert(t.campaign_amendment),
-        [
-            {"campaign_id": row.id, "path": p, "old": old, "new": new, "who": who, "why": why, "at": now}
-            for p, old, new in changes
-        ],
-    )
-    connection.execute(
-        sa.update(t.campaign)
-        .where(t.campaign.c.id == row.id)
-        .values(spec=dict(spec), spec_hash=spec_hash, source=source, base=base, updated_at=now)
-    )
+    alike = {"campaign_id": row.id, "who": who, "why": why, "at": now}
+    rows = [{"path": path, "old": old, "new": new, **alike} for path, old, new in changes]
+    connection.execute(sa.insert(t.campaign_amendment), rows)
+    values = {"spec": dict(spec), "spec_hash": spec_hash, "source": source, "base": base, "updated_at": now}
+    connection.execute(sa.update(t.campaign).where(t.campaign.c.id == row.id).values(values))
 
 
 def set_state(connection: Connection, campaign_id: int, state: CampaignState, stop_reason: str | None = None) -> None:
+    """Set the state. Raises ValueError for a transition that is not allowed."""
     old = connection.execute(sa.select(t.campaign.c.state).where(t.campaign.c.id == campaign_id)).scalar_one()
     if old != state:
         check_transition(CAMPAIGN_TRANSITIONS, CampaignState(old), state)
-    connection.execute(
-        sa.update(t.campaign)
-        .where(t.campaign.c.id == campaign_id)
-        .values(state=state, stop_reason=stop_reason, updated_at=db_now(connection))
-    )
+    changed = sa.update(t.campaign).where(t.campaign.c.id == campaign_id)
+    connection.execute(changed.values(state=state, stop_reason=stop_reason, updated_at=db_now(connection)))
 
 
 @dataclass(frozen=True)
@@ -234,7 +225,7 @@ def renew_driver(
         .values(driver_until=until, wall_seconds=c.wall_seconds + wall_seconds)
     )
     if changed.rowcount != 1:
-        raise StaleLeaseError("another process drives this campaign now; this one stops and writes nothing more")
+        raise StaleLeaseError(LOST_LEASE)
 
 
 def check_driver(connection: Connection, lease: DriverLease) -> None:
@@ -242,16 +233,14 @@ def check_driver(connection: Connection, lease: DriverLease) -> None:
     c = t.campaign.c
     query = sa.select(c.driver_fence).where(c.id == lease.campaign_id).with_for_update(key_share=True)
     if connection.execute(query).scalar_one() != lease.fence:
-        raise StaleLeaseError("another process drives this campaign now; this one stops and writes nothing more")
+        raise StaleLeaseError(LOST_LEASE)
 
 
 def release_driver(connection: Connection, lease: DriverLease) -> None:
+    """Give the lease back, if it is still held."""
     c = t.campaign.c
-    connection.execute(
-        sa.update(t.campaign)
-        .where(c.id == lease.campaign_id, c.driver_fence == lease.fence)
-        .values(driver=None, driver_until=None)
-    )
+    mine = (c.id == lease.campaign_id, c.driver_fence == lease.fence)
+    connection.execute(sa.update(t.campaign).where(*mine).values(driver=None, driver_until=None))
 
 
 def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:
@@ -278,5 +267,21 @@ def hosted(connection: Connection) -> list[tuple[int, str]]:
 
 
 def log_event(connection: Connection, campaign_id: int | None, kind: str, payload: Mapping[str, Any]) -> None:
+    """Append an event to the log."""
     values = {"campaign_id": campaign_id, "kind": kind, "payload": dict(payload), "at": db_now(connection)}
     connection.execute(sa.insert(t.event).values(values))
+
+
+def slurm_warning(connection: Connection, campaign_id: int) -> str | None:
+    """Why jobs of the campaign do not reach their cluster; None where they do. A new driver begins without one."""
+    e = t.event.c
+    kinds = [SLURM_REFUSED, SLURM_TOOK, "driver_started"]
+    query = sa.select(e.kind, e.payload).where(e.campaign_id == campaign_id, e.kind.in_(kinds))
+    last = connection.execute(query.order_by(e.id.desc()).limit(1)).first()
+    return str(last.payload["why"]) if last is not None and last.kind == SLURM_REFUSED else None
+
+
+def set_slurm_warning(connection: Connection, campaign_id: int, why: str | None) -> None:
+    """Record the current warning as an event, or that it is over (None), unless that is recorded already."""
+    if slurm_warning(connection, campaign_id) != why:
+        log_event(connection, campaign_id, SLURM_REFUSED if why else SLURM_TOOK, {"why": why} if why else {})

@@ -14,12 +14,12 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.campaigns.directives import SteeringState, Verb, fold_directives
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import CHUNK, among
+from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
 
 MAX_WHY = 2000
 _D = t.directive.c
-_NOTHING = SteeringState()  # of nearly all
+_NOTHING = SteeringState()  # of nearly all candidates
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,9 @@ def write(
     """Append a directive; returns its id. Ids of a campaign become visible in order, since each is taken under the
     lock."""
     lock(connection, campaign_id)
-    values = {
-        "campaign_id": campaign_id,
-        "candidate_id": candidate_id,
-        "rung_id": rung_id,
-        "verb": verb,
-        "payload": dict(payload or {}),
-        "who": who[:200],
-        "why": why[:MAX_WHY],
-        "at": db_now(connection),
-    }
-    return int(connection.execute(sa.insert(t.directive).values(values).returning(_D.id)).scalar_one())
+    new = sa.insert(t.directive).values(campaign_id=campaign_id, candidate_id=candidate_id, rung_id=rung_id, verb=verb)
+    new = new.values(payload=dict(payload or {}), who=who[:200], why=why[:MAX_WHY], at=db_now(connection))
+    return int(connection.execute(new.returning(_D.id)).scalar_one())
 
 
 def last(connection: Connection, campaign_id: int) -> int:
@@ -107,17 +99,15 @@ def steering_of_many(
 ) -> dict[int, SteeringState]:
     """Like `steering_of`, by candidate id."""
     by_candidate: dict[int, list[Any]] = {id_: [] for id_ in candidate_ids}
-    for start in range(0, len(candidate_ids), CHUNK):
-        some = candidate_ids[start : start + CHUNK]
-        query = (
-            sa.select(_D.candidate_id, _D.verb, t.rung.c.position, _D.who, _D.why)
-            .select_from(t.directive.outerjoin(t.rung, t.rung.c.id == _D.rung_id))
-            .where(_D.campaign_id == campaign_id, among(connection, _D.candidate_id, some))
-            .order_by(_D.id)
-        )
-        for id_, *spoken in connection.execute(query):
-            by_candidate[id_].append(tuple(spoken))
-    return {id_: fold_directives(spoken) if spoken else _NOTHING for id_, spoken in by_candidate.items()}
+    query = (
+        sa.select(_D.candidate_id, _D.verb, t.rung.c.position, _D.who, _D.why)
+        .select_from(t.directive.outerjoin(t.rung, t.rung.c.id == _D.rung_id))
+        .where(_D.campaign_id == campaign_id, among(connection, _D.candidate_id, candidate_ids))
+        .order_by(_D.id)
+    )
+    for id_, *directive in connection.execute(query):
+        by_candidate[id_].append(tuple(directive))
+    return {id_: fold_directives(mine) if mine else _NOTHING for id_, mine in by_candidate.items()}
 
 
 def _read(connection: Connection, *conditions: Any) -> list[Directive]:

@@ -68,16 +68,9 @@ def open_(
     query = sa.select(_J.id).where(_J.campaign_id == campaign_id, _J.number == number)
     if (id_ := connection.execute(query).scalar()) is not None:
         return int(id_)
-    values = {
-        "campaign_id": campaign_id,
-        "number": number,
-        "proposer": proposer,
-        "settings": dict(settings),
-        "seed": seed,
-        "state": RUNNING,
-        "started_at": db_now(connection),
-    }
-    return int(connection.execute(sa.insert(t.trajectory).values(values).returning(_J.id)).scalar_one())
+    new = sa.insert(t.trajectory).values(campaign_id=campaign_id, number=number, proposer=proposer, seed=seed)
+    new = new.values(settings=dict(settings), state=RUNNING, started_at=db_now(connection))
+    return int(connection.execute(new.returning(_J.id)).scalar_one())
 
 
 def running(connection: Connection, campaign_id: int) -> list[TrajectoryRow]:
@@ -101,7 +94,7 @@ def proposals_by(connection: Connection, campaign_id: int) -> dict[str, int]:
         .where(_J.campaign_id == campaign_id)
         .group_by(_J.proposer)
     )
-    return {name: int(n) for name, n in connection.execute(query).all()}
+    return {name: n for name, n in connection.execute(query)}
 
 
 def end(connection: Connection, trajectory_id: int, why: str) -> None:

@@ -6,18 +6,16 @@ The parameters are put together here, since SQLAlchemy's own `execute` takes twi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.store.database import recordset
 
-CHUNK = 5000  # rows or values a statement
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -37,20 +35,13 @@ def execute_many(
     if not rows:
         return 0
     if connection.dialect.name == "postgresql":
-        return sum(recordset.write(connection, what, part) for part in _parts(rows, alike))
+        return recordset.write(connection, what, rows, alike)
     plan = _plan(what, connection.dialect, (*rows[0], *alike))
     columns = [_column(parameter, rows, alike) for parameter in plan.parameters]
     return connection.exec_driver_sql(plan.sql, list(zip(*columns, strict=True))).rowcount
 
 
-def _parts(rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    for start in range(0, len(rows), CHUNK):
-        some = rows[start : start + CHUNK]
-        yield [{**row, **alike} for row in some] if alike else some
-
-
-@dataclass(frozen=True)
-class _Parameter:
+class _Parameter(NamedTuple):
     """A parameter of a statement."""
 
     key: str | None
@@ -59,8 +50,9 @@ class _Parameter:
     constant: Any
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(NamedTuple):
+    """A statement of SQLite."""
+
     sql: str
     parameters: tuple[_Parameter, ...]
 
@@ -106,7 +98,7 @@ def insert_many(
     if not rows:
         return []
     if connection.dialect.name == "postgresql":
-        return [id_ for part in _parts(rows, alike) for id_ in recordset.insert(connection, table, part)]
+        return recordset.insert(connection, table, rows, alike)
     last = int(connection.execute(sa.select(sa.func.max(table.c.id))).scalar() or 0)
     ids = list(range(last + 1, last + len(rows) + 1))
     execute_many(connection, table, [{"id": id_, **row} for id_, row in zip(ids, rows, strict=True)], alike)

@@ -21,12 +21,7 @@ def db_now(connection: Connection) -> datetime:
     if connection.dialect.name != "postgresql":
         return datetime.now(UTC)
     if connection not in _asked:
-        return set_now(connection, connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one())
+        now = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+        _asked[connection] = now.astimezone(UTC), time.monotonic()
     at, then = _asked[connection]
     return at + timedelta(seconds=time.monotonic() - then)
-
-
-def set_now(connection: Connection, at: datetime) -> datetime:
-    """Set the transaction's time from a PostgreSQL time that another query returned."""
-    _asked[connection] = at.astimezone(UTC), time.monotonic()
-    return _asked[connection][0]

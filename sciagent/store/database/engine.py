@@ -15,7 +15,6 @@ from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_ur
 from sciagent.errors import LedgerAwayError, LedgerError, SchemaVersionError, UsageError
 
 BUSY_SECONDS = 15
-IDLE_SECONDS = 1.0  # a connection of PostgreSQL that was used a moment ago is taken to stand
 CACHE_KIB = 65536  # of pages a connection; the default, 2 MB, does not hold the inner pages of a large ledger
 
 # of 4 KiB in the log before they are written into the file; after the default, 1000, each page of an index is written
@@ -58,12 +57,13 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
     """
     if url.get_backend_name() == "postgresql":
         try:
-            made = sa.create_engine(url, pool_use_lifo=True, connect_args={**_reachable(idle_seconds), **url.query})
+            # each connection is tested before it is used again, since a restarted server has dropped it
+            arguments = {**_reachable(idle_seconds), **url.query}
+            engine = sa.create_engine(url, pool_use_lifo=True, pool_pre_ping=True, connect_args=arguments)
         except ModuleNotFoundError as error:
             raise LedgerError("PostgreSQL needs an extra: pip install 'sciagent[postgres]'") from error
-        _look_at_idle(made)
-        event.listen(made, "handle_error", _translate)
-        return made
+        event.listen(engine, "handle_error", _translate)
+        return engine
     # the connection used last is used next, since a write through a connection empties the page caches of all others
     engine = sa.create_engine(url, pool_use_lifo=True)
     event.listen(engine, "handle_error", _translate)
@@ -94,6 +94,8 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
 
 def _translate(context: ExceptionContext) -> None:
     """Raise LedgerAwayError or SchemaVersionError in place of the driver's error, where it means either of these."""
+    if context.is_pre_ping:
+        return  # the pool makes another connection
     error = context.original_exception
     text = str(error).strip().split("\n", 1)[0]
     if context.is_disconnect or _is_away(error):
@@ -116,27 +118,6 @@ def _is_away(error: BaseException) -> bool:
     return type(error).__module__.startswith("psycopg") and any(
         base.__name__ in ("OperationalError", "InterfaceError") for base in type(error).__mro__
     )
-
-
-def _look_at_idle(engine: Engine) -> None:
-    """Test a connection that has been idle for a while before it is used again, since a restarted server drops it.
-
-    A test at every use would cost each transaction a round trip.
-    """
-
-    @event.listens_for(engine, "checkout")
-    def _on_checkout(connection: Any, record: Any, proxy: Any) -> None:
-        used = record.info.get("used")
-        if used is None or time.monotonic() - used < IDLE_SECONDS:
-            return
-        try:
-            engine.dialect.do_ping(connection)
-        except engine.dialect.loaded_dbapi.Error as error:
-            raise sa.exc.DisconnectionError from error  # the pool makes another
-
-    @event.listens_for(engine, "checkin")
-    def _on_checkin(connection: Any, record: Any) -> None:
-        record.info["used"] = time.monotonic()
 
 
 def _reachable(idle_seconds: float | None) -> Mapping[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sqlalchemy.engine import Connection, Engine
@@ -27,17 +26,13 @@ class Ledger:
         default = path.with_name(f"{path.stem}-artifacts") if path else Path("sciagent-artifacts")
         self.artifacts = ArtifactStore(artifacts or default)
 
-    @contextmanager
-    def begin(self) -> Iterator[Connection]:
+    def begin(self) -> AbstractContextManager[Connection]:
         """A write transaction: committed whole, or not at all."""
-        with self.engine.begin() as connection:
-            yield connection
+        return self.engine.begin()
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> AbstractContextManager[Connection]:
         """A read transaction: it sees a single snapshot, never waits for a writer and cannot write."""
-        with read_only(self.engine) as connection:
-            yield connection
+        return read_only(self.engine)
 
     def close(self) -> None:
         self.engine.dispose()

@@ -5,8 +5,6 @@ Alembic is imported only when there is something to migrate, since every command
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from sciagent.errors import LedgerError, SchemaVersionError
-from sciagent.store.database.engine import read_only, sqlite_path
+from sciagent.store.database.backup import back_up
+from sciagent.store.database.engine import ledger_url, read_only, sqlite_path
 from sciagent.store.database.tables import APPEND_ONLY, metadata
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ def _scripts() -> ScriptDirectory:
 
 
 def head() -> str:
+    """The revision of the last script."""
     return str(_scripts().get_current_head())
 
 
@@ -99,10 +99,7 @@ def _run(engine: Engine, revision: str) -> None:
             with connection.begin():
                 config = _config()
                 config.attributes["connection"] = connection
-                if revision == "base" or revision.startswith("-"):
-                    command.downgrade(config, revision)
-                else:
-                    command.upgrade(config, revision)
+                command.upgrade(config, revision)
                 broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all() if is_sqlite else []
                 if broken:
                     raise LedgerError(f"the migration to {revision} would break references: {broken[:5]}")
@@ -117,10 +114,7 @@ def _copy(path: Path, revision: str) -> Path:
     while target.exists():
         target = path.with_name(f"{path.name}.before-{revision}.{number}")
         number += 1
-    partial = target.with_name(f"{target.name}.partial")  # a copy is whole, or not under its name
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(partial)) as copy:
-        source.backup(copy)
-    partial.replace(target)
+    back_up(ledger_url(str(path)), target)
     return target
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -22,24 +21,26 @@ from sciagent.store.database.column_types import Json, storable_json
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 
 
-def write(connection: Connection, what: sa.Table | sa.Update, rows: Sequence[Mapping[str, Any]]) -> int:
+Rows = Sequence[Mapping[str, Any]]
+
+
+def write(connection: Connection, what: sa.Table | sa.Update, rows: Rows, alike: Mapping[str, Any]) -> int:
     """Insert rows into a table, or update it by rows; returns the number of rows written.
 
-    rows: all with the same names; no two rows of an update may match the same row of the table.
+    rows: all with the same names; no two rows of an update may match the same row of the table. alike: values of all.
     """
-    plan = _plan(what, connection.dialect, tuple(rows[0]), ids=False)
-    return connection.exec_driver_sql(plan.sql, {"rows": _text(rows), **plan.constants}).rowcount
+    plan = _plan(what, connection.dialect, (*rows[0], *alike), ids=False)
+    return connection.exec_driver_sql(plan.sql, {"rows": _text(rows, alike), **plan.constants}).rowcount
 
 
-def insert(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> list[int]:
+def insert(connection: Connection, table: sa.Table, rows: Rows, alike: Mapping[str, Any]) -> list[int]:
     """Insert rows into a table that generates ids; returns the ids in order."""
-    plan = _plan(table, connection.dialect, tuple(rows[0]), ids=True)
-    made = connection.exec_driver_sql(plan.sql, {"rows": _text(rows)}).scalars()
+    plan = _plan(table, connection.dialect, (*rows[0], *alike), ids=True)
+    made = connection.exec_driver_sql(plan.sql, {"rows": _text(rows, alike)}).scalars()
     return sorted(made)  # they were given in the order of the rows
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(NamedTuple):
     """A statement with the parameters that are equal for all rows."""
 
     sql: str
@@ -74,16 +75,12 @@ def _update(what: sa.Update, dialect: sa.Dialect, names: tuple[str, ...]) -> _Pl
         return match[0] if bind is None else _value(f'"{bind.key}"', bind.type)
 
     change, _, where = _PARAMETER.sub(column, str(compiled)).partition(" WHERE ")
-    constants = {
-        name: convert(compiled.params[name]) if (convert := _converter(bind, dialect)) else compiled.params[name]
-        for bind, name in compiled.bind_names.items()
-        if name not in binds
-    }
+    constants = {}
+    for bind, name in compiled.bind_names.items():
+        if name not in binds:
+            convert = bind.type.dialect_impl(dialect).bind_processor(dialect)
+            constants[name] = convert(compiled.params[name]) if convert else compiled.params[name]
     return _Plan(f"{change} FROM json_to_recordset(%(rows)s::json) AS r({typed}) WHERE {where}", constants)
-
-
-def _converter(bind: sa.BindParameter[Any], dialect: sa.Dialect) -> Callable[[Any], Any] | None:
-    return bind.type.dialect_impl(dialect).bind_processor(dialect)
 
 
 def _value(quoted: str, kind: sa.types.TypeEngine[Any]) -> str:
@@ -103,12 +100,11 @@ def _plain(value: Any) -> Any:
 _ENCODE = json.JSONEncoder(allow_nan=False, default=_plain).encode
 
 
-def _text(rows: Sequence[Mapping[str, Any]]) -> str:
+def _text(rows: Rows, alike: Mapping[str, Any]) -> str:
     """The rows as JSON; their parts are checked only where something cannot be stored as it is."""
+    whole = [{**row, **alike} for row in rows]
     try:
-        text = _ENCODE(rows)
+        text = _ENCODE(whole)
     except ValueError:  # NaN or infinity
         text = ""
-    if not text or "\\u0000" in text or "\\ud" in text:
-        text = _ENCODE([storable_json(row) for row in rows])
-    return text
+    return _ENCODE(storable_json(whole)) if not text or "\\u0000" in text or "\\ud" in text else text

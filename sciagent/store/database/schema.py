@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Column, ForeignKey, Index, MetaData
+from sqlalchemy import Column, ForeignKey, Index, MetaData, Table
 
 from sciagent.store.database.column_types import Id, UtcDateTime
 
@@ -34,8 +34,14 @@ APPEND_ONLY = (
 )
 
 
-def id_column() -> Column[int]:
-    return Column("id", Id, primary_key=True, autoincrement=True)
+def table(name: str, *items: sa.schema.SchemaItem) -> Table:
+    """A table with an `id`."""
+    return Table(name, metadata, Column("id", Id, primary_key=True, autoincrement=True), *items)
+
+
+def needed(name: str, kind: Any, **more: Any) -> Column[Any]:
+    """A column without NULL."""
+    return Column(name, kind, nullable=False, **more)
 
 
 def reference(

@@ -7,158 +7,129 @@ from sqlalchemy import Column, ForeignKey, Index, Integer, Table, UniqueConstrai
 
 from sciagent.store.database.column_types import Id, Json, Key, String, Text
 from sciagent.store.database.schema import APPEND_ONLY as APPEND_ONLY
-from sciagent.store.database.schema import id_column, index_of_some, moment, reference
+from sciagent.store.database.schema import index_of_some, moment, needed, reference, table
 from sciagent.store.database.schema import metadata as metadata
-from sciagent.store.database.spending_tables import cost_observation as cost_observation
-from sciagent.store.database.spending_tables import event as event
-from sciagent.store.database.spending_tables import reservation as reservation
-from sciagent.store.database.spending_tables import spend as spend
 
 # a single row, locked in every evidence transaction, so that its numbers are in the order of commits
-watermark = Table("watermark", metadata, Column("id", Integer, primary_key=True), Column("value", Id, nullable=False))
+watermark = Table("watermark", metadata, Column("id", Integer, primary_key=True), needed("value", Id))
 
-property_ = Table(
+property_ = table(
     "property",
-    metadata,
-    id_column(),
-    Column("name", String(100), nullable=False, unique=True),
-    Column("unit", String(40), nullable=False),
-    Column("kind", String(20), nullable=False),
-    Column("description", Text, nullable=False),
+    needed("name", String(100), unique=True),
+    needed("unit", String(40)),
+    needed("kind", String(20)),
+    needed("description", Text),
 )
 
-level = Table(
-    "level",
-    metadata,
-    id_column(),
-    Column("hash", Key, nullable=False, unique=True),
-    Column("label", Text, nullable=False),
-    Column("spec", Json, nullable=False),
-)
+level = table("level", needed("hash", Key, unique=True), needed("label", Text), needed("spec", Json))
 
-candidate = Table(
+candidate = table(
     "candidate",
-    metadata,
-    id_column(),
-    Column("key", Key, nullable=False, unique=True),
-    Column("kind", String(20), nullable=False),
-    Column("text", Text, nullable=False),
-    Column("identity", Text, nullable=False),
+    needed("key", Key, unique=True),
+    needed("kind", String(20)),
+    needed("text", Text),
+    needed("identity", Text),
     Column("inchikey", String(27), index=True),
-    Column("formula", Text, nullable=False),
-    Column("charge", Integer, nullable=False),
-    Column("multiplicity", Integer, nullable=False),
-    Column("n_atoms", Integer, nullable=False),
-    Column("payload", Json, nullable=False),
-    Column("standardiser", String(20), nullable=False),
-    Column("library", String(60), nullable=False),
+    needed("formula", Text),
+    needed("charge", Integer),
+    needed("multiplicity", Integer),
+    needed("n_atoms", Integer),
+    needed("payload", Json),
+    needed("standardiser", String(20)),
+    needed("library", String(60)),
     moment("created_at"),
     Column("scaffold_hash", Key),  # None: not worked out yet, or no molecule
     Index("ix_candidate_scaffold_hash", "scaffold_hash", "id"),
 )
 
-candidate_alias = Table(
+candidate_alias = table(
     "candidate_alias",
-    metadata,
-    id_column(),
     reference("candidate_id", "candidate.id", index=True),
-    Column("notation", String(20), nullable=False),
-    Column("text", Text, nullable=False),
-    Column("text_hash", Key, nullable=False),
+    needed("notation", String(20)),
+    needed("text", Text),
+    needed("text_hash", Key),
     UniqueConstraint("text_hash", "notation"),
 )
 
-campaign = Table(
+campaign = table(
     "campaign",
-    metadata,
-    id_column(),
-    Column("name", String(64), nullable=False, unique=True),
-    Column("spec", Json, nullable=False),
-    Column("spec_hash", Key, nullable=False),
-    Column("identity_hash", Key, nullable=False),
-    Column("base", Text, nullable=False),
-    Column("source", Text, nullable=False),  # the YAML as it was given
-    Column("state", String(20), nullable=False),
+    needed("name", String(64), unique=True),
+    needed("spec", Json),
+    needed("spec_hash", Key),
+    needed("identity_hash", Key),
+    needed("base", Text),
+    needed("source", Text),  # the YAML as it was given
+    needed("state", String(20)),
     Column("stop_reason", Text),
     Column("driver", String(200)),
-    Column("driver_fence", Integer, nullable=False, default=0),
+    needed("driver_fence", Integer, default=0),
     moment("driver_until", nullable=True),
-    Column("wall_seconds", sa.Float, nullable=False, default=0.0),
+    needed("wall_seconds", sa.Float, default=0.0),
     moment("created_at"),
     moment("updated_at"),
     # a dispatcher shall drive it; it goes by this, not by who began it
-    Column("hosted", sa.Boolean, nullable=False, server_default=sa.false()),
+    needed("hosted", sa.Boolean, server_default=sa.false()),
     Index("ix_campaign_hosted", "hosted", "state"),
 )
 
-campaign_amendment = Table(
+campaign_amendment = table(
     "campaign_amendment",
-    metadata,
-    id_column(),
     reference("campaign_id", "campaign.id", index=True),
-    Column("path", String(200), nullable=False),
+    needed("path", String(200)),
     Column("old", Json),
     Column("new", Json),
-    Column("who", String(200), nullable=False),
-    Column("why", Text, nullable=False),
+    needed("who", String(200)),
+    needed("why", Text),
     moment("at"),
 )
 
-rung = Table(
+rung = table(
     "rung",
-    metadata,
-    id_column(),
     reference("campaign_id", "campaign.id"),
-    Column("position", Integer, nullable=False),
-    Column("name", String(64), nullable=False),
-    Column("verifier", String(100), nullable=False),
-    Column("verifier_version", String(40), nullable=False),
-    Column("tier", String(20), nullable=False),
-    Column("settings", Json, nullable=False),
-    Column("settings_hash", Key, nullable=False),
-    Column("gate", Json, nullable=False),
+    needed("position", Integer),
+    needed("name", String(64)),
+    needed("verifier", String(100)),
+    needed("verifier_version", String(40)),
+    needed("tier", String(20)),
+    needed("settings", Json),
+    needed("settings_hash", Key),
+    needed("gate", Json),
     UniqueConstraint("campaign_id", "position"),
     UniqueConstraint("campaign_id", "name"),
-    Column(
-        "request", Json
-    ),  # for workers elsewhere: settings with the paths of their files, and limits as they are now
+    # for workers elsewhere: settings with the paths of their files, and limits as they are now
+    Column("request", Json),
 )
 
-trajectory = Table(
+trajectory = table(
     "trajectory",
-    metadata,
-    id_column(),
     reference("campaign_id", "campaign.id"),
-    Column("number", Integer, nullable=False),
-    Column("proposer", String(100), nullable=False),
-    Column("settings", Json, nullable=False),
-    Column("seed", Id, nullable=False),
+    needed("number", Integer),
+    needed("proposer", String(100)),
+    needed("settings", Json),
+    needed("seed", Id),
     Column("policy_version", String(200)),
-    Column("state", String(20), nullable=False),
+    needed("state", String(20)),
     moment("started_at"),
     moment("ended_at", nullable=True),
     UniqueConstraint("campaign_id", "number"),
 )
 
-turn = Table(
-    "turn", metadata, id_column(), reference("trajectory_id", "trajectory.id"), Column("number", Integer, nullable=False),
-    Column("cursor", Json), Column("calls", Json, nullable=False), Column("observations", Json, nullable=False),
+turn = table("turn", reference("trajectory_id", "trajectory.id"), needed("number", Integer),
+    Column("cursor", Json), needed("calls", Json), needed("observations", Json),
     Column("prompt_ids", Json), Column("output_ids", Json), Column("logprobs", Json), Column("sampling", Json),
-    Column("template_hash", Key), Column("policy_version", String(200)), Column("watermark", Id, nullable=False),
-    Column("cost", Json, nullable=False), moment("at"), Column("message", Json), Column("forced", Json),
+    Column("template_hash", Key), Column("policy_version", String(200)), needed("watermark", Id),
+    needed("cost", Json), moment("at"), Column("message", Json), Column("forced", Json),
     Column("kept", Integer),  # of the tokens held, those that the prompt begins with; prompt_ids come after them
     UniqueConstraint("trajectory_id", "number"),
 )  # fmt: skip
 
-proposal = Table(
+proposal = table(
     "proposal",
-    metadata,
-    id_column(),
     reference("campaign_id", "campaign.id"),
     reference("turn_id", "turn.id", nullable=True, index=True),
-    Column("text", Text, nullable=False),
+    needed("text", Text),
     reference("candidate_id", "candidate.id", nullable=True, index=True),
-    Column("status", String(20), nullable=False),
+    needed("status", String(20)),
     Column("reason", String(60)),
     Column("detail", Text),
     Column("operation", String(100)),
@@ -169,10 +140,8 @@ proposal = Table(
     Index("ix_proposal_campaign_status", "campaign_id", "status"),
 )
 
-candidate_parent = Table(
+candidate_parent = table(
     "candidate_parent",
-    metadata,
-    id_column(),
     reference("candidate_id", "candidate.id", index=True),
     reference("parent_id", "candidate.id", index=True),
     reference("proposal_id", "proposal.id"),
@@ -184,18 +153,18 @@ campaign_candidate = Table(
     metadata,
     Column("campaign_id", Id, ForeignKey("campaign.id"), primary_key=True),
     Column("candidate_id", Id, ForeignKey("candidate.id"), primary_key=True),
-    Column("seq", Integer, nullable=False),
-    Column("standing", String(20), nullable=False),
-    Column("position", Integer, nullable=False),  # the rung it waits for, runs at, or ended at
-    Column("depth", Integer, nullable=False, default=-1),  # highest rung with an answer
+    needed("seq", Integer),
+    needed("standing", String(20)),
+    needed("position", Integer),  # the rung it waits for, runs at, or ended at
+    needed("depth", Integer, default=-1),  # highest rung with an answer
     Column("verdict", String(20)),  # of the rung at `position`, once it is known
     Column("reason", String(60)),
     Column("detail", Text),
     Column("score", sa.Float),
     Column("utility", sa.Float),
     Column("hit_tier", String(20)),
-    Column("is_hit", sa.Boolean, nullable=False, default=False),
-    Column("in_seeds", sa.Boolean, nullable=False, default=False),
+    needed("is_hit", sa.Boolean, default=False),
+    needed("in_seeds", sa.Boolean, default=False),
     reference("proposal_id", "proposal.id", nullable=True),
     moment("updated_at"),
     UniqueConstraint("campaign_id", "seq"),
@@ -208,20 +177,19 @@ Index("ix_campaign_candidate_score", _cc.campaign_id, _cc.standing, _cc.position
 Index("ix_campaign_candidate_best", _cc.campaign_id, _cc.is_hit.desc(), _cc.depth.desc(), _cc.score.desc(), _cc.seq)
 Index("ix_campaign_candidate_parents", _cc.campaign_id, _cc.score.desc(), _cc.seq)
 
-job = Table(
-    "job", metadata, id_column(), reference("campaign_id", "campaign.id"), reference("rung_id", "rung.id"),
-    reference("candidate_id", "candidate.id"), Column("replicate", Integer, nullable=False, default=0),
-    Column("evidence_key", Key, nullable=False), Column("state", String(20), nullable=False),
-    Column("priority", sa.Float, nullable=False, default=0.0), Column("attempts", Integer, nullable=False, default=0),
-    Column("kills", Integer, nullable=False, default=0), Column("fence", Integer, nullable=False, default=0),
+job = table("job", reference("campaign_id", "campaign.id"), reference("rung_id", "rung.id"),
+    reference("candidate_id", "candidate.id"), needed("replicate", Integer, default=0),
+    needed("evidence_key", Key), needed("state", String(20)),
+    needed("priority", sa.Float, default=0.0), needed("attempts", Integer, default=0),
+    needed("kills", Integer, default=0), needed("fence", Integer, default=0),
     Column("lease_owner", String(200)), moment("lease_until", nullable=True),
-    Column("cancel_requested", sa.Boolean, nullable=False, default=False), Column("outcome", String(20)),
+    needed("cancel_requested", sa.Boolean, default=False), Column("outcome", String(20)),
     moment("created_at"), moment("updated_at"),
     UniqueConstraint("campaign_id", "rung_id", "candidate_id", "replicate"),
     # where workers find it; none: its own driver runs it. external: what an outside queue calls it, as "slurm 4711_3"
     Column("queue", String(60)), Column("external", String(100)),
     Column("seconds", sa.Float), Column("memory_mb", Integer),  # on the clock, as expected; the limit
-    Column("losses", Integer, nullable=False, server_default="0"),  # attempts that vanished with their worker
+    needed("losses", Integer, server_default="0"),  # attempts that vanished with their worker
     Column("needs", String(400)),  # what it holds while it runs, as "cores=4 gpu=1"; none: one core and nothing else
     Index("ix_job_campaign_state", "campaign_id", "state", "priority"), Index("ix_job_rung_state", "rung_id", "state"),
 )  # fmt: skip
@@ -236,123 +204,151 @@ index_of_some(
 index_of_some("ix_job_needs", _job.needs.is_not(None), _job.state, _job.queue, _job.needs)
 
 # who works on queues; its name begins the owner of its leases
-worker = Table(
-    "worker", metadata, id_column(), Column("name", String(200), nullable=False, unique=True),
-    Column("host", String(200), nullable=False), Column("pid", Integer, nullable=False),
-    Column("executor", String(20), nullable=False), Column("queues", Json, nullable=False),
-    Column("slots", Integer, nullable=False), Column("memory_mb", Integer), moment("started_at"), moment("seen_at"),
-    moment("until"), Column("draining", sa.Boolean, nullable=False, default=False), moment("stopped_at", nullable=True),
+worker = table("worker", needed("name", String(200), unique=True),
+    needed("host", String(200)), needed("pid", Integer),
+    needed("executor", String(20)), needed("queues", Json),
+    needed("slots", Integer), Column("memory_mb", Integer), moment("started_at"), moment("seen_at"),
+    moment("until"), needed("draining", sa.Boolean, default=False), moment("stopped_at", nullable=True),
     # of all its slots together; cores: none where they are its slots; resources: {name: how many}, GPUs among them
     Column("cores", Integer), Column("resources", Json), Index("ix_worker_until", "until"),
 )  # fmt: skip
 
-attempt = Table(
-    "attempt", metadata, id_column(), reference("campaign_id", "campaign.id", nullable=True), reference("rung_id", "rung.id", nullable=True),
+attempt = table("attempt", reference("campaign_id", "campaign.id", nullable=True), reference("rung_id", "rung.id", nullable=True),
     reference("job_id", "job.id", nullable=True, index=True),  # None: a batch of a fast rung, or `verify`
-    Column("fence", Integer, nullable=False, default=0), Column("owner", String(200), nullable=False),
-    Column("state", String(20), nullable=False), Column("outcome", String(20)), Column("reason", String(60)),
-    Column("detail", Text), Column("n_candidates", Integer, nullable=False, default=1),
-    Column("cost", Json, nullable=False), Column("wall_seconds", sa.Float), moment("started_at"),
+    needed("fence", Integer, default=0), needed("owner", String(200)),
+    needed("state", String(20)), Column("outcome", String(20)), Column("reason", String(60)),
+    Column("detail", Text), needed("n_candidates", Integer, default=1),
+    needed("cost", Json), Column("wall_seconds", sa.Float), moment("started_at"),
     moment("heartbeat_at"), moment("ended_at", nullable=True), Index("ix_attempt_campaign_state", "campaign_id", "state"),
     Index("ix_attempt_rung_outcome", "rung_id", "outcome"),
     # what it holds until it ends, where its job needs more than a core: {name: how many}, of GPUs which
     Column("holds", Json),
 )  # fmt: skip
 
-_attempt = attempt.c
-index_of_some("ix_attempt_holds", sa.and_(_attempt.holds.is_not(None), _attempt.ended_at.is_(None)), _attempt.owner)
+reservation = table(
+    "reservation",
+    reference("campaign_id", "campaign.id"),
+    reference("job_id", "job.id", index=True),
+    needed("resource", String(40)),
+    needed("amount", sa.Float),
+    moment("at"),
+    moment("released_at", nullable=True),
+)
 
-evidence = Table(
-    "evidence", metadata, id_column(), Column("key", Key, nullable=False, unique=True),
+index_of_some("ix_reservation_live", reservation.c.released_at.is_(None), reservation.c.campaign_id)
+
+spend = table(
+    "spend",
+    reference("campaign_id", "campaign.id"),
+    reference("rung_id", "rung.id", nullable=True),
+    reference("attempt_id", "attempt.id", nullable=True),
+    needed("resource", String(40)),
+    needed("amount", sa.Float),
+    moment("at"),
+    Index("ix_spend_campaign_rung", "campaign_id", "rung_id", "resource", "amount"),
+)
+
+cost_observation = table(
+    "cost_observation",
+    needed("verifier", String(100)),
+    needed("verifier_version", String(40)),
+    needed("settings_hash", Key),
+    reference("candidate_id", "candidate.id"),
+    reference("attempt_id", "attempt.id"),
+    needed("resource", String(40)),
+    needed("declared", sa.Float),
+    needed("amount", sa.Float),
+    moment("at"),
+    Index("ix_cost_observation_rung", "verifier", "verifier_version", "settings_hash", "id"),
+)
+
+event = table(
+    "event",
+    reference("campaign_id", "campaign.id", nullable=True, index=True),
+    needed("kind", String(40)),
+    needed("payload", Json),
+    moment("at"),
+)
+
+evidence = table("evidence", needed("key", Key, unique=True),
     reference("candidate_id", "candidate.id"), reference("proposal_id", "proposal.id", nullable=True),
-    Column("verifier", String(100), nullable=False), Column("verifier_version", String(40), nullable=False),
-    Column("settings_hash", Key, nullable=False), Column("inputs_hash", String(64), nullable=False),
-    Column("replicate", Integer, nullable=False), Column("revision", Integer, nullable=False),
-    reference("supersedes_id", "evidence.id", nullable=True, unique=True), Column("outcome", String(20), nullable=False),
-    Column("reason", String(60)), Column("detail", Text), Column("reusable", sa.Boolean, nullable=False),
-    Column("diagnostics", Json, nullable=False), Column("versions", Json, nullable=False),
-    Column("source", String(200), nullable=False), Column("who", String(200), nullable=False), Column("why", Text),
-    reference("attempt_id", "attempt.id", nullable=True, index=True), Column("watermark", Id, nullable=False, unique=True),
+    needed("verifier", String(100)), needed("verifier_version", String(40)),
+    needed("settings_hash", Key), needed("inputs_hash", String(64)),
+    needed("replicate", Integer), needed("revision", Integer),
+    reference("supersedes_id", "evidence.id", nullable=True, unique=True), needed("outcome", String(20)),
+    Column("reason", String(60)), Column("detail", Text), needed("reusable", sa.Boolean),
+    needed("diagnostics", Json), needed("versions", Json),
+    needed("source", String(200)), needed("who", String(200)), Column("why", Text),
+    reference("attempt_id", "attempt.id", nullable=True, index=True), needed("watermark", Id, unique=True),
     moment("at"), Index("ix_evidence_lookup", "candidate_id", "verifier", "verifier_version", "settings_hash", "replicate"),
 )  # fmt: skip
 
-quantity = Table(
+quantity = table(
     "quantity",
-    metadata,
-    id_column(),
     reference("evidence_id", "evidence.id"),
     reference("property_id", "property.id"),
     reference("level_id", "level.id"),
-    Column("value", sa.Double, nullable=False),
+    needed("value", sa.Double),
     Column("uncertainty", sa.Double),
-    Column("unit", String(40), nullable=False),
-    Column("censoring", String(10), nullable=False),
-    Column("n", Integer, nullable=False),
+    needed("unit", String(40)),
+    needed("censoring", String(10)),
+    needed("n", Integer),
     Column("as_typed", Text),
     UniqueConstraint("evidence_id", "property_id", "level_id"),
     Index("ix_quantity_property_value", "property_id", "level_id", "value"),
 )
 
-artifact = Table(
+artifact = table(
     "artifact",
-    metadata,
-    id_column(),
     reference("evidence_id", "evidence.id", index=True),
-    Column("name", String(200), nullable=False),
-    Column("sha256", Key, nullable=False, index=True),
-    Column("size", Id, nullable=False),
-    Column("media_type", String(100), nullable=False),
+    needed("name", String(200)),
+    needed("sha256", Key, index=True),
+    needed("size", Id),
+    needed("media_type", String(100)),
 )
 
-decision = Table(
-    "decision", metadata, id_column(), reference("campaign_id", "campaign.id"), reference("candidate_id", "candidate.id"),
-    reference("rung_id", "rung.id", nullable=True), Column("action", String(20), nullable=False),
-    Column("chooser", String(200), nullable=False), Column("why", Text), Column("law_version", String(64)),
-    Column("watermark", Id, nullable=False), Column("price", Json), Column("index", sa.Float),
-    Column("propensity", sa.Float, nullable=False), reference("evidence_id", "evidence.id", nullable=True), moment("at"),
+decision = table("decision", reference("campaign_id", "campaign.id"), reference("candidate_id", "candidate.id"),
+    reference("rung_id", "rung.id", nullable=True), needed("action", String(20)),
+    needed("chooser", String(200)), Column("why", Text), Column("law_version", String(64)),
+    needed("watermark", Id), Column("price", Json), Column("index", sa.Float),
+    needed("propensity", sa.Float), reference("evidence_id", "evidence.id", nullable=True), moment("at"),
     Index("ix_decision_campaign_candidate", "campaign_id", "candidate_id"),
     Index("ix_decision_campaign_action", "campaign_id", "action"), Index("ix_decision_rung_action", "rung_id", "action"),
 )  # fmt: skip
 
 # what a scheduler had learnt when it looked for hyper-parameters; with the evidence up to the watermark it is the law
-law = Table(
+law = table(
     "law",
-    metadata,
-    id_column(),
     reference("campaign_id", "campaign.id"),
-    Column("version", String(64), nullable=False),
-    Column("watermark", Id, nullable=False),
-    Column("state", Json, nullable=False),
+    needed("version", String(64)),
+    needed("watermark", Id),
+    needed("state", Json),
     moment("at"),
     Index("ix_law_campaign", "campaign_id", "id"),
 )
 
 # people's directives to a campaign; written under the lock of the campaign's row, so that ids are in commit order
-directive = Table(
+directive = table(
     "directive",
-    metadata,
-    id_column(),
     reference("campaign_id", "campaign.id"),
     reference("candidate_id", "candidate.id", nullable=True),
     reference("rung_id", "rung.id", nullable=True),
-    Column("verb", String(20), nullable=False),
-    Column("payload", Json, nullable=False),
-    Column("who", String(200), nullable=False),
-    Column("why", Text, nullable=False),
+    needed("verb", String(20)),
+    needed("payload", Json),
+    needed("who", String(200)),
+    needed("why", Text),
     moment("at"),
     Index("ix_directive_campaign", "campaign_id", "id"),
     Index("ix_directive_candidate", "campaign_id", "candidate_id", "id"),
 )
 
 # a file that is gone on purpose: its artifact row stays, and this says who removed it, when and why
-artifact_removal = Table(
+artifact_removal = table(
     "artifact_removal",
-    metadata,
-    id_column(),
-    Column("sha256", Key, nullable=False, index=True),
-    Column("size", Id, nullable=False),
-    Column("who", String(200), nullable=False),
-    Column("why", Text, nullable=False),
+    needed("sha256", Key, index=True),
+    needed("size", Id),
+    needed("who", String(200)),
+    needed("why", Text),
     moment("at"),
 )
 

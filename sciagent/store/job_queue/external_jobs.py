@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -20,8 +20,7 @@ from sciagent.store.job_queue.leases import Claim
 _RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
 
-@dataclass(frozen=True)
-class WaitingExternalJob:
+class WaitingExternalJob(NamedTuple):
     """A queued job that no worker has claimed and no element is to run."""
 
     job_id: int
@@ -42,33 +41,23 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
 
     Jobs that a person preferred come first. On PostgreSQL the rows are locked.
     """
-    j, open_ = (
-        t.job.c,
-        [t.job.c.state == JobState.QUEUED, t.job.c.external.is_(None), sa.not_(t.job.c.cancel_requested)],
-    )
+    j = t.job.c
+    may_take = (j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested))
     rank = sa.func.row_number().over(partition_by=j.campaign_id, order_by=(j.priority.desc(), j.id)).label("rank")
-    ranked = sa.select(j.id, rank, j.priority).where(j.queue.in_(queues), *open_).subquery()
+    ranked = sa.select(j.id, rank, j.priority).where(j.queue.in_(queues), *may_take).subquery()
     order = (ranked.c.priority < PREFERRED, ranked.c.rank, ranked.c.id)
     ranks = {id_: i for i, id_ in enumerate(connection.scalars(sa.select(ranked.c.id).order_by(*order).limit(limit)))}
     query = (
         sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.needs)
-        .select_from(t.job.join(t.rung, t.rung.c.id == j.rung_id))
-        .where(among(connection, j.id, list(ranks)), *open_)
+        .join(t.rung, t.rung.c.id == j.rung_id)
+        .where(among(connection, j.id, list(ranks)), *may_take)
         .with_for_update(skip_locked=True, of=t.job)
     )
-    rows = sorted(connection.execute(query).all(), key=lambda row: ranks[row.id])
-    return [
-        WaitingExternalJob(
-            row.id,
-            row.rung_id,
-            row.seconds,
-            float(row.request["limits"]["wall_seconds"]),
-            row.memory_mb,
-            row.attempts,
-            row.needs,
-        )
-        for row in rows
+    jobs = [
+        WaitingExternalJob(id_, rung_id, seconds, float(request["limits"]["wall_seconds"]), *rest)
+        for id_, rung_id, seconds, request, *rest in connection.execute(query).all()
     ]
+    return sorted(jobs, key=lambda job: ranks[job.job_id])
 
 
 def reserve_for(connection: Connection, names: Mapping[int, str]) -> None:
@@ -93,14 +82,7 @@ def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[s
     query = sa.select(j.id, j.external, j.updated_at).where(
         j.queue.in_(queues), j.state == JobState.QUEUED, j.external.is_not(None)
     )
-    return {int(id_): (name, (now - at).total_seconds()) for id_, name, at in connection.execute(query).all()}
-
-
-def at_work(connection: Connection, queues: Sequence[str]) -> bool:
-    """Whether any job of these queues runs."""
-    j = t.job.c
-    query = sa.select(j.id).where(j.queue.in_(queues), j.state == JobState.RUNNING).limit(1)
-    return connection.execute(query).first() is not None
+    return {id_: (name, (now - at).total_seconds()) for id_, name, at in connection.execute(query).all()}
 
 
 def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -18,8 +18,7 @@ ORDER = (JobState.RUNNING, JobState.QUEUED, JobState.QUARANTINED, JobState.FAILE
 _J = t.job.c
 
 
-@dataclass(frozen=True)
-class JobStanding:
+class JobStanding(NamedTuple):
     """The state of a job, for code that is about to change it."""
 
     id: int
@@ -31,22 +30,17 @@ class JobStanding:
 
 def standing(connection: Connection, job_ids: Sequence[int]) -> list[JobStanding]:
     """The jobs with these ids, in order of id; unknown ids are left out."""
-    query = sa.select(_J.id, _J.campaign_id, _J.rung_id, _J.candidate_id, _J.state)
-    return _standing(connection, query.where(among(connection, _J.id, job_ids)).order_by(_J.id))
+    return _standing(connection, among(connection, _J.id, job_ids))
 
 
 def in_states(connection: Connection, campaign_id: int, states: Sequence[JobState], limit: int) -> list[JobStanding]:
     """At most `limit` jobs of the campaign in these states."""
-    query = sa.select(_J.id, _J.campaign_id, _J.rung_id, _J.candidate_id, _J.state)
-    query = query.where(_J.campaign_id == campaign_id, _J.state.in_(states)).order_by(_J.id).limit(limit)
-    return _standing(connection, query)
+    return _standing(connection, _J.campaign_id == campaign_id, _J.state.in_(states), limit=limit)
 
 
-def _standing(connection: Connection, query: sa.Select[Any]) -> list[JobStanding]:
-    return [
-        JobStanding(row.id, row.campaign_id, row.rung_id, row.candidate_id, JobState(row.state))
-        for row in connection.execute(query).all()
-    ]
+def _standing(connection: Connection, *conditions: Any, limit: int | None = None) -> list[JobStanding]:
+    query = sa.select(*(_J[name] for name in JobStanding._fields)).where(*conditions).order_by(_J.id).limit(limit)
+    return [JobStanding._make([*ids, JobState(state)]) for *ids, state in connection.execute(query).all()]
 
 
 @dataclass(frozen=True)
@@ -121,50 +115,38 @@ def _ids(
             priority, id_ = behind
             query = query.where(_J.priority <= priority, sa.or_(_J.priority < priority, _J.id < id_))
         query = query.order_by(_J.priority.desc(), _J.id.desc()).limit(limit)
-        ranked += [(float(priority), int(id_)) for priority, id_ in connection.execute(query).all()]
+        ranked += [(priority, id_) for priority, id_ in connection.execute(query).all()]
     return [id_ for _, id_ in sorted(ranked, reverse=True)[:limit]]
 
 
 def rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     """These jobs, in the order given."""
-    if not job_ids:
-        return []
     a, last = t.attempt.c, t.attempt.alias().c
     newest = sa.select(sa.func.max(last.id)).where(last.job_id == _J.id).correlate(t.job).scalar_subquery()
+    names = (t.campaign.c.name, t.rung.c.name, t.candidate.c.key, t.candidate.c.text)
+    of_job = (_J.state, _J.queue, _J.external, _J.priority, _J.attempts, _J.kills, _J.losses, _J.cancel_requested)
     query = (
-        sa.select(
-            _J.id, t.campaign.c.name, t.rung.c.name, t.candidate.c.key, t.candidate.c.text, _J.state, _J.queue,
-            _J.external, _J.priority, _J.attempts, _J.kills, _J.losses, _J.cancel_requested, a.owner,
-            sa.func.coalesce(a.ended_at, a.started_at, _J.updated_at),
-        )
-        .select_from(
-            t.job.join(t.rung, t.rung.c.id == _J.rung_id).join(t.campaign, t.campaign.c.id == _J.campaign_id)
-            .join(t.candidate, t.candidate.c.id == _J.candidate_id).outerjoin(t.attempt, a.id == newest)
-        )
+        sa.select(_J.id, *names, *of_job, a.owner, sa.func.coalesce(a.ended_at, a.started_at, _J.updated_at))
+        .select_from(t.job)
+        .join(t.rung, t.rung.c.id == _J.rung_id)
+        .join(t.campaign, t.campaign.c.id == _J.campaign_id)
+        .join(t.candidate, t.candidate.c.id == _J.candidate_id)
+        .outerjoin(t.attempt, a.id == newest)
         .where(among(connection, _J.id, job_ids))
-    )  # fmt: skip
-    ended = _last_ended(connection, job_ids)
-    nothing = (None, None, "")
-    by_id: dict[int, JobRow] = {}
-    for row in connection.execute(query).all():
-        values: tuple[Any, ...] = (*row, *ended.get(int(row[0]), nothing))
-        by_id[int(row[0])] = JobRow(*values)
+    )
+    ended = sa.select(a.job_id, a.outcome, a.reason, sa.func.coalesce(a.detail, ""))
+    ended = ended.where(among(connection, a.job_id, job_ids), a.outcome.is_not(None)).order_by(a.id)
+    results = {job_id: result for job_id, *result in connection.execute(ended).all()}
+    nothing = [None, None, ""]
+    by_id = {row.id: JobRow(*[*row, *results.get(row.id, nothing)]) for row in connection.execute(query).all()}
     return [by_id[job_id] for job_id in job_ids if job_id in by_id]
-
-
-def _last_ended(connection: Connection, job_ids: Sequence[int]) -> dict[int, tuple[str | None, str | None, str]]:
-    """{job id: (outcome, reason, detail)} of the last attempt that has ended."""
-    a = t.attempt.c
-    query = sa.select(a.job_id, a.outcome, a.reason, a.detail)
-    query = query.where(among(connection, a.job_id, job_ids), a.outcome.is_not(None)).order_by(a.id)
-    return {int(job_id): (o, r, detail or "") for job_id, o, r, detail in connection.execute(query).all()}
 
 
 def counts(
     connection: Connection, campaign_ids: Sequence[int], rung_ids: Sequence[int] | None = None
 ) -> dict[str, int]:
     """{state: number of jobs} of these campaigns; states without jobs are left out."""
-    of = _J.campaign_id.in_(campaign_ids) if rung_ids is None else _J.rung_id.in_(rung_ids)
-    query = sa.select(_J.state, sa.func.count()).where(of).group_by(_J.state)
-    by_state = {str(state): int(n) for state, n in connection.execute(query).all()}
+    mine = _J.campaign_id.in_(campaign_ids) if rung_ids is None else _J.rung_id.in_(rung_ids)
+    query = sa.select(_J.state, sa.func.count()).where(mine).group_by(_J.state)
+    by_state = {state: n for state, n in connection.execute(query).all()}
     return {str(state): by_state[state] for state in ORDER if state in by_state}

@@ -1,4 +1,4 @@
-"""Jobs: a rung to be run on a candidate. Made, found, and changed while no worker holds them."""
+"""Jobs: a rung to be run on a candidate. Made, looked up, and changed while no worker holds them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.jobs.states import JobState
 from sciagent.errors import LedgerError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import CHUNK, among, execute_many, insert_many
+from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import reservations
 
@@ -21,35 +21,22 @@ PREFERRED = 1e6  # priority of what a person promoted: before all that a rule ch
 UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
 
 
-def create(
-    connection: Connection,
-    *,
-    campaign_id: int,
-    rung_id: int,
-    candidate_id: int,
-    replicate: int,
-    evidence_key: str,
-    priority: float,
-) -> int:
-    """One job, as `create_many` makes it."""
-    one = NewJob(campaign_id, rung_id, candidate_id, replicate, evidence_key, priority)
-    return create_many(connection, [one])[0]
-
-
 @dataclass(frozen=True)
 class Offer:
-    """Where workers find a job. seconds: on the clock, as expected; None where nobody knows. memory_mb: its limit.
-    needs: what it holds while it runs, as `domain.needs.text_of` writes it; None: one core."""
+    """Where workers find a job."""
 
     queue: str
     seconds: float | None
+    """Expected wall time; None where nobody knows."""
     memory_mb: int | None
+    """Memory limit."""
     needs: str | None = None
+    """What the job holds while it runs, as `needs.text_of` writes it; None for one core."""
 
 
 @dataclass(frozen=True)
 class NewJob:
-    """A rung to be run on a candidate. offer: None where its own driver runs it."""
+    """A rung to be run on a candidate."""
 
     campaign_id: int
     rung_id: int
@@ -58,73 +45,82 @@ class NewJob:
     evidence_key: str
     priority: float
     offer: Offer | None = None
+    """None where the campaign's own driver runs it."""
 
     @property
     def place(self) -> tuple[int, ...]:
-        """What there is one of."""
+        """The columns of which the ledger has each combination once."""
         return self.campaign_id, self.rung_id, self.candidate_id, self.replicate
 
 
+_COLUMNS = ("campaign_id", "rung_id", "candidate_id", "replicate", "evidence_key", "priority")
+_values = attrgetter(*_COLUMNS)
+_BY_ID = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
+
+
 def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
-    """Queued jobs, ids in order; one that was cancelled before is queued again. Raises LedgerError if one of them
-    stands already. Jobs of a campaign are made under the lock of its row."""
-    there = present(connection, new)
-    if standing := [one for one in new if one.place in there and there[one.place][1] != JobState.CANCELLED]:
-        raise LedgerError(f"rung {standing[0].rung_id} has a job on candidate {standing[0].candidate_id} already")
-    j, now = t.job.c, db_now(connection)
-    again = [
-        {
-            "of": there[one.place][0],
-            "state": JobState.QUEUED,
-            "priority": one.priority,
-            "outcome": None,
-            "external": None,
-            "cancel_requested": False,
-            "updated_at": now,
-            **offered(one.offer),
-        }
-        for one in new
-        if one.place in there
-    ]
-    execute_many(connection, sa.update(t.job).where(j.id == sa.bindparam("of")), again)
-    fresh = [one for one in new if one.place not in there]
-    ids = insert(connection, fresh, {"state": JobState.QUEUED, "attempts": 0, "fence": 0, "created_at": now})
-    made = dict(zip((one.place for one in fresh), ids, strict=True))
-    return [made[one.place] if one.place in made else there[one.place][0] for one in new]
+    """Make queued jobs; returns their ids in order. Raises what `write_many` raises."""
+    return [job_id for job_id, _ in write_many(connection, new, {"state": JobState.QUEUED}, 0)]
 
 
-def insert(connection: Connection, new: Sequence[NewJob], alike: Mapping[str, Any]) -> list[int]:
-    """Rows for jobs that are not in the ledger yet; returns their ids. alike: columns that all of them share."""
-    same = {**alike, "updated_at": alike["created_at"], "kills": 0, "cancel_requested": False}
-    some = any(one.offer for one in new)
-    rows = [dict(zip(_NEW, _of(one), strict=True)) | (offered(one.offer) if some else {}) for one in new]
-    return insert_many(connection, t.job, rows, same)
+def write_many(
+    connection: Connection, new: Sequence[NewJob], alike: Mapping[str, Any], attempts: int
+) -> list[tuple[int, int]]:
+    """Write jobs, which the caller does under the lock of their campaign's row; returns (id, fence) in order.
+
+    A job that was cancelled before is written again. alike: columns that all of them share. attempts: 1 where each is
+    claimed as it is made, else 0.
+    Raises LedgerError if the ledger has one of the jobs already.
+    """
+    there = cancelled_before(connection, new)
+    now = db_now(connection)
+    fresh = [job for job in new if job.place not in there] if there else new
+    first = {"attempts": attempts, "fence": attempts, "kills": 0, "cancel_requested": False}
+    ids = insert_many(connection, t.job, _rows(fresh), {**alike, **first, "created_at": now, "updated_at": now})
+    if not there:
+        return [(job_id, attempts) for job_id in ids]
+    made = {job.place: (job_id, attempts) for job, job_id in zip(fresh, ids, strict=True)}
+    again = []
+    for job in (job for job in new if job.place in there):
+        job_id, fence, tries = there[job.place]
+        made[job.place] = job_id, fence + attempts
+        counts = {"fence": fence + attempts, "attempts": tries + attempts}
+        again.append({"of": job_id, "priority": job.priority, **counts, **offered(job.offer)})
+    nothing = {"outcome": None, "external": None, "cancel_requested": False}
+    execute_many(connection, _BY_ID, again, {**alike, **nothing, "updated_at": now})
+    return [made[job.place] for job in new]
 
 
-_NEW = ("campaign_id", "rung_id", "candidate_id", "replicate", "evidence_key", "priority")
-_of = attrgetter(*_NEW)
+def _rows(new: Sequence[NewJob]) -> list[dict[str, Any]]:
+    rows = [dict(zip(_COLUMNS, _values(job), strict=True)) for job in new]
+    if any(job.offer for job in new):
+        return [{**row, **offered(job.offer)} for row, job in zip(rows, new, strict=True)]
+    return rows
 
 
-def offered(offer: Offer | None) -> dict[str, Any]:
+def offered(offer: Offer | None) -> Mapping[str, Any]:
     """Columns that say where workers find a job."""
     return {"queue": None, "seconds": None, "memory_mb": None, "needs": None} if offer is None else vars(offer)
 
 
-def present(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, JobState]]:
-    """(id, state) of those that are in the ledger, by their place in it."""
-    j, found = t.job.c, dict[tuple[int, ...], tuple[int, JobState]]()
-    of = dict[tuple[int, int], list[int]]()
-    for one in new:
-        of.setdefault((one.campaign_id, one.rung_id), []).append(one.candidate_id)
-    for (campaign_id, rung_id), ids in of.items():
-        for start in range(0, len(ids), CHUNK):
-            some = among(connection, j.candidate_id, ids[start : start + CHUNK])
-            query = sa.select(j.id, j.state, j.candidate_id, j.replicate).where(
-                j.campaign_id == campaign_id, j.rung_id == rung_id, some
-            )
-            for id_, state, candidate_id, replicate in connection.execute(query).all():
-                found[campaign_id, rung_id, candidate_id, replicate] = int(id_), JobState(state)
-    return found
+def cancelled_before(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, int, int]]:
+    """{place: (id, fence, attempts)} of the jobs among these that the ledger has, since they were cancelled.
+
+    new: jobs of one campaign. Raises LedgerError if the ledger has one of them in another state.
+    """
+    j, places = t.job.c, {job.place for job in new}
+    query = sa.select(j.campaign_id, j.rung_id, j.candidate_id, j.replicate, j.id, j.fence, j.attempts, j.state).where(
+        j.campaign_id.in_({job.campaign_id for job in new}),
+        among(connection, j.rung_id, sorted({job.rung_id for job in new})),
+        among(connection, j.candidate_id, [job.candidate_id for job in new]),
+    )
+    there = {}
+    for *place, job_id, fence, attempts, state in connection.execute(query).all():
+        if tuple(place) in places:
+            if state != JobState.CANCELLED:
+                raise LedgerError(f"rung {place[1]} has a job on candidate {place[2]} already")
+            there[tuple(place)] = job_id, fence, attempts
+    return there
 
 
 def of_candidate(connection: Connection, campaign_id: int, candidate_id: int, rung_ids: Sequence[int]) -> list[Any]:
@@ -142,41 +138,38 @@ def gave_up(connection: Connection, campaign_id: int, rung_id: int, candidate_id
     return bool(states & {JobState.FAILED, JobState.QUARANTINED})
 
 
-def cancel_queued(connection: Connection, job_id: int) -> bool:
-    """Cancel a job that no worker has taken yet, and give its reservation back; False if one has."""
+def cancel_queued(connection: Connection, job_ids: Sequence[int]) -> list[int]:
+    """Cancel the jobs among these that no worker has claimed, and release their reservations; returns their ids."""
     j = t.job.c
-    changed = connection.execute(
-        sa.update(t.job)
-        .where(j.id == job_id, j.state == JobState.QUEUED)
-        .values(state=JobState.CANCELLED, updated_at=db_now(connection))
-    )
-    if changed.rowcount == 1:
-        reservations.release(connection, job_id)
-    return changed.rowcount == 1
+    changed = sa.update(t.job).where(among(connection, j.id, job_ids), j.state == JobState.QUEUED)
+    changed = changed.values(state=JobState.CANCELLED, updated_at=db_now(connection)).returning(j.id)
+    cancelled = list(connection.execute(changed).scalars())
+    reservations.release_many(connection, cancelled)
+    return cancelled
+
+
+def request_cancel(connection: Connection, job_ids: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Cancel jobs; returns (queued jobs, which are over now; running jobs, whose workers are notified)."""
+    j, queued_ids = t.job.c, cancel_queued(connection, job_ids)
+    changed = sa.update(t.job).where(among(connection, j.id, job_ids), j.state == JobState.RUNNING)
+    changed = changed.values(cancel_requested=True, updated_at=db_now(connection)).returning(j.id)
+    return queued_ids, list(connection.execute(changed).scalars())
 
 
 def retry(connection: Connection, job_id: int, priority: float | None = None) -> None:
-    """A job that gave up is tried again, because a person asked for it; what it killed before counts no more.
-    priority: None leaves it its own."""
+    """Queue a job again that gave up, since a person asked for it; its kills and losses count no more.
+
+    priority: None keeps the job's own.
+    """
     j = t.job.c
-    connection.execute(
-        sa.update(t.job)
-        .where(j.id == job_id, j.state.in_([JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED]))
-        .values(
-            state=JobState.QUEUED,
-            priority=j.priority if priority is None else priority,
-            outcome=None,
-            kills=0,
-            losses=0,
-            queue=None,
-            cancel_requested=False,
-            updated_at=db_now(connection),
-        )
-    )
+    gave_up = (j.id == job_id, j.state.in_([JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED]))
+    changed = sa.update(t.job).where(*gave_up).values(state=JobState.QUEUED, queue=None, updated_at=db_now(connection))
+    changed = changed.values(outcome=None, kills=0, losses=0, cancel_requested=False)
+    connection.execute(changed if priority is None else changed.values(priority=priority))
 
 
 def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Sequence[str]) -> list[int]:
-    """Failed jobs of a rung that ended in one of these outcomes wait for a worker again; returns their candidates."""
+    """Queue failed jobs of a rung again that ended in one of these outcomes; returns the ids of their candidates."""
     j = t.job.c
     changed = connection.execute(
         sa.update(t.job)
@@ -184,18 +177,18 @@ def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Se
         .values(state=JobState.QUEUED, outcome=None, queue=None, updated_at=db_now(connection))
         .returning(j.candidate_id)
     )
-    return [int(i) for i in changed.scalars()]
+    return list(changed.scalars())
 
 
 def prefer(connection: Connection, job_id: int, priority: float) -> None:
-    """A queued job goes to the front."""
+    """Set the priority of a queued job."""
     j = t.job.c
     connection.execute(sa.update(t.job).where(j.id == job_id, j.state == JobState.QUEUED).values(priority=priority))
 
 
 def queued(connection: Connection, campaign_id: int) -> list[Any]:
-    """Jobs that were decided and wait for their driver, not for workers elsewhere: (job id, candidate id, rung id,
-    replicate, priority), most urgent first."""
+    """Queued jobs that the campaign's own driver is to run, most urgent first: (job id, candidate id, rung id,
+    replicate, priority)."""
     j = t.job.c
     query = (
         sa.select(j.id, j.candidate_id, j.rung_id, j.replicate, j.priority)
@@ -206,22 +199,17 @@ def queued(connection: Connection, campaign_id: int) -> list[Any]:
     return list(connection.execute(query))
 
 
-def any_queued(connection: Connection, rung_id: int) -> bool:
-    """Whether a job of this rung was decided and waits for a worker."""
+def any_in_state(
+    connection: Connection, state: JobState, *, rung_id: int | None = None, queues: Sequence[str] = ()
+) -> bool:
+    """Whether a job of the rung, or of one of the queues where no rung is given, is in this state."""
     j = t.job.c
-    query = sa.select(j.id).where(j.rung_id == rung_id, j.state == JobState.QUEUED).limit(1)
-    return connection.execute(query).first() is not None
-
-
-def any_offered(connection: Connection, queue: str) -> bool:
-    """Whether a job waits in this queue for anybody who works on it."""
-    j = t.job.c
-    query = sa.select(j.id).where(j.queue == queue, j.state == JobState.QUEUED).limit(1)
-    return connection.execute(query).first() is not None
+    mine = j.queue.in_(queues) if rung_id is None else j.rung_id == rung_id
+    return connection.execute(sa.select(j.id).where(mine, j.state == state).limit(1)).first() is not None
 
 
 def live_keys(connection: Connection, keys: Set[str]) -> set[str]:
-    """Those of these evidence keys that a job which is not over will answer."""
+    """The evidence keys among these that an unfinished job will answer."""
     j = t.job.c
     query = sa.select(j.evidence_key).where(
         j.campaign_id.in_(sa.select(t.campaign.c.id)),

@@ -1,39 +1,44 @@
-"""Jobs that any worker may take: offered under the name of a queue, claimed most urgent first, taken back when their
-lease runs out. Every write goes by the fence of the claim, and all times are the database's."""
+"""Jobs that any worker may take: offered under the name of a queue, claimed most urgent first, settled by their driver.
+
+Every write is checked by the fence of the claim, and all times are the database's.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.needs import GPU, read
+from sciagent.domain.jobs.needs import CORES, GPU, read
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import jobs, leases, reservations, worker_resources
+from sciagent.store.job_queue import jobs, leases, worker_resources
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.leases import Claim
-from sciagent.store.job_queue.worker_resources import Has
+from sciagent.store.job_queue.worker_resources import Free
+from sciagent.store.job_queue.workers import NewWorker
 
 _OFFER = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"), t.job.c.state == JobState.QUEUED)
 
 
 def offer_many(connection: Connection, offers: Mapping[int, Offer]) -> None:
-    """From now on workers of the queue may take these queued jobs."""
-    rows = [{"of": job_id, "external": None, **jobs.offered(one)} for job_id, one in offers.items()]
+    """Let workers take these queued jobs from now on. offers: by job id."""
+    rows = [{"of": job_id, "external": None, **jobs.offered(offer)} for job_id, offer in offers.items()]
     execute_many(connection, _OFFER, rows)
 
 
 def restate_needs(connection: Connection, by_rung: Mapping[int, str | None]) -> None:
-    """What jobs of these rungs need, has changed since they were offered."""
+    """Write changed needs into the offered jobs of these rungs. by_rung: needs by rung id."""
     j = t.job.c
     for rung_id, needs in by_rung.items():
         changed = j.needs.is_not(None) if needs is None else sa.func.coalesce(j.needs, "") != needs
@@ -42,7 +47,7 @@ def restate_needs(connection: Connection, by_rung: Mapping[int, str | None]) -> 
 
 
 def withdraw(connection: Connection, campaign_id: int) -> list[int]:
-    """No worker shall start what it has not taken yet; returns these jobs, which stay queued for a driver."""
+    """Withdraw the offers of jobs that no worker has claimed; returns their ids. They stay queued for a driver."""
     j = t.job.c
     changed = connection.execute(
         sa.update(t.job)
@@ -50,7 +55,11 @@ def withdraw(connection: Connection, campaign_id: int) -> list[int]:
         .values(queue=None, external=None, updated_at=db_now(connection))
         .returning(j.id)
     )
-    return [int(one) for one in changed.scalars()]
+    return list(changed.scalars())
+
+
+# (needs, most memory in MB) of the jobs that fit a worker; None: one core
+Kinds = tuple[tuple[str | None, float], ...]
 
 
 @dataclass(frozen=True)
@@ -66,19 +75,11 @@ class _Queries:
 
 
 @lru_cache(maxsize=64)
-def _queries(
-    queues: tuple[str, ...],
-    kinds: tuple[tuple[str | None, int | None], ...],
-    skip: tuple[int, ...],
-    seconds: float | None,
-) -> _Queries:
-    """The queries, which are cached since SQLAlchemy takes as long to compile them as the database to run them.
-
-    kinds: (needs, most memory in MB) of the jobs that fit; None for one core, and for any memory.
-    """
+def _queries(queues: tuple[str, ...], kinds: Kinds, skip: tuple[int, ...], seconds: float | None) -> _Queries:
+    """The queries, which are cached since SQLAlchemy takes as long to compile them as the database to run them."""
     j = t.job.c
     of_kind = [
-        sa.and_(j.needs == needs, sa.true() if most is None else sa.or_(j.memory_mb.is_(None), j.memory_mb <= most))
+        sa.and_(j.needs == needs, sa.true() if most == math.inf else sa.or_(j.memory_mb.is_(None), j.memory_mb <= most))
         for needs, most in kinds
     ]
     may_take = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested), sa.or_(*of_kind)]
@@ -98,8 +99,11 @@ def _queries(
 
 
 def _turns(connection: Connection, campaigns: sa.Select[Any], queues: Sequence[str], after: int) -> list[int]:
-    """Campaigns in the order in which they are served: first those with a job that a person preferred, then by how many
-    of their jobs run, for priorities of two campaigns have different units. Ties go round, beginning behind `after`."""
+    """Ids of campaigns in the order in which they are served.
+
+    Campaigns with a job that a person preferred come first, then those of which the fewest jobs run, since priorities
+    of two campaigns have different units. Ties go round, beginning behind the campaign `after`.
+    """
     j, waiting = t.job.c, connection.execute(campaigns).all()
     if len(waiting) < 2:
         return [row.campaign_id for row in waiting]
@@ -118,31 +122,25 @@ def claim_next(
     connection: Connection,
     queues: Sequence[str],
     owner: str,
-    memory_mb: int | None = None,
+    *,
+    worker: NewWorker | None = None,
+    memory_mb: float = math.inf,
     skip: Sequence[int] = (),
-    lease_seconds: float = leases.LEASE_SECONDS,
-    has: Has | None = None,
     seconds: float | None = None,
     after: int = 0,
 ) -> list[Claim]:
     """Claim the most urgent job that fits, of the campaign whose turn it is; empty where there is none.
 
     Where the verifier runs several jobs together, further jobs of the same rung are claimed with it.
-    memory_mb: the most that a job of one core may ask for. seconds: the most that a job is expected to take.
-    skip: rungs that the worker cannot run. has: resources of the worker, whose name begins the owner; None: a core for
-    each slot. after: the campaign whose job this slot ran last.
+    worker: whose name begins the owner; None where a scheduler elsewhere gave this slot one core and `memory_mb`.
+    skip: rungs that the worker cannot run. seconds: the most that a job is expected to take. after: the campaign whose
+    job this slot ran last.
     On PostgreSQL a row that another worker has locked is passed over.
     """
-    free, kinds = None, list[str | None]([None])
-    if has is not None:
-        needed = worker_resources.kinds(connection, queues, jobs.UNFINISHED)
-        if needed or has.cores < has.slots:
-            free = worker_resources.free_at(connection, owner.rpartition("/")[0], has)
-            kinds = [kind for kind in (None, *needed) if free.fits(read(kind))]
-            if not kinds:
-                return []
-    limits = tuple((kind, memory_mb and memory_mb * (has.shares(read(kind)) if has else 1)) for kind in kinds)
-    queries = _queries(tuple(queues), limits, tuple(skip), seconds)
+    free, kinds = (None, ((None, memory_mb),)) if worker is None else _fitting(connection, queues, worker)
+    if not kinds:
+        return []
+    queries = _queries(tuple(queues), kinds, tuple(skip), seconds)
     first = _first(connection, queries, _turns(connection, queries.campaigns, queues, after))
     if first is None:
         return []
@@ -151,11 +149,24 @@ def claim_next(
         of = {"queue": first.queue, "rung": first.rung_id, "job": first.id}
         alike = connection.execute(queries.alike.limit(together - 1), of).all()
         job_ids += [job.id for job in alike if job.needs == first.needs]
-    claims = leases.claim_many(connection, job_ids, owner, lease_seconds=lease_seconds)
+    claims = leases.claim_many(connection, job_ids, owner)
     if free is not None and first.needs is not None and first.id in claims:
         # the first job of a group holds the resources for all, since they run one after the other
         claims[first.id] = _hold(connection, claims[first.id], free.holds(read(first.needs)))
     return [claims[job_id] for job_id in job_ids if job_id in claims]
+
+
+def _fitting(connection: Connection, queues: Sequence[str], worker: NewWorker) -> tuple[Free | None, Kinds]:
+    """What is free at the worker, and the kinds of jobs that fit.
+
+    Nothing is counted (None) where all jobs of the queues need one core and each slot has one.
+    """
+    needed, free = worker_resources.kinds(connection, queues, jobs.UNFINISHED), None
+    fitting = [None, *needed]
+    if needed or worker.amounts[CORES] < worker.slots:
+        free = worker_resources.free_at(connection, worker)
+        fitting = [kind for kind in fitting if free.fits(read(kind))]
+    return free, tuple((kind, worker.memory_for(read(kind))) for kind in fitting)
 
 
 def _first(connection: Connection, queries: _Queries, turns: Sequence[int]) -> Any:
@@ -177,98 +188,50 @@ def rungs_of(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
     """{rung id: campaign id} of these jobs."""
     j = t.job.c
     query = sa.select(j.rung_id, j.campaign_id).where(among(connection, j.id, job_ids)).distinct()
-    return {int(rung_id): int(campaign_id) for rung_id, campaign_id in connection.execute(query).all()}
+    return {rung_id: campaign_id for rung_id, campaign_id in connection.execute(query)}
 
 
-def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]:
-    """The jobs under these claims that are lost or to be cancelled: {job id: whether it is to be cancelled}.
-    Nothing is written."""
-    j = t.job.c
-    query = sa.select(j.id, j.fence, j.state, j.cancel_requested).where(
-        among(connection, j.id, [one.job_id for one in claims])
-    )
-    found = {int(id_): (fence, state, cancel) for id_, fence, state, cancel in connection.execute(query).all()}
-    lost = dict[int, bool]()
-    for one in claims:
-        fence, state, cancel = found.get(one.job_id, (-1, "", False))
-        if fence != one.fence or state != JobState.RUNNING:
-            lost[one.job_id] = False
-        elif cancel:
-            lost[one.job_id] = True
-    return lost
-
-
-def request_cancel(connection: Connection, job_ids: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Cancel jobs: (those that no worker had taken, and that are over now; those that run, whose workers are told)."""
-    j, now = t.job.c, db_now(connection)
-    mine = among(connection, j.id, job_ids)
-    waiting = (
-        connection.execute(
-            sa.update(t.job)
-            .where(mine, j.state == JobState.QUEUED)
-            .values(state=JobState.CANCELLED, updated_at=now)
-            .returning(j.id)
-        )
-        .scalars()
-        .all()
-    )
-    reservations.release_many(connection, [int(one) for one in waiting])
-    running = (
-        connection.execute(
-            sa.update(t.job)
-            .where(mine, j.state == JobState.RUNNING)
-            .values(cancel_requested=True, updated_at=now)
-            .returning(j.id)
-        )
-        .scalars()
-        .all()
-    )
-    return [int(one) for one in waiting], [int(one) for one in running]
-
-
-@dataclass(frozen=True)
-class Out:
-    """A job that a driver has offered and not settled yet. seen: the last of its attempts whose cost is known."""
+class Out(NamedTuple):
+    """A job that a driver has offered and not settled yet."""
 
     job_id: int
     candidate_id: int
     rung_id: int
     seen: int = 0
+    """Id of the last of its attempts whose cost the driver has counted."""
 
 
 def outstanding(connection: Connection, campaign_id: int) -> list[Out]:
-    """Jobs of the campaign whose candidates wait for them, in whatever state they are, but for those of its driver."""
+    """The offered jobs, in any state, for which candidates of the campaign are pending."""
     cc, j, r = t.campaign_candidate.c, t.job.c, t.rung.c
     ended = sa.select(sa.func.max(t.attempt.c.id)).where(t.attempt.c.job_id == j.id, t.attempt.c.ended_at.is_not(None))
     query = (
         sa.select(j.id, j.candidate_id, j.rung_id, sa.func.coalesce(ended.scalar_subquery(), 0))
-        .select_from(
-            t.campaign_candidate.join(t.rung, sa.and_(r.campaign_id == cc.campaign_id, r.position == cc.position)).join(
-                t.job, sa.and_(j.campaign_id == cc.campaign_id, j.rung_id == r.id, j.candidate_id == cc.candidate_id)
-            )
-        )
+        .select_from(t.campaign_candidate)
+        .join(t.rung, sa.and_(r.campaign_id == cc.campaign_id, r.position == cc.position))
+        .join(t.job, sa.and_(j.campaign_id == cc.campaign_id, j.rung_id == r.id, j.candidate_id == cc.candidate_id))
         .where(cc.campaign_id == campaign_id, cc.standing == Standing.PENDING, j.queue.is_not(None))
     )
-    return [Out(*map(int, row)) for row in connection.execute(query).all()]
+    return [Out(*row) for row in connection.execute(query).all()]
 
 
 def last_attempts(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:
-    """The last attempt that has ended, for each job that was tried."""
+    """{job id: id of the last attempt that has ended} of the jobs that have one."""
     a = t.attempt.c
     query = sa.select(a.job_id, sa.func.max(a.id)).where(among(connection, a.job_id, job_ids), a.ended_at.is_not(None))
-    query = query.group_by(a.job_id)
-    return {int(job_id): int(id_) for job_id, id_ in connection.execute(query).all()} if job_ids else {}
+    return {job_id: id_ for job_id, id_ in connection.execute(query.group_by(a.job_id))}
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of a job that was out. cost, wall_seconds: of the attempts that nobody had counted yet, and of the
-    last; outcome, reason, detail: of the last."""
+    """What became of a job that was out."""
 
     job_id: int
     state: JobState
     cost: Cost
+    """Of the attempts that the driver has not counted yet."""
     wall_seconds: float | None
+    """Of the last of these attempts, as are `reason` and `detail`."""
     outcome: Outcome | None
     reason: Reason | None
     detail: str
@@ -277,31 +240,30 @@ class Ended:
 
 
 def ended(connection: Connection, out: Mapping[int, Out]) -> list[Ended]:
-    """Those of these jobs that neither wait nor run."""
+    """What became of the jobs among these that are neither queued nor running. out: by job id."""
     j, a = t.job.c, t.attempt.c
-    query = sa.select(j.id, j.state, j.outcome, j.kills, j.losses).where(
-        among(connection, j.id, list(out)), j.state.not_in([JobState.QUEUED, JobState.RUNNING])
+    query = (
+        sa.select(j.id, j.state, j.outcome, j.kills, j.losses, a.id, a.cost, a.wall_seconds, a.reason, a.detail)
+        .outerjoin(t.attempt, a.job_id == j.id)
+        .where(among(connection, j.id, list(out)), j.state.not_in(jobs.UNFINISHED))
+        .order_by(j.id, a.id)
     )
-    over = connection.execute(query).all()
-    if not over:
-        return []
-    tries = (
-        sa.select(a.id, a.job_id, a.cost, a.wall_seconds, a.outcome, a.reason, a.detail)
-        .where(among(connection, a.job_id, [one.id for one in over]))
-        .order_by(a.id)
-    )
-    by_job = dict[int, list[Any]]()
-    for each in connection.execute(tries).all():
-        if each.id > out[each.job_id].seen:
-            by_job.setdefault(each.job_id, []).append(each)
-    found = []
-    for one in over:
-        mine = by_job.get(one.id, [])
-        cost = sum((Cost(each.cost) for each in mine), Cost())
-        last = mine[-1] if mine else None
-        why = Reason(last.reason) if last is not None and last.reason else None
-        outcome = Outcome(one.outcome) if one.outcome else None
-        wall, detail = (last.wall_seconds, last.detail or "") if last is not None else (None, "")
-        state = JobState(one.state)
-        found.append(Ended(one.id, state, cost, wall, outcome, why, detail, one.kills, one.losses))
-    return found
+    over = []
+    for (job_id, state, outcome, kills, losses), rows in groupby(connection.execute(query).all(), lambda row: row[:5]):
+        attempts = [row for row in rows if (row[5] or 0) > out[job_id].seen]
+        last = attempts[-1] if attempts else None
+        reason, detail = (Reason(last.reason) if last.reason else None, last.detail or "") if last else (None, "")
+        over.append(
+            Ended(
+                job_id,
+                JobState(state),
+                sum((Cost(attempt.cost) for attempt in attempts), Cost()),
+                last.wall_seconds if last else None,
+                Outcome(outcome) if outcome else None,
+                reason,
+                detail,
+                kills,
+                losses,
+            )
+        )
+    return over

@@ -12,21 +12,14 @@ from sciagent.store.database.bulk import among, by_resource, execute_many
 from sciagent.store.database.clock import db_now
 
 
-def reserve(connection: Connection, campaign_id: int, job_id: int, amounts: Mapping[str, float]) -> None:
-    reserve_many(connection, campaign_id, {job_id: amounts})
-
-
 def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, Mapping[str, float]]) -> None:
     """Set aside the highest expected cost of each job until it ends. by_job: {job id: {resource: amount}}."""
     rows = [row for job_id, amounts in by_job.items() for row in by_resource(amounts, job_id=job_id)]
     execute_many(connection, t.reservation, rows, {"campaign_id": campaign_id, "at": db_now(connection)})
 
 
-def release(connection: Connection, job_id: int) -> None:
-    release_many(connection, [job_id])
-
-
 def release_many(connection: Connection, job_ids: Sequence[int]) -> None:
+    """Give back what is reserved for these jobs."""
     r = t.reservation.c
     if job_ids:
         connection.execute(
@@ -37,6 +30,7 @@ def release_many(connection: Connection, job_ids: Sequence[int]) -> None:
 
 
 def reserved(connection: Connection, campaign_id: int) -> dict[str, float]:
+    """{resource: amount} reserved for all jobs of the campaign."""
     r = t.reservation.c
     query = sa.select(r.resource, sa.func.sum(r.amount)).where(r.campaign_id == campaign_id, r.released_at.is_(None))
     return {k: float(v) for k, v in connection.execute(query.group_by(r.resource))}

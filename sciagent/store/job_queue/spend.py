@@ -22,22 +22,13 @@ class Bill(NamedTuple):
     cost: Mapping[str, float]
 
 
-def book(
-    connection: Connection, campaign_id: int, rung_id: int | None, attempt_id: int | None, cost: Mapping[str, float]
-) -> None:
-    """Book the cost of an attempt; lost attempts are booked like others."""
-    book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
-
-
 def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
-    rows = [
-        row
-        for bill in bills
-        for row in by_resource(
-            bill.cost, campaign_id=bill.campaign_id, rung_id=bill.rung_id, attempt_id=bill.attempt_id
-        )
-        if row["amount"]
-    ]
+    """Book what attempts cost; lost attempts are booked like others."""
+    rows = []
+    for bill in bills:
+        amounts = {resource: amount for resource, amount in bill.cost.items() if amount}
+        of = {"campaign_id": bill.campaign_id, "rung_id": bill.rung_id, "attempt_id": bill.attempt_id}
+        rows += by_resource(amounts, **of)
     execute_many(connection, t.spend, rows, {"at": db_now(connection)})
 
 
@@ -54,20 +45,12 @@ class CostSeen(NamedTuple):
 
 
 def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
-    rows = [
-        {
-            "verifier": observed.verifier,
-            "verifier_version": observed.version,
-            "settings_hash": observed.settings_hash,
-            "candidate_id": observed.candidate_id,
-            "attempt_id": observed.attempt_id,
-            "resource": resource,
-            "amount": amount,
-            "declared": observed.declared.get(resource, 0.0),
-        }
-        for observed in seen
-        for resource, amount in observed.actual.items()
-    ]
+    """Store what verifications cost, for the cost models."""
+    rows = []
+    for cost in seen:
+        keys = {"candidate_id": cost.candidate_id, "attempt_id": cost.attempt_id, "settings_hash": cost.settings_hash}
+        for row in by_resource(cost.actual, verifier=cost.verifier, verifier_version=cost.version, **keys):
+            rows.append(row | {"declared": cost.declared.get(row["resource"], 0.0)})
     execute_many(connection, t.cost_observation, rows, {"at": db_now(connection)})
 
 
@@ -76,15 +59,6 @@ def cost_ratios(
 ) -> list[float]:
     """Observed over declared core-seconds of the last verifications with these settings."""
     c = t.cost_observation.c
-    query = (
-        sa.select(c.amount, c.declared)
-        .where(
-            c.verifier == verifier,
-            c.verifier_version == version,
-            c.settings_hash == settings_hash,
-            c.resource == "core_seconds",
-        )
-        .order_by(c.id.desc())
-        .limit(last)
-    )
+    mine = (c.verifier == verifier, c.verifier_version == version, c.settings_hash == settings_hash)
+    query = sa.select(c.amount, c.declared).where(*mine, c.resource == "core_seconds").order_by(c.id.desc()).limit(last)
     return [amount / declared for amount, declared in connection.execute(query) if declared > 0]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,41 +16,6 @@ from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.workers import NewWorker, Running, WorkerRow
 
 CLUSTER = "slurm"  # it has partitions of its own, and refuses jobs that fit in none of them
-
-
-@dataclass(frozen=True)
-class Has:
-    """The resources of a worker, summed over its slots."""
-
-    slots: int
-    cores: int
-    resources: Mapping[str, int] = field(default_factory=dict)
-    """{name: how many} beside the cores, GPUs among them."""
-    memory_mb: int | None = None
-    """None where the worker did not state it."""
-
-    @property
-    def amounts(self) -> dict[str, int]:
-        """{name: how many} with the cores."""
-        return {CORES: self.cores, **self.resources}
-
-    def shares(self, needs: Mapping[str, int]) -> int:
-        """How many slots' shares of the memory a job may use: as many as it has cores, unless cores outnumber slots."""
-        return needs[CORES] if self.cores <= self.slots else 1
-
-    def memory_for(self, needs: Mapping[str, int]) -> float:
-        """The most memory a job may ask for, in MB."""
-        return math.inf if self.memory_mb is None else self.memory_mb // self.slots * self.shares(needs)
-
-    def at_once(self, needs: Mapping[str, int], memory_mb: int | None) -> int:
-        """How many jobs with these needs the worker can hold if it runs nothing else. memory_mb: limit of each."""
-        if self.memory_for(needs) < (memory_mb or 0):
-            return 0
-        return min(self.slots, *(self.amounts.get(name, 0) // n for name, n in needs.items()))
-
-
-def has_of(worker: NewWorker) -> Has:
-    return Has(worker.slots, worker.slots if worker.cores is None else worker.cores, worker.resources, worker.memory_mb)
 
 
 @dataclass(frozen=True)
@@ -70,18 +34,18 @@ def capacity(
     """How many jobs with these needs the live workers of the queue can run at once. memory_mb: the job's limit."""
     serving = [worker for worker in alive if queue in worker.queues and worker.slots and not worker.draining]
     most = sum(worker.slots for worker in serving if worker.executor == CLUSTER)
-    pulling = [has_of(worker) for worker in serving if worker.executor != CLUSTER]
-    most += sum(has.at_once(needs, memory_mb) for has in pulling)
+    pulling = [worker for worker in serving if worker.executor != CLUSTER]
+    most += sum(worker.at_once(needs, memory_mb) for worker in pulling)
     return Capacity(most, _missing(pulling, needs, memory_mb) if serving and not most else "")
 
 
-def _missing(pulling: Sequence[Has], needs: Mapping[str, int], memory_mb: int | None) -> str:
+def _missing(pulling: Sequence[NewWorker], needs: Mapping[str, int], memory_mb: int | None) -> str:
     shortages = []
-    most_mb = max(has.memory_for(needs) for has in pulling)
+    most_mb = max(worker.memory_for(needs) for worker in pulling)
     if most_mb < (memory_mb or 0):
         shortages.append(f"it may use {memory_mb} MB, and the most that a worker has for one is {most_mb:.0f} MB")
     for name, n in needs.items():
-        most = max(has.amounts.get(name, 0) for has in pulling)
+        most = max(worker.amounts.get(name, 0) for worker in pulling)
         if most == 0:
             shortages.append(f"no worker has {name} (sciagent worker --resource {name}={n})")
         elif most < n:
@@ -124,20 +88,22 @@ class Free:
         return {**needs, GPU: list(self.gpus[: needs[GPU]])} if GPU in needs else dict(needs)
 
 
-def free_at(connection: Connection, worker: str, has: Has) -> Free:
+def free_at(connection: Connection, worker: NewWorker) -> Free:
     """What is free at the worker, whose row stays locked, so that no two of its slots claim at the same time."""
-    connection.execute(sa.select(t.worker.c.id).where(t.worker.c.name == worker).with_for_update())
+    connection.execute(sa.select(t.worker.c.id).where(t.worker.c.name == worker.name).with_for_update())
     j, a = t.job.c, t.attempt.c
     query = (
         sa.select(j.lease_owner, a.holds)
         .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
-        .where(j.lease_owner.startswith(f"{worker}/", autoescape=True))
+        .where(j.lease_owner.startswith(f"{worker.name}/", autoescape=True))
     )
-    held = [(owner, holds) for owner, holds in connection.execute(query).all() if owner.rpartition("/")[0] == worker]
+    held = [
+        (owner, holds) for owner, holds in connection.execute(query).all() if owner.rpartition("/")[0] == worker.name
+    ]
     used, gpus = in_use(held), {i for _, holds in held for i in (holds or {}).get(GPU, ())}
-    amounts = {name: n - used.get(name, 0) for name, n in has.amounts.items()}
-    return Free(amounts, [i for i in range(has.resources.get(GPU, 0)) if i not in gpus])
+    amounts = {name: n - used.get(name, 0) for name, n in worker.amounts.items()}
+    return Free(amounts, [i for i in range(worker.resources.get(GPU, 0)) if i not in gpus])
 
 
 @dataclass(frozen=True)
@@ -165,7 +131,7 @@ def by_worker(alive: Sequence[WorkerRow], running: Sequence[Running]) -> dict[st
     held = {
         worker.name: in_use((job.owner, job.holds) for job in running if job.worker == worker.name) for worker in alive
     }
-    return {w.name: [Used(name, held[w.name].get(name, 0), n) for name, n in has_of(w).amounts.items()] for w in alive}
+    return {w.name: [Used(name, held[w.name].get(name, 0), n) for name, n in w.amounts.items()] for w in alive}
 
 
 def together(by_worker: Mapping[str, Sequence[Used]]) -> list[Used]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.jobs.needs import CORES
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
@@ -36,6 +38,22 @@ class NewWorker:
     """None for as many as slots."""
     resources: dict[str, int] = field(default_factory=dict)
     """{name: how many}, GPUs among them."""
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """{name: how many} with the cores."""
+        return {CORES: self.slots if self.cores is None else self.cores, **self.resources}
+
+    def memory_for(self, needs: Mapping[str, int]) -> float:
+        """The most memory a job may ask for, in MB: a slot's share for each core, unless cores outnumber slots."""
+        shares = needs[CORES] if self.amounts[CORES] <= self.slots else 1
+        return math.inf if self.memory_mb is None else self.memory_mb // self.slots * shares
+
+    def at_once(self, needs: Mapping[str, int], memory_mb: int | None) -> int:
+        """How many jobs with these needs the worker can hold if it runs nothing else. memory_mb: limit of each."""
+        if self.memory_for(needs) < (memory_mb or 0):
+            return 0
+        return min(self.slots, *(self.amounts.get(name, 0) // n for name, n in needs.items()))
 
 
 @dataclass(frozen=True)
@@ -83,10 +101,9 @@ def register(connection: Connection, new: NewWorker) -> None:
 def seen(connection: Connection, name: str, slots: int | None = None) -> bool:
     """Record that the worker lives, and its slots if they changed. Returns whether it is draining."""
     w, now = t.worker.c, db_now(connection)
-    values = {"seen_at": now, "until": now + timedelta(seconds=SEEN_SECONDS)} | (
-        {} if slots is None else {"slots": slots}
-    )
-    changed = sa.update(t.worker).where(w.name == name).values(values).returning(w.draining)
+    changed = sa.update(t.worker).where(w.name == name).returning(w.draining)
+    changed = changed.values(seen_at=now, until=now + timedelta(seconds=SEEN_SECONDS))
+    changed = changed if slots is None else changed.values(slots=slots)
     return bool(connection.execute(changed).scalar_one_or_none())
 
 
@@ -103,23 +120,19 @@ def drain(connection: Connection, name: str, draining: bool = True) -> bool:
 
 
 def alive(connection: Connection) -> list[WorkerRow]:
-    """Workers that have reported lately, oldest first."""
+    """Workers that are not taken for dead, oldest first."""
+    return reported_since(connection, db_now(connection))
+
+
+def reported_since(connection: Connection, moment: datetime, limit: int | None = None) -> list[WorkerRow]:
+    """The last `limit` workers that were taken for alive at that moment or later, oldest first."""
     w = t.worker.c
-    columns = [w[name] for name in WorkerRow.__dataclass_fields__]
-    query = sa.select(*columns, w.id).where(w.until > db_now(connection))  # unsorted, else SQLite reads the whole table
-    return in_order(connection.execute(query).mappings())
-
-
-def in_order(mappings: Iterable[Any]) -> list[WorkerRow]:
-    """Workers from rows that also hold their `id`, oldest first."""
-    rows = sorted((dict(row) for row in mappings), key=lambda row: row.pop("id"))
-    as_typed = ({"queues": tuple(row["queues"]), "resources": dict(row["resources"] or {})} for row in rows)
-    return [WorkerRow(**row | typed) for row, typed in zip(rows, as_typed, strict=True)]
-
-
-def slots_by_queue(connection: Connection) -> dict[str, int]:
-    """{queue: how many jobs the live workers could run at once}."""
-    return slots_of(alive(connection))
+    query = sa.select(w.id, *(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment)
+    latest = connection.execute(query.order_by(w.until.desc()).limit(limit)).mappings()
+    rows = sorted((dict(row) for row in latest), key=lambda row: row.pop("id"))
+    return [
+        WorkerRow(**row | {"queues": tuple(row["queues"]), "resources": dict(row["resources"] or {})}) for row in rows
+    ]
 
 
 def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:
@@ -136,12 +149,11 @@ def running(connection: Connection, limit: int = 1000) -> list[Running]:
     j, r, c, a = t.job.c, t.rung.c, t.campaign.c, t.attempt.c
     query = (
         sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
-        .select_from(
-            t.job.join(t.rung, r.id == j.rung_id)
-            .join(t.campaign, c.id == j.campaign_id)
-            .join(t.candidate, t.candidate.c.id == j.candidate_id)
-            .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
-        )
+        .select_from(t.job)
+        .join(t.rung, r.id == j.rung_id)
+        .join(t.campaign, c.id == j.campaign_id)
+        .join(t.candidate, t.candidate.c.id == j.candidate_id)
+        .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .order_by(a.started_at)
         .limit(limit)
@@ -153,4 +165,4 @@ def depths(connection: Connection, queues: Sequence[str]) -> dict[str, int]:
     """{queue: number of queued jobs}."""
     j = t.job.c
     query = sa.select(j.queue, sa.func.count()).where(j.queue.in_(queues), j.state == JobState.QUEUED).group_by(j.queue)
-    return {str(queue): int(n) for queue, n in connection.execute(query).all()}
+    return {queue: n for queue, n in connection.execute(query)}

@@ -5,7 +5,7 @@ Each row of `law` holds the entries that were new then and is never changed; tog
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import CHUNK, among
+from sciagent.store.database.bulk import among
 
 AUDIT = "audit"  # the chooser of what was drawn
 
@@ -51,15 +51,18 @@ class Log:
 
 
 def read(connection: Connection, campaign_id: int) -> Log:
+    """The whole log of the campaign."""
     c, log = t.law.c, Log()
-    news = c.state["audit"]
-    for news_part in connection.execute(sa.select(news).where(c.campaign_id == campaign_id).order_by(c.id)).scalars():
-        if news_part is not None:
-            log.add(news_part)
+    query = sa.select(c.state["audit"]).where(c.campaign_id == campaign_id).order_by(c.id)
+    for news in connection.execute(query).scalars():
+        if news is not None:
+            log.add(news)
     return log
 
 
 class AuditDraw(NamedTuple):
+    """A decision of the audit."""
+
     id: int
     candidate_id: int
     rung_id: int
@@ -76,49 +79,44 @@ def decided(connection: Connection, campaign_id: int, after: int = 0) -> list[Au
 
 
 def keys(connection: Connection, candidate_ids: Sequence[int]) -> dict[int, str]:
-    by_id: dict[int, str] = {}
-    for some in _chunks(candidate_ids):
-        query = sa.select(t.candidate.c.id, t.candidate.c.key).where(among(connection, t.candidate.c.id, some))
-        by_id.update((i, key) for i, key in connection.execute(query).all())
-    return by_id
+    """{candidate id: key}."""
+    c = t.candidate.c
+    return {
+        i: key for i, key in connection.execute(sa.select(c.id, c.key).where(among(connection, c.id, candidate_ids)))
+    }
 
 
 class Became(NamedTuple):
+    """The present state of a candidate that was passed over."""
+
     standing: Standing
     is_hit: bool
 
 
 def became(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> dict[int, Became]:
     """The present standing of these candidates."""
-    by_id: dict[int, Became] = {}
-    for some in _chunks(candidate_ids):
-        query = sa.select(_CC.candidate_id, _CC.standing, _CC.is_hit).where(
-            _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, some)
-        )
-        by_id.update({int(i): Became(Standing(s), bool(hit)) for i, s, hit in connection.execute(query)})
-    return by_id
+    query = sa.select(_CC.candidate_id, _CC.standing, _CC.is_hit).where(
+        _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids)
+    )
+    return {i: Became(Standing(standing), is_hit) for i, standing, is_hit in connection.execute(query)}
 
 
 def hits(connection: Connection, campaign_id: int) -> set[int]:
+    """Ids of the campaign's hits."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
-    return {int(i) for i in connection.execute(query).scalars()}
+    return set(connection.execute(query).scalars())
 
 
 def climbed(connection: Connection, campaign_id: int, depth: int, limit: int) -> list[int]:
     """Candidates that reached the rung at position `depth`, in order of arrival."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= depth)
-    return [int(i) for i in connection.execute(query.order_by(_CC.seq).limit(limit)).scalars()]
+    return list(connection.execute(query.order_by(_CC.seq).limit(limit)).scalars())
 
 
 def undecided(connection: Connection, campaign_id: int) -> int:
     """The number of candidates that are open or being verified."""
+    undecided = _CC.standing.in_((Standing.OPEN, Standing.PENDING))
     query = (
-        sa.select(sa.func.count())
-        .select_from(t.campaign_candidate)
-        .where(_CC.campaign_id == campaign_id, _CC.standing.in_((Standing.OPEN, Standing.PENDING)))
+        sa.select(sa.func.count()).select_from(t.campaign_candidate).where(_CC.campaign_id == campaign_id, undecided)
     )
     return int(connection.execute(query).scalar_one())
-
-
-def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))

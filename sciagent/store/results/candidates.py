@@ -15,10 +15,11 @@ from sciagent.chemistry.standardise import STANDARDISER_VERSION
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.text import storable
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import CHUNK, among
+from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
 
 MAX_ALIAS = 4096
+_COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")
 
 
 def insert_or_ignore(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
@@ -30,6 +31,7 @@ def insert_or_ignore(connection: Connection, table: sa.Table, rows: Sequence[Map
 
 @cache
 def library() -> str:
+    """The chemistry library, with its version."""
     from rdkit import rdBase
 
     return f"rdkit {rdBase.rdkitVersion}"
@@ -45,42 +47,21 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
     there = ids_of(connection, by_key)
     if len(there) == len(by_key):
         return there
-    now = db_now(connection)
-    insert_or_ignore(
-        connection,
-        t.candidate,
-        [
-            {
-                "key": key,
-                "kind": c.kind,
-                "text": c.text,
-                "identity": c.identity,
-                "inchikey": c.inchikey,
-                "formula": c.formula,
-                "charge": c.charge,
-                "multiplicity": c.multiplicity,
-                "n_atoms": c.n_atoms,
-                "payload": c.payload(),
-                "standardiser": STANDARDISER_VERSION,
-                "library": library(),
-                "created_at": now,
-            }
-            for key, c in sorted(by_key.items())
-            if key not in there
-        ],
-    )
+    ours = {"standardiser": STANDARDISER_VERSION, "library": library(), "created_at": db_now(connection)}
+    fresh = sorted(by_key.keys() - there.keys())
+    rows = [
+        {"payload": c.payload(), **ours, **{name: getattr(c, name) for name in _COLUMNS}}
+        for c in map(by_key.__getitem__, fresh)
+    ]
+    insert_or_ignore(connection, t.candidate, rows)
     return there | ids_of(connection, by_key.keys() - there.keys())
 
 
 def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
-    by_key: dict[str, int] = {}
-    wanted = list(keys)
+    """{key: ledger id} of the candidates that are in the ledger."""
     c = t.candidate.c
-    for start in range(0, len(wanted), CHUNK):
-        chunk = wanted[start : start + CHUNK]
-        rows = connection.execute(sa.select(c.key, c.id).where(among(connection, c.key, chunk)))
-        by_key.update({key: id_ for key, id_ in rows})
-    return by_key
+    rows = connection.execute(sa.select(c.key, c.id).where(among(connection, c.key, list(keys))))
+    return {key: id_ for key, id_ in rows}
 
 
 def enter_aliases(connection: Connection, pairs: Iterable[tuple[int, str]], notation: str = "smiles") -> None:
@@ -107,16 +88,15 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     known = (c.text, c.identity, c.charge, c.multiplicity, c.formula, c.n_atoms, c.inchikey)
     ours = ("molecule", STANDARDISER_VERSION, library())
     query, others = sa.select(c.id, c.kind, c.standardiser, c.library, *known), list[int]()
-    for start in range(0, len(ids), CHUNK):
-        for id_, *about in connection.execute(query.where(among(connection, c.id, ids[start : start + CHUNK]))).all():
-            if tuple(about[: len(ours)]) == ours:
-                candidates[id_] = molecule_from_columns(*about[len(ours) :])
-            else:
-                others.append(id_)
-    payloads = sa.select(c.id, c.kind, c.payload)
-    for start in range(0, len(others), CHUNK):
-        some = connection.execute(payloads.where(among(connection, c.id, others[start : start + CHUNK]))).all()
-        candidates.update({id_: candidate_from_payload(kind, payload) for id_, kind, payload in some})
+    for id_, *about in connection.execute(query.where(among(connection, c.id, ids))).all():
+        if tuple(about[: len(ours)]) == ours:
+            candidates[id_] = molecule_from_columns(*about[len(ours) :])
+        else:
+            others.append(id_)
+    if others:
+        payloads = sa.select(c.id, c.kind, c.payload).where(among(connection, c.id, others))
+        for id_, kind, payload in connection.execute(payloads).all():
+            candidates[id_] = candidate_from_payload(kind, payload)
     return candidates
 
 
@@ -125,10 +105,8 @@ def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]
     equals it; at most 20."""
     columns = (t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
     alias = t.candidate_alias.c  # asked first: PostgreSQL reads all candidates when this is a subquery of the next
-    via_alias = list(
-        connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
-    )
-    condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_(via_alias))
+    via_alias = connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
+    condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_(list(via_alias)))
     if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):
         condition = sa.or_(condition, sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g"))
     return list(connection.execute(sa.select(*columns).where(condition).limit(20)))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,9 +18,9 @@ from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.domain.text import storable
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import CHUNK, among, execute_many, insert_many
+from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.results.names import ids_of_names
+from sciagent.store.results.property_rows import ids_of_names
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,17 @@ class RecordedEvidence:
     measured: tuple[Measured, ...] = ()
 
 
+IMPORT = "import"  # the verifier of imported values
 UNKNOWN = "the evidence names a candidate, attempt, proposal or revision that is not in the ledger"
 CENSORED = {str(censoring): censoring for censoring in Censoring}
 _MEASURED = tuple(
     t.quantity.c[name]
     for name in ("property_id", "level_id", "value", "uncertainty", "unit", "censoring", "n", "as_typed")
 )
+_OF_KEY = ("verifier", "verifier_version", "settings_hash", "inputs_hash", "replicate", "revision")
+_OF_EVIDENCE = ("candidate_id", "proposal_id", "versions", "source", "why", "attempt_id")
+_key_values, _evidence_values = attrgetter(*_OF_KEY), attrgetter(*_OF_EVIDENCE)
 _RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark")
-_ONE = sa.select(*(t.evidence.c[name] for name in _RECORDED))
 
 
 def next_watermark(connection: Connection, n: int = 1) -> int:
@@ -86,26 +88,17 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     """Record all of it or nothing; returns evidence ids in order.
 
     Raises EvidenceConflictError if any key is recorded already, or supersedes evidence that is superseded: the caller
-    decides whether to keep the first (`record_or_keep`) or to write a revision. The transaction can go on after it.
+    decides whether to keep the first or to write a revision. The transaction can go on after it.
     Raises LedgerError for an outcome that is no evidence or a value given twice, UnknownNameError and UnitError for a
     value of an unregistered property or in a foreign unit; nothing has been written then either.
     """
-    return [recorded.id for recorded in _all_or_nothing(connection, new)]
-
-
-def _all_or_nothing(connection: Connection, new: Sequence[NewEvidence]) -> list[RecordedEvidence]:
     measured = [_checked(evidence) for evidence in new]
     try:
         with connection.begin_nested():
             last = next_watermark(connection, len(new)) if new else 0
-            return _record(connection, new, measured, last)
+            return [recorded.id for recorded in _record(connection, new, measured, last)]
     except sa.exc.IntegrityError as error:
         raise _conflict(connection, new) from error
-
-
-def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
-    """Record evidence whose key is new; returns ids in order, those of the first writer where a key existed."""
-    return [recorded if isinstance(recorded, int) else recorded.id for recorded in record_once(connection, new)]
 
 
 def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[RecordedEvidence | int]:
@@ -133,11 +126,8 @@ def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[Reco
 
 def ids_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
     """{evidence key: id} of the keys that are recorded."""
-    e, by_key = t.evidence.c, {}
-    for start in range(0, len(keys), CHUNK):
-        rows = connection.execute(sa.select(e.key, e.id).where(among(connection, e.key, keys[start : start + CHUNK])))
-        by_key.update({key: int(id_) for key, id_ in rows.all()})
-    return by_key
+    e = t.evidence.c
+    return {key: id_ for key, id_ in connection.execute(sa.select(e.key, e.id).where(among(connection, e.key, keys)))}
 
 
 def _checked(evidence: NewEvidence) -> tuple[Measured, ...]:
@@ -148,9 +138,8 @@ def _checked(evidence: NewEvidence) -> tuple[Measured, ...]:
     if len(finding.measured) > 1:
         places = [(m.property, m.level) for m in finding.measured]
         if len(set(places)) != len(places):
-            raise LedgerError(
-                f"{evidence.key.verifier} gives a property twice at one level: {sorted(p for p, _ in places)}"
-            )
+            names = sorted(name for name, _ in places)
+            raise LedgerError(f"{evidence.key.verifier} gives a property twice at one level: {names}")
     return tuple(_as_read(m) for m in finding.measured)
 
 
@@ -174,7 +163,12 @@ def _record(
     ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
     property_ids, level_ids = ids_of_names(connection, [m for mine in measured for m in mine])
     quantities = [
-        _quantity_row(id_, property_ids[m.property], level_ids[m.level], m.quantity)
+        {
+            "evidence_id": id_,
+            "property_id": property_ids[m.property],
+            "level_id": level_ids[m.level],
+            **vars(m.quantity),
+        }
         for id_, mine in zip(ids, measured, strict=True)
         for m in mine
     ]
@@ -204,25 +198,15 @@ def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
     finding, key = evidence.finding, evidence.key
     return {
         "key": key.hash,
-        "candidate_id": evidence.candidate_id,
-        "proposal_id": evidence.proposal_id,
-        "verifier": key.verifier,
-        "verifier_version": key.verifier_version,
-        "settings_hash": key.settings_hash,
-        "inputs_hash": key.inputs_hash,
-        "replicate": key.replicate,
-        "revision": key.revision,
+        **dict(zip(_OF_KEY, _key_values(key), strict=True)),
+        **dict(zip(_OF_EVIDENCE, _evidence_values(evidence), strict=True)),
         "supersedes_id": evidence.supersedes,
         "outcome": finding.outcome,
         "reason": finding.reason,
         "detail": finding.detail[:4000],
         "reusable": evidence.reusable and finding.outcome.rule.reusable,
         "diagnostics": finding.diagnostics,
-        "versions": evidence.versions,
-        "source": evidence.source,
         "who": evidence.who[:200],
-        "why": evidence.why,
-        "attempt_id": evidence.attempt_id,
         "watermark": watermark,
     }
 
@@ -243,20 +227,6 @@ def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError
     return LedgerError(UNKNOWN)
 
 
-def _quantity_row(evidence_id: int, property_id: int, level_id: int, q: Quantity) -> dict[str, Any]:
-    return {
-        "evidence_id": evidence_id,
-        "property_id": property_id,
-        "level_id": level_id,
-        "value": q.value,
-        "uncertainty": q.uncertainty,
-        "unit": q.unit,
-        "censoring": q.censoring,
-        "n": q.n,
-        "as_typed": q.as_typed,
-    }
-
-
 def find_reusable(
     connection: Connection,
     candidate_ids: Sequence[int],
@@ -271,72 +241,46 @@ def find_reusable(
 
 
 def reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
+    """A query for current reusable evidence under these settings."""
     e = t.current_evidence.c
     return sa.select(*(e[name] for name in _RECORDED)).where(
         e.verifier == verifier, e.verifier_version == version, e.settings_hash == settings_hash, e.reusable == sa.true()
     )
 
 
-def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> Iterator[RecordedEvidence]:
+def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> list[RecordedEvidence]:
     """The evidence that a query selects, for these candidates, read with its values by the same statement."""
-    e, q = t.current_evidence.c, t.quantity.c
+    e, q, width = t.current_evidence.c, t.quantity.c, len(_RECORDED)
     asked = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
-    asked = asked.order_by(e.replicate, e.id, q.id)
-    read, width = _Reading(connection), len(_RECORDED)
-    for start in range(0, len(candidate_ids), CHUNK):
-        rows = connection.execute(asked.where(among(connection, e.candidate_id, candidate_ids[start : start + CHUNK])))
-        for _, mine in groupby(rows.all(), key=itemgetter(0)):
-            first, *others = mine
-            values = [row[width:] for row in (first, *others)] if first[width] is not None else []
-            yield _recorded(first[:width], tuple(read.measured(*value) for value in values))
-
-
-def get(connection: Connection, evidence_id: int) -> RecordedEvidence:
-    row = connection.execute(_ONE.where(t.evidence.c.id == evidence_id)).one()
-    return _recorded(row, measured_of(connection, [evidence_id]).get(evidence_id, ()))
+    asked = asked.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
+    rows = connection.execute(asked).all()
+    measured = _measured(connection, [(row[0], *row[width:]) for row in rows if row[width] is not None])
+    return [_recorded(row, measured.get(row[0], ())) for row in {row[0]: row[:width] for row in rows}.values()]
 
 
 def by_key(connection: Connection, key: str) -> RecordedEvidence | None:
-    row = connection.execute(_ONE.where(t.evidence.c.key == key)).one_or_none()
+    """The evidence with this key; None where there is none."""
+    columns = (t.evidence.c[name] for name in _RECORDED)
+    row = connection.execute(sa.select(*columns).where(t.evidence.c.key == key)).one_or_none()
     return None if row is None else _recorded(row, measured_of(connection, [row[0]]).get(row[0], ()))
 
 
 def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, tuple[Measured, ...]]:
+    """The values of each piece of evidence, by its id."""
+    q = t.quantity.c
+    query = sa.select(q.evidence_id, *_MEASURED).where(among(connection, q.evidence_id, evidence_ids)).order_by(q.id)
+    return _measured(connection, connection.execute(query).all())
+
+
+def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int, tuple[Measured, ...]]:
+    """Values by evidence id. rows: (evidence id, columns `_MEASURED`)."""
+    names = property_names(connection, {row[1] for row in rows})
+    levels = _levels(connection, {row[2] for row in rows})
     by_evidence: dict[int, list[Measured]] = {}
-    q, read = t.quantity.c, _Reading(connection)
-    for start in range(0, len(evidence_ids), CHUNK):
-        some = among(connection, q.evidence_id, evidence_ids[start : start + CHUNK])
-        rows = connection.execute(sa.select(q.evidence_id, *_MEASURED).where(some).order_by(q.id)).all()
-        for evidence_id, *columns in rows:
-            by_evidence.setdefault(evidence_id, []).append(read.measured(*columns))
-    return {k: tuple(v) for k, v in by_evidence.items()}
-
-
-class _Reading:
-    """Makes values from rows. Properties and levels are few, so each is read once and kept."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._names: dict[int, str] = {}
-        self._levels: dict[int, Level] = {}
-
-    def measured(
-        self,
-        property_id: int,
-        level_id: int,
-        value: float,
-        uncertainty: float | None,
-        unit: str,
-        censoring: str,
-        n: int,
-        typed: str | None,
-    ) -> Measured:
-        if property_id not in self._names:
-            self._names |= property_names(self._connection, {property_id})
-        if level_id not in self._levels:
-            self._levels |= _levels(self._connection, {level_id})
+    for evidence_id, property_id, level_id, value, uncertainty, unit, censoring, n, typed in rows:
         quantity = Quantity(value, unit, uncertainty, CENSORED[censoring], n, typed)
-        return Measured(self._names[property_id], self._levels[level_id], quantity)
+        by_evidence.setdefault(evidence_id, []).append(Measured(names[property_id], levels[level_id], quantity))
+    return {evidence_id: tuple(values) for evidence_id, values in by_evidence.items()}
 
 
 def property_names(connection: Connection, property_ids: Set[int]) -> dict[int, str]:

@@ -12,24 +12,24 @@ from sciagent.domain.pooling import pooled_measured, pooled_quantity
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import CHUNK, among
+from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import CENSORED, RecordedEvidence, all_of, property_names, reusable
 
 
 def pooled_answers(
     connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
 ) -> dict[int, RecordedEvidence]:
-    """What `find_reusable` would find, with all replicates pooled: the first that gave an answer, with their values."""
+    """Like `find_reusable`, with all replicates pooled: the first that gave an answer, with the values of all."""
     replicates: dict[int, list[RecordedEvidence]] = {}
-    for one in all_of(connection, reusable(verifier, version, settings_hash), candidate_ids):
-        replicates.setdefault(one.candidate_id, []).append(one)
+    for replicate in all_of(connection, reusable(verifier, version, settings_hash), candidate_ids):
+        replicates.setdefault(replicate.candidate_id, []).append(replicate)
     return {id_: pooled_evidence(same) for id_, same in replicates.items()}
 
 
 def replicated(
     connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
 ) -> set[int]:
-    """Candidates of which `find_reusable` would find more replicates than the first."""
+    """Ids of the candidates that have reusable evidence of more than one replicate."""
     e = t.current_evidence.c
     asked = reusable(verifier, version, settings_hash).with_only_columns(e.candidate_id).where(e.replicate > 0)
     return set(connection.execute(asked.where(among(connection, e.candidate_id, candidate_ids))).scalars())
@@ -37,10 +37,10 @@ def replicated(
 
 def pooled_evidence(replicates: Sequence[RecordedEvidence]) -> RecordedEvidence:
     """Replicates of one verification as one answer."""
-    answered = [one for one in replicates if one.outcome is Outcome.OK] or [replicates[0]]
+    answered = [replicate for replicate in replicates if replicate.outcome is Outcome.OK] or [replicates[0]]
     if len(answered) == 1:
         return answered[0]
-    return replace(answered[0], measured=pooled_measured(one.measured for one in answered))
+    return replace(answered[0], measured=pooled_measured(replicate.measured for replicate in answered))
 
 
 Values = dict[str, Quantity]  # by property, with all replicates pooled
@@ -49,29 +49,26 @@ Values = dict[str, Quantity]  # by property, with all replicates pooled
 def values_of(
     connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
 ) -> dict[int, Values | None]:
-    """The values of `pooled_answers` in few words, in canonical units; None where no replicate gave an answer."""
+    """Only the values of `pooled_answers`, in canonical units; None where no replicate gave an answer."""
     e, q = t.current_evidence.c, t.quantity.c
-    found: dict[int, dict[str, list[Quantity]] | None] = {}
     asked = reusable(verifier, version, settings_hash).with_only_columns(
         e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
     )
     asked = asked.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
-    names: dict[int, str] = {}
-    for start in range(0, len(candidate_ids), CHUNK):
-        some = among(connection, e.candidate_id, candidate_ids[start : start + CHUNK])
-        rows = connection.execute(asked.where(some).order_by(e.replicate, e.id, q.id)).all()
-        names |= property_names(connection, {row[2] for row in rows if row[2] is not None} - names.keys())
-        for candidate_id, outcome, property_, value, uncertainty, censoring in rows:
-            mine = found.setdefault(candidate_id, None)
-            if outcome != Outcome.OK:
-                continue
-            if mine is None:
-                mine = found[candidate_id] = {}
-            if property_ is not None:
-                name = names[property_]
+    asked = asked.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
+    rows = connection.execute(asked).all()
+    names = property_names(connection, {row[2] for row in rows if row[2] is not None})
+    replicates: dict[int, dict[str, list[Quantity]] | None] = {}
+    for candidate_id, outcome, property_id, value, uncertainty, censoring in rows:
+        values = replicates.setdefault(candidate_id, None)
+        if outcome == Outcome.OK:
+            if values is None:
+                values = replicates[candidate_id] = {}
+            if property_id is not None:
+                name = names[property_id]
                 quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORED[censoring])
-                mine.setdefault(name, []).append(quantity)
+                values.setdefault(name, []).append(quantity)
     return {
         id_: None if values is None else {name: pooled_quantity(same) for name, same in values.items()}
-        for id_, values in found.items()
+        for id_, values in replicates.items()
     }

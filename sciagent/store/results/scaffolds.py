@@ -9,26 +9,23 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among
 
 NONE = ""  # of what has no scaffold by its nature: crystals
-CHUNK = 500
 
 _C = t.candidate.c
 
 
 def known(connection: Connection, hashes: Iterable[str]) -> set[str]:
     """Those of the scaffolds that occur in the ledger."""
-    wanted, known_hashes = sorted(set(hashes)), set[str]()
-    for start in range(0, len(wanted), CHUNK):
-        query = sa.select(_C.scaffold_hash).where(_C.scaffold_hash.in_(wanted[start : start + CHUNK])).distinct()
-        known_hashes.update(connection.execute(query).scalars())
-    return known_hashes
+    query = sa.select(_C.scaffold_hash).where(among(connection, _C.scaffold_hash, sorted(set(hashes)))).distinct()
+    return set(connection.execute(query).scalars())
 
 
 def without(connection: Connection, limit: int) -> list[tuple[int, str, str]]:
     """(id, kind, text) of candidates whose scaffold is not computed yet, oldest first."""
     query = sa.select(_C.id, _C.kind, _C.text).where(_C.scaffold_hash.is_(None)).order_by(_C.id).limit(limit)
-    return [(int(id_), kind, text) for id_, kind, text in connection.execute(query)]
+    return [(id_, kind, text) for id_, kind, text in connection.execute(query)]
 
 
 def write(connection: Connection, hashes: Mapping[int, str]) -> None:
@@ -74,7 +71,7 @@ def tried(connection: Connection, campaign_id: int, latest: int, most: int) -> l
             sa.func.sum(sa.case((r.standing == "dropped", 1), else_=0)).label("dropped"),
             sa.func.sum(sa.case((r.is_hit, 1), else_=0)).label("hits"),
             sa.func.max(r.score).label("best"),
-            sa.func.min(r.candidate_id).label("one"),
+            sa.func.min(r.candidate_id).label("first"),
         )
         .select_from(recent.join(t.candidate, _C.id == r.candidate_id))
         .where(_C.scaffold_hash.is_not(None), _C.kind == "molecule")
@@ -84,6 +81,6 @@ def tried(connection: Connection, campaign_id: int, latest: int, most: int) -> l
         .subquery()
     )
     g = grouped.c
-    query = sa.select(g.n, g.dropped, g.hits, g.best, _C.text).join(t.candidate, _C.id == g.one)
-    rows = connection.execute(query.order_by(g.best.desc().nulls_last(), g.n.desc(), g.one)).all()
-    return [Tried(int(n), int(dropped), int(hits), best, text) for n, dropped, hits, best, text in rows]
+    query = sa.select(g.n, g.dropped, g.hits, g.best, _C.text).join(t.candidate, _C.id == g.first)
+    rows = connection.execute(query.order_by(g.best.desc().nulls_last(), g.n.desc(), g.first)).all()
+    return [Tried(*row) for row in rows]

@@ -1,12 +1,11 @@
-"""Everything the ledger holds on one candidate: who proposed it, what was decided, tried, found, and what it cost.
+"""Everything the ledger holds on one candidate: proposals, decisions, attempts, evidence and costs.
 
-Every question stands on an index by candidate; all of it together is bounded by what was done with this candidate.
+Every query is served by an index on the candidate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -15,8 +14,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.explanation import DecisionStory, EvidenceFile, FileRemoval
 from sciagent.domain.evidence import Measured
+from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.campaign_state.standings import count_up_to
 from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import measured_of
 
 MANY = 200  # rows of one kind that are shown at most
@@ -57,8 +59,7 @@ class JobAttempt(NamedTuple):
         return float((self.cost or {}).get("core_seconds", 0.0))
 
 
-@dataclass(frozen=True)
-class StoredEvidence:
+class StoredEvidence(NamedTuple):
     """One row of evidence, with its values, its files and what it cost where."""
 
     key: str
@@ -86,6 +87,7 @@ class StoredEvidence:
 
 
 def candidate(connection: Connection, candidate_id: int) -> Any:
+    """The candidate's row, as a mapping."""
     return connection.execute(sa.select(t.candidate).where(t.candidate.c.id == candidate_id)).mappings().one()
 
 
@@ -99,14 +101,8 @@ def aliases(connection: Connection, candidate_id: int) -> list[str]:
 def campaigns_of(connection: Connection, candidate_id: int) -> list[str]:
     """Names of the campaigns that have it."""
     cc, c = t.campaign_candidate.c, t.campaign.c
-    all_ids = sa.select(c.id, c.name).order_by(c.id)
-    return [
-        name
-        for id_, name in connection.execute(all_ids)  # campaigns are few; each is asked by its primary key
-        if connection.execute(
-            sa.select(sa.literal(1)).where(cc.campaign_id == id_, cc.candidate_id == candidate_id)
-        ).first()
-    ]
+    member = sa.exists().where(cc.campaign_id == c.id, cc.candidate_id == candidate_id)  # campaigns are few
+    return list(connection.execute(sa.select(c.name).where(member).order_by(c.id)).scalars())
 
 
 def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[ProposedOnce]:
@@ -141,7 +137,7 @@ def children(connection: Connection, candidate_id: int) -> tuple[int, list[Any]]
     """How many candidates were made from it, and (key, text) of the first five."""
     cp, c = t.candidate_parent.c, t.candidate.c
     there = cp.parent_id == candidate_id
-    n = int(connection.execute(sa.select(sa.func.count(cp.candidate_id.distinct())).where(there)).scalar_one())
+    n = connection.execute(sa.select(sa.func.count(cp.candidate_id.distinct())).where(there)).scalar_one()
     query = sa.select(c.key, c.text).join(t.candidate, c.id == cp.candidate_id).where(there).distinct().limit(5)
     return n, list(connection.execute(query))
 
@@ -182,58 +178,53 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
     """All evidence on it, superseded revisions too, oldest first."""
     e, a = t.evidence.c, t.attempt.c
     of_verifier = (e.key, e.verifier, e.verifier_version, e.settings_hash, e.outcome, e.reason, e.detail, e.versions)
-    of_record = (e.source, e.who, e.why, e.at, e.revision, e.watermark)
-    costs = (a.cost, a.n_candidates, t.campaign.c.name.label("campaign"))
-    attempted = t.evidence.outerjoin(t.attempt, a.id == e.attempt_id)
+    of_record = (e.source, e.who, e.why, e.at, e.revision, e.watermark, t.campaign.c.name)
     query = (
-        sa.select(e.id, e.supersedes_id, *of_verifier, *of_record, *costs)
-        .select_from(attempted.outerjoin(t.campaign, t.campaign.c.id == a.campaign_id))
+        sa.select(e.id, e.supersedes_id, a.cost, a.n_candidates, *of_verifier, *of_record)
+        .select_from(t.evidence)
+        .outerjoin(t.attempt, a.id == e.attempt_id)
+        .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
         .where(e.candidate_id == candidate_id)
         .order_by(e.id)
         .limit(10 * MANY)
     )
-    rows = [dict(row) for row in connection.execute(query).mappings()]
-    ids = [int(row["id"]) for row in rows]
+    rows = connection.execute(query).all()
+    ids = [row.id for row in rows]
     values, files = measured_of(connection, ids), _files(connection, ids)
-    superseded = {row.pop("supersedes_id") for row in rows}
-    stored = []
-    for row, id_ in zip(rows, ids, strict=True):
-        del row["id"]
-        cost, shared_by = row.pop("cost") or {}, int(row.pop("n_candidates") or 1)
-        stored.append(
-            StoredEvidence(
-                **row,
-                core_seconds=float(cost.get("core_seconds", 0.0)) / max(shared_by, 1),
-                is_current=id_ not in superseded,
-                measured=tuple(values.get(id_, ())),
-                files=tuple(files.get(id_, ())),
-            )
+    superseded = {row.supersedes_id for row in rows}
+    return [
+        StoredEvidence._make(
+            [
+                *row[4:],
+                (row.cost or {}).get("core_seconds", 0.0) / max(row.n_candidates or 1, 1),
+                row.id not in superseded,
+                values.get(row.id, ()),
+                tuple(files.get(row.id, ())),
+            ]
         )
-    return stored
+        for row in rows
+    ]
 
 
 def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[EvidenceFile]]:
     """Artifacts by evidence, each with its removal, if it was removed."""
-    found: dict[int, list[EvidenceFile]] = {}
     f, gone = t.artifact.c, t.artifact_removal.c
-    for start in range(0, len(evidence_ids), 500):
-        chunk = evidence_ids[start : start + 500]
-        columns = (f.evidence_id, f.name, f.sha256, f.size, f.media_type)
-        rows = connection.execute(sa.select(*columns).where(f.evidence_id.in_(chunk)).order_by(f.id)).all()
-        hashes = sorted({row.sha256 for row in rows})
-        query = sa.select(gone.sha256, gone.who, gone.why, gone.at).where(gone.sha256.in_(hashes)).order_by(gone.id)
-        removed = {sha256: FileRemoval(who=who, why=why, at=at) for sha256, who, why, at in connection.execute(query)}
-        for evidence_id, name, sha256, size, media_type in rows:
-            file = EvidenceFile(name=name, sha256=sha256, size=size, media_type=media_type, removed=removed.get(sha256))
-            found.setdefault(evidence_id, []).append(file)
-    return found
+    query = sa.select(f.evidence_id, f.name, f.sha256, f.size, f.media_type)
+    rows = connection.execute(query.where(among(connection, f.evidence_id, evidence_ids)).order_by(f.id)).all()
+    removals = sa.select(gone.sha256, gone.who, gone.why, gone.at).order_by(gone.id)
+    removals = removals.where(among(connection, gone.sha256, sorted({row.sha256 for row in rows})))
+    removed = {sha256: FileRemoval(who=who, why=why, at=at) for sha256, who, why, at in connection.execute(removals)}
+    by_evidence: dict[int, list[EvidenceFile]] = {}
+    for evidence_id, name, sha256, size, media_type in rows:
+        file = EvidenceFile(name=name, sha256=sha256, size=size, media_type=media_type, removed=removed.get(sha256))
+        by_evidence.setdefault(evidence_id, []).append(file)
+    return by_evidence
 
 
 def ahead(connection: Connection, row: CampaignRow, position: int, score: float | None, seq: int) -> int:
-    """How many open candidates wait at the same rung with a better score, counted up to a thousand; without a score,
-    how many came earlier."""
+    """How many open candidates wait at the same rung with a better score, or without a score how many came earlier;
+    counted up to a thousand."""
     cc = t.campaign_candidate.c
-    there = [cc.campaign_id == row.id, cc.standing == "open", cc.position == position]
-    there.append(cc.score > score if score is not None else cc.seq < seq)
-    inner = sa.select(sa.literal(1)).where(*there).limit(1000).subquery()
-    return int(connection.execute(sa.select(sa.func.count()).select_from(inner)).scalar_one())
+    better = cc.score > score if score is not None else cc.seq < seq
+    there = (cc.campaign_id == row.id, cc.standing == Standing.OPEN, cc.position == position, better)
+    return count_up_to(connection, 1000, *there)

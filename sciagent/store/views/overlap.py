@@ -1,4 +1,4 @@
-"""What two campaigns share: candidates, hits, and values of one property at one and the same level."""
+"""What two campaigns share: candidates, hits, and values of one property at the same level."""
 
 from __future__ import annotations
 
@@ -9,38 +9,31 @@ from sciagent.domain.answers.comparison import SharedCandidates, ValueSpread
 from sciagent.domain.answers.values import CandidateName
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
+from sciagent.store.views.report_candidates import of_rung
 
 FIRST = 10
 
 
-def candidates(connection: Connection, one: CampaignRow, other: CampaignRow) -> SharedCandidates:
-    """Compare two campaigns: the candidates and hits of each, how many both have, and the first hits they share. One
-    pass over the smaller campaign, each candidate looked up in the other by its primary key."""
+def candidates(connection: Connection, first: CampaignRow, second: CampaignRow) -> SharedCandidates:
+    """The candidates and hits that two campaigns share, and the first of the shared hits."""
     a, b = t.campaign_candidate.alias("a"), t.campaign_candidate.alias("b")
-    shared = a.join(b, sa.and_(b.c.candidate_id == a.c.candidate_id, b.c.campaign_id == other.id))
-    both_hit = sa.and_(a.c.is_hit == sa.true(), b.c.is_hit == sa.true())
-    n, both, either_a, either_b = connection.execute(
-        sa.select(
-            sa.func.count(),
-            sa.func.coalesce(sa.func.sum(sa.case((both_hit, 1), else_=0)), 0),
-            sa.func.coalesce(sa.func.sum(sa.case((a.c.is_hit == sa.true(), 1), else_=0)), 0),
-            sa.func.coalesce(sa.func.sum(sa.case((b.c.is_hit == sa.true(), 1), else_=0)), 0),
-        )
-        .select_from(shared)
-        .where(a.c.campaign_id == one.id)
-    ).one()
+    shared = a.join(b, sa.and_(b.c.candidate_id == a.c.candidate_id, b.c.campaign_id == second.id))
+    both_hit = sa.and_(a.c.is_hit, b.c.is_hit)
+    sums = (sa.func.coalesce(sa.func.sum(sa.case((hit, 1), else_=0)), 0) for hit in (both_hit, a.c.is_hit, b.c.is_hit))
+    counted = sa.select(sa.func.count(), *sums).select_from(shared).where(a.c.campaign_id == first.id)
+    n, both, hits_of_first, hits_of_second = connection.execute(counted).one()
     query = (
         sa.select(t.candidate.c.key, t.candidate.c.text)
         .select_from(shared.join(t.candidate, t.candidate.c.id == a.c.candidate_id))
-        .where(a.c.campaign_id == one.id, both_hit)
+        .where(a.c.campaign_id == first.id, both_hit)
         .order_by(a.c.seq)
         .limit(FIRST)
     )
     return SharedCandidates(
-        both=int(n),
-        hits_of_both=int(both),
-        hits_of_first_known_to_second=int(either_a),
-        hits_of_second_known_to_first=int(either_b),
+        both=n,
+        hits_of_both=both,
+        hits_of_first_known_to_second=hits_of_first,
+        hits_of_second_known_to_first=hits_of_second,
         shared_hits=tuple(CandidateName(key=key, smiles=text) for key, text in connection.execute(query)),
     )
 
@@ -52,23 +45,15 @@ def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) 
     """
     e, q, p, level = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c
     cc = t.campaign_candidate.c
+    statistics = (sa.func.count(), sa.func.min(q.value), sa.func.avg(q.value), sa.func.max(q.value))
     query = (
-        sa.select(
-            level.label, q.unit, sa.func.count(), sa.func.min(q.value), sa.func.avg(q.value), sa.func.max(q.value)
-        )
+        sa.select(level.label, q.unit, *statistics)
         .select_from(t.campaign_candidate)
         .join(t.current_evidence, e.candidate_id == cc.candidate_id)
         .join(t.quantity, q.evidence_id == e.id)
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == name))
         .join(t.level, level.id == q.level_id)
-        .where(
-            cc.campaign_id == row.id,
-            cc.depth >= rung.position,
-            e.verifier == rung.verifier,
-            e.verifier_version == rung.verifier_version,
-            e.settings_hash == rung.settings_hash,
-            q.censoring == "none",
-        )
+        .where(cc.campaign_id == row.id, cc.depth >= rung.position, *of_rung(rung), q.censoring == "none")
         .group_by(level.label, q.unit)
     )
     return tuple(

@@ -1,10 +1,11 @@
-"""The whole ledger at a glance: queues, workers, campaigns that run, what ended lately. Every question is bounded."""
+"""The whole ledger at a glance: queues, workers, running campaigns, latest attempts. All queries are bounded."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -18,79 +19,83 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.workers import WorkerRow
 
-QUEUES = ("simulation", "high_fidelity")  # those of the tiers, shown even where nothing has to do with them
+QUEUES = ("simulation", "high_fidelity")  # of the tiers, shown even where they have neither job nor worker
 LATELY = timedelta(days=1)
-WINDOW = 20_000  # of the newest attempts are looked at
+WINDOW = 20_000  # newest attempts that are read
 _J = t.job.c
 _A = t.attempt.c
 
 
 @dataclass(frozen=True)
 class Queue:
-    """depth: jobs that wait; oldest: since when the one that waits longest is in its state; slots: that serve it."""
+    """A queue and its queued jobs."""
 
     queue: str
     depth: int
+    """Number of queued jobs."""
     oldest: datetime | None
+    """When the job that waits longest last changed its state."""
     slots: int
+    """Slots that serve the queue."""
 
 
 def queues(connection: Connection) -> list[Queue]:
-    """Every queue that has a job waiting, or a worker, or the name of a tier."""
-    slots = workers.slots_by_queue(connection)
+    """Every queue that has a queued job, or a worker, or the name of a tier."""
+    slots = workers.slots_of(workers.alive(connection))
     names = dict.fromkeys([*QUEUES, *sorted(slots), *_names(connection)])
-    depths = workers.depths(connection, list(names))
-    found = []
-    for name in names:
-        oldest = None
-        if depths.get(name):
-            query = sa.select(sa.func.min(_J.updated_at)).where(_J.queue == name, _J.state == JobState.QUEUED)
-            oldest = connection.execute(query).scalar_one()
-        found.append(Queue(name, depths.get(name, 0), oldest, slots.get(name, 0)))
-    return found
+    query = sa.select(_J.queue, sa.func.count(), sa.func.min(_J.updated_at))
+    query = query.where(_J.queue.in_(list(names)), _J.state == JobState.QUEUED).group_by(_J.queue)
+    waiting = {queue: (depth, oldest) for queue, depth, oldest in connection.execute(query)}
+    return [Queue(name, *waiting.get(name, (0, None)), slots.get(name, 0)) for name in names]
 
 
 def _names(connection: Connection, limit: int = 100) -> list[str]:
-    """Names that any job has: one step in the index for each, however many jobs there are."""
-    found: list[str] = []
+    """Names of queues that any job has: one step in the index for each, however many jobs there are."""
+    names: list[str] = []
     query = sa.select(sa.func.min(_J.queue)).where(_J.queue > "")
-    while (name := connection.execute(query).scalar_one()) is not None and len(found) < limit:
-        found.append(str(name))
+    while (name := connection.execute(query).scalar_one()) is not None and len(names) < limit:
+        names.append(name)
         query = sa.select(sa.func.min(_J.queue)).where(_J.queue > name)
-    return found
+    return names
 
 
 def workers_of_late(connection: Connection, limit: int = 200) -> list[WorkerRow]:
-    """Those that were heard of in the last day, alive or not, oldest first."""
-    w = t.worker.c
-    columns = [w[name] for name in WorkerRow.__dataclass_fields__]
-    query = sa.select(*columns, w.id).where(w.until > db_now(connection) - LATELY).order_by(w.until.desc()).limit(limit)
-    return workers.in_order(connection.execute(query).mappings())
+    """Workers that reported in the last day, alive or not, oldest first."""
+    return workers.reported_since(connection, db_now(connection) - LATELY, limit)
 
 
-@dataclass(frozen=True)
-class Going:
-    """A campaign that is driven, or was lately. wall_seconds: driven so far."""
+class Going(NamedTuple):
+    """A campaign that is driven, or was lately."""
 
     id: int
     name: str
     state: str
     spec: dict[str, Any]
     wall_seconds: float
+    """Time during which it was driven."""
+
+
+_GOING = sa.select(*(t.campaign.c[name] for name in Going._fields))
 
 
 def going(connection: Connection, limit: int = 50) -> list[Going]:
     """Campaigns that run or are paused, oldest first."""
     c = t.campaign.c
-    query = sa.select(c.id, c.name, c.state, c.spec, c.wall_seconds).where(
-        c.hosted.in_([True, False]), c.state.in_([CampaignState.RUNNING, CampaignState.PAUSED])
-    )  # both values of `hosted`, for the index begins with it
-    return [Going(*row) for row in connection.execute(query.order_by(c.id).limit(limit)).all()]
+    # both values of `hosted`, since the index begins with it
+    query = _GOING.where(c.hosted.in_([True, False]), c.state.in_([CampaignState.RUNNING, CampaignState.PAUSED]))
+    return [Going._make(row) for row in connection.execute(query.order_by(c.id).limit(limit))]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """An attempt that ended badly. worker: who ran it."""
+def recent(connection: Connection, days: float = 7.0, limit: int = 100) -> list[Going]:
+    """Campaigns that changed lately, and those that run, the newest first."""
+    c = t.campaign.c
+    live = c.state.in_([CampaignState.RUNNING, CampaignState.PAUSED])
+    query = _GOING.where(sa.or_(c.updated_at > db_now(connection) - timedelta(days=days), live))
+    return [Going._make(row) for row in connection.execute(query.order_by(c.id.desc()).limit(limit))]
+
+
+class Failure(NamedTuple):
+    """An attempt that ended badly."""
 
     job_id: int
     campaign: str
@@ -101,102 +106,86 @@ class Failure:
     reason: str | None
     detail: str
     worker: str
+    """The owner of its lease."""
     at: datetime
 
 
-@dataclass(frozen=True)
-class Lately:
-    """What came of the newest attempts. per_minute: jobs done, by campaign id; failures: the newest first."""
+class Lately(NamedTuple):
+    """The results of the newest attempts."""
 
     per_minute: dict[int, float]
+    """{campaign id: jobs done per minute}."""
     failures: list[Failure]
+    """The newest first."""
 
 
 def lately(connection: Connection, minutes: float = 5.0, failures: int = 8, window: int = WINDOW) -> Lately:
-    """Attempts that ended in the last minutes, among the last `window` of them. If there were more, the rate is that of
-    the time which the window holds."""
+    """Attempts that ended in the last minutes, among the last `window` attempts.
+
+    Where that many began in a shorter time, the rate is that of the shorter time.
+    """
     now = db_now(connection)
     last = connection.execute(sa.select(sa.func.max(_A.id))).scalar_one() or 0
     first = sa.select(_A.started_at).where(_A.id > last - window).order_by(_A.id).limit(1)
     oldest = connection.execute(first).scalar_one_or_none() or now
-    full = last > window and oldest > now - timedelta(minutes=minutes)
-    passed = (now - oldest).total_seconds() / 60 if full else minutes
-    done = (AttemptState.DONE, AttemptState.CANCELLED_LATE)
+    is_full = last > window and oldest > now - timedelta(minutes=minutes)
+    passed = (now - oldest).total_seconds() / 60 if is_full else minutes
     ended = sa.select(_A.campaign_id).where(
         _A.id > last - window,
         _A.ended_at > now - timedelta(minutes=minutes),
         _A.job_id.is_not(None),
-        _A.state.in_(done),
+        _A.state.in_((AttemptState.DONE, AttemptState.CANCELLED_LATE)),
     )
     some = ended.order_by(_A.id).limit(window).subquery()  # in order, else SQLite reads the whole of another index
     query = sa.select(some.c.campaign_id, sa.func.count()).group_by(some.c.campaign_id)
-    rates = {int(id_): int(n) / max(passed, 1 / 60) for id_, n in connection.execute(query).all()}
+    rates = {campaign_id: n / max(passed, 1 / 60) for campaign_id, n in connection.execute(query)}
     return Lately(rates, _failures(connection, last - window, failures))
 
 
 def _failures(connection: Connection, above: int, limit: int) -> list[Failure]:
     bad = (AttemptState.FAILED, AttemptState.LOST, AttemptState.STALE)
     newest = sa.select(_A.id).where(_A.id > above, _A.job_id.is_not(None), _A.state.in_(bad))
-    ids = [int(one) for one in connection.execute(newest.order_by(_A.id.desc()).limit(limit)).scalars()]
+    ids = list(connection.execute(newest.order_by(_A.id.desc()).limit(limit)).scalars())
+    names = (t.campaign.c.name, t.rung.c.name, t.candidate.c.text)
     query = (
-        sa.select(
-            _J.id, t.campaign.c.name, t.rung.c.name, t.candidate.c.text, _A.state, _A.outcome, _A.reason, _A.detail,
-            _A.owner, _A.ended_at,
-        )
-        .select_from(
-            t.attempt.join(t.job, _J.id == _A.job_id).join(t.campaign, t.campaign.c.id == _J.campaign_id)
-            .join(t.rung, t.rung.c.id == _J.rung_id).join(t.candidate, t.candidate.c.id == _J.candidate_id)
-        )
-        .where(among(connection, _A.id, ids)).order_by(_A.ended_at.desc())
-    )  # fmt: skip
-    found: list[tuple[Any, ...]] = [tuple(row) for row in connection.execute(query).all()] if ids else []
-    return [Failure(*row) for row in found]
+        sa.select(_J.id, *names, _A.state, _A.outcome, _A.reason, _A.detail, _A.owner, _A.ended_at)
+        .select_from(t.attempt)
+        .join(t.job, _J.id == _A.job_id)
+        .join(t.campaign, t.campaign.c.id == _J.campaign_id)
+        .join(t.rung, t.rung.c.id == _J.rung_id)
+        .join(t.candidate, t.candidate.c.id == _J.candidate_id)
+        .where(among(connection, _A.id, ids))
+        .order_by(_A.ended_at.desc())
+    )
+    return [Failure._make(row) for row in connection.execute(query)]
 
 
-@dataclass(frozen=True)
-class Totals:
-    """What a campaign has come to. attempts: ended, by rung and outcome; an attempt whose result came too late counts
-    as lost for ever, for so it was counted before. stale: how many of those there are, by rung. spent: by rung (empty
-    for none) and resource."""
+class Totals(NamedTuple):
+    """Counts and costs of a campaign from its beginning."""
 
     attempts: dict[tuple[str, str], int]
+    """{(rung, outcome): number of attempts that ended so}; a refused late result counts as lost, as it did before."""
     stale: dict[str, int]
+    """{rung: number of refused late results}."""
     spent: dict[tuple[str, str], float]
-
-
-def recent(connection: Connection, days: float = 7.0, limit: int = 100) -> list[Going]:
-    """Campaigns that something was written about lately, and those that run, the newest first."""
-    c = t.campaign.c
-    since = db_now(connection) - timedelta(days=days)
-    live = c.state.in_([CampaignState.RUNNING, CampaignState.PAUSED])
-    query = sa.select(c.id, c.name, c.state, c.spec, c.wall_seconds).where(sa.or_(c.updated_at > since, live))
-    return [Going(*row) for row in connection.execute(query.order_by(c.id.desc()).limit(limit)).all()]
+    """{(rung, resource): amount}; the rung is empty for costs of no rung."""
 
 
 def totals(connection: Connection, campaign_id: int) -> Totals:
-    """Counted in indexes that hold all that is asked, from the beginning of the campaign."""
-    names = {one.id: one.name for one in rungs(connection, campaign_id)}
-    query = sa.select(_A.rung_id, _A.outcome, sa.func.count()).where(
-        _A.rung_id.in_(list(names)), _A.outcome.is_not(None)
-    )
-    attempts = {
-        (names[rung_id], str(outcome)): int(n)
-        for rung_id, outcome, n in connection.execute(query.group_by(_A.rung_id, _A.outcome)).all()
-    }
-    late = sa.select(_A.rung_id, _A.outcome, sa.func.count()).where(
-        _A.campaign_id == campaign_id, _A.state == AttemptState.STALE, _A.rung_id.is_not(None)
-    )
-    stale = dict[str, int]()
-    for rung_id, outcome, n in connection.execute(late.group_by(_A.rung_id, _A.outcome)).all():
+    """Counted in indexes that hold all columns that are needed."""
+    names = {rung.id: rung.name for rung in rungs(connection, campaign_id)}
+    by = (_A.rung_id, _A.outcome)
+    ended = sa.select(*by, sa.func.count()).where(_A.rung_id.in_(list(names)), _A.outcome.is_not(None)).group_by(*by)
+    attempts = Counter({(names[rung_id], str(outcome)): n for rung_id, outcome, n in connection.execute(ended)})
+    late = (_A.campaign_id == campaign_id, _A.state == AttemptState.STALE, _A.rung_id.is_not(None))
+    stale = Counter[str]()
+    for rung_id, outcome, n in connection.execute(sa.select(*by, sa.func.count()).where(*late).group_by(*by)):
         rung = names[rung_id]
-        stale[rung] = stale.get(rung, 0) + int(n)
+        stale[rung] += n
         if outcome is not None and outcome != Outcome.LOST:
-            attempts[rung, str(outcome)] = attempts.get((rung, str(outcome)), 0) - int(n)
-            attempts[rung, str(Outcome.LOST)] = attempts.get((rung, str(Outcome.LOST)), 0) + int(n)
+            attempts[rung, str(outcome)] -= n
+            attempts[rung, str(Outcome.LOST)] += n
     s = t.spend.c
     booked = sa.select(s.rung_id, s.resource, sa.func.sum(s.amount)).where(s.campaign_id == campaign_id)
-    spent = {
-        (names.get(rung_id, ""), str(resource)): float(amount)
-        for rung_id, resource, amount in connection.execute(booked.group_by(s.rung_id, s.resource)).all()
-    }
-    return Totals(attempts, stale, spent)
+    rows = connection.execute(booked.group_by(s.rung_id, s.resource))
+    return Totals(attempts, stale, {(names.get(rung_id, ""), name): float(amount) for rung_id, name, amount in rows})

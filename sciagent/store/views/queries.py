@@ -1,4 +1,4 @@
-"""What the ledger counts of a campaign: candidates, hits, jobs, spending. Every query stands on an index."""
+"""Counts of a campaign: candidates, hits, jobs, spending. Every query is served by an index."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from sciagent.domain.jobs.budget import WEEK
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.tiers import Tier
-from sciagent.store.campaign_state.campaign_warnings import trouble
-from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, driver_of, rungs
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, driver_of, rungs, slurm_warning
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 
 _CC = t.campaign_candidate.c
-IMPORT = "import"  # the verifier of what people bring from files
 
 
 def spent(connection: Connection, campaign_id: int) -> dict[str, float]:
+    """{resource: amount} booked for the campaign, core-seconds always among them."""
     s = t.spend.c
     query = sa.select(s.resource, sa.func.sum(s.amount)).where(s.campaign_id == campaign_id).group_by(s.resource)
     return {"core_seconds": 0.0} | {r: float(a) for r, a in connection.execute(query)}
@@ -52,21 +51,23 @@ def jobs_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
     own = sa.select(t.rung.c.id).where(t.rung.c.campaign_id == campaign_id)
     query = sa.select(j.rung_id, sa.func.count()).where(j.rung_id.in_(own), j.state != JobState.CANCELLED)
     query = query.group_by(j.rung_id)
-    return {r: int(n) for r, n in connection.execute(query)}
+    return {rung_id: n for rung_id, n in connection.execute(query)}
 
 
 def reuses_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
     """How many answers of each rung were known before: {rung id: n}."""
     d = t.decision.c
     query = sa.select(d.rung_id, sa.func.count()).where(d.campaign_id == campaign_id, d.action == "reuse")
-    return {r: int(n) for r, n in connection.execute(query.group_by(d.rung_id))}
+    return {rung_id: n for rung_id, n in connection.execute(query.group_by(d.rung_id))}
 
 
-def count(connection: Connection, table: sa.Table, *conditions: Any) -> int:
+def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int:
+    """How many rows of the table, or of the join, meet the conditions."""
     return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one())
 
 
 def hits(connection: Connection, campaign_id: int) -> int:
+    """How many hits the campaign has."""
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
 
 
@@ -77,9 +78,9 @@ def members(connection: Connection, campaign_id: int) -> int:
 
 def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     """What `sciagent status` says that can be counted in a few queries."""
-    places = _places(connection, row)
+    standing = places(connection, row)
     by_tier: Counter[str] = Counter()
-    for place in places:
+    for place in standing:
         by_tier[place.hit_tier or ""] += place.candidates
     jobs, costs = jobs_by_rung(connection, row.id), _core_seconds_by_rung(connection, row)
     rates = _rates(connection, row)
@@ -90,27 +91,27 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         campaign=row.name,
         state=row.state,
         stop_reason=row.stop_reason,
-        trouble=trouble(connection, row.id),
+        trouble=slurm_warning(connection, row.id),
         spent=spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in rates},
         proposals=count(connection, t.proposal, own),
         unreadable=count(connection, t.proposal, *unreadable),
-        candidates=sum(place.candidates for place in places),
+        candidates=sum(place.candidates for place in standing),
         hits=hits(connection, row.id),
         hits_by_tier={str(tier): by_tier[tier] for tier in Tier},
         reused=count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),
-        held=sum(place.candidates for place in places if place.standing == Standing.HELD),
-        vetoed=sum(place.candidates for place in places if place.standing == Standing.VETOED),
+        held=sum(place.candidates for place in standing if place.standing == Standing.HELD),
+        vetoed=sum(place.candidates for place in standing if place.standing == Standing.VETOED),
         driver=driver_of(connection, row.id),
         rungs=tuple(
-            _rung_counts(rung, places, costs.get(rung.id, 0.0), jobs.get(rung.id, 0))
+            _rung_counts(rung, standing, costs.get(rung.id, 0.0), jobs.get(rung.id, 0))
             for rung in rungs(connection, row.id)
         ),
         rates=rates,
     )
 
 
-class _Place(NamedTuple):
+class LadderPlace(NamedTuple):
     """How many candidates stand at one place of the ladder."""
 
     position: int
@@ -120,10 +121,10 @@ class _Place(NamedTuple):
     candidates: int
 
 
-def _places(connection: Connection, row: CampaignRow) -> list[_Place]:
+def places(connection: Connection, row: CampaignRow) -> list[LadderPlace]:
     columns = (_CC.position, _CC.standing, _CC.verdict, _CC.hit_tier)
     query = sa.select(*columns, sa.func.count()).where(_CC.campaign_id == row.id).group_by(*columns)
-    return [_Place(*place) for place in connection.execute(query)]
+    return [LadderPlace(*place) for place in connection.execute(query)]
 
 
 def _core_seconds_by_rung(connection: Connection, row: CampaignRow) -> dict[int, float]:
@@ -144,7 +145,7 @@ def _rates(connection: Connection, row: CampaignRow) -> dict[str, RateUse]:
     return {resource: RateUse(**limit, used=used[resource]) for resource, limit in rates.items()}
 
 
-def _rung_counts(rung: RungRow, places: Sequence[_Place], core_seconds: float, jobs: int) -> RungCounts:
+def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], core_seconds: float, jobs: int) -> RungCounts:
     """A candidate above the rung has passed it, whatever the rung said: it may have been waived or forgiven."""
     here = [place for place in places if place.position == rung.position]
     over = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)

@@ -1,5 +1,7 @@
-"""What a report shows of single episodes. An episode is a trajectory of a model or of a client of the tools; that of a
-script, which has no conversation, is none. Prompt ids and log-probabilities stay in the database."""
+"""Single episodes of a report. An episode is a trajectory of a model or of a client of the tools.
+
+Trajectories of scripts, which have no conversation, are none. Prompt ids and log-probabilities stay in the database.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,15 @@ from sqlalchemy.engine import Connection
 
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
+from sciagent.store.views import queries
+from sciagent.store.views.report_candidates import BEST_FIRST
 
 _CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
+LOOKED_AT = 400  # of the best candidates, for the episodes that proposed them
 
 
 class Begun(NamedTuple):
-    """settings: of the proposer, with `opening` and, once it is over, `ended`."""
+    """An episode, as its trajectory has it."""
 
     id: int
     number: int
@@ -26,126 +31,93 @@ class Begun(NamedTuple):
     started_at: datetime
     ended_at: datetime | None
     settings: dict[str, Any]
+    """Of the proposer, with `opening` and, once it is over, `ended`."""
 
 
 class EpisodeOutcome(NamedTuple):
-    """turns: how many it has. new: candidates that it was the first to propose; hits: among them."""
+    """What an episode came to."""
 
     turns: int
     new: int
+    """Candidates that it was the first to propose."""
     hits: int
+    """Hits among these."""
 
 
 class Proposed(NamedTuple):
+    """A proposal of a turn."""
+
     turn_id: int
     text: str
     status: str
     reason: str | None
-    detail: str | None
     operation: str | None
     rationale: str | None
     predicted: Any
     candidate_id: int | None
 
 
-def _is_one() -> Any:
-    """That the trajectory is an episode: it was opened with messages, or by a client."""
-    settings = sa.type_coerce(_J.settings, sa.JSON())
-    return sa.or_(settings["opening"].as_string().is_not(None), settings["client"].as_string().is_not(None))
+_SETTINGS = sa.type_coerce(_J.settings, sa.JSON())
+# an episode was opened with messages, or by a client
+_IS_EPISODE = sa.or_(_SETTINGS["opening"].as_string().is_not(None), _SETTINGS["client"].as_string().is_not(None))
+_EPISODES = sa.select(*(_J[name] for name in Begun._fields)).where(_IS_EPISODE)
 
 
 def count(connection: Connection, row: CampaignRow) -> int:
-    query = sa.select(sa.func.count()).select_from(t.trajectory).where(_J.campaign_id == row.id, _is_one())
-    return int(connection.execute(query).scalar_one())
-
-
-_BEGUN = (_J.id, _J.number, _J.proposer, _J.state, _J.started_at, _J.ended_at, _J.settings)
+    """How many episodes the campaign has."""
+    return queries.count(connection, t.trajectory, _J.campaign_id == row.id, _IS_EPISODE)
 
 
 def page(connection: Connection, row: CampaignRow, after: int, n: int) -> list[Begun]:
-    """n episodes with a number above `after`, in order."""
-    query = sa.select(*_BEGUN).where(_J.campaign_id == row.id, _J.number > after, _is_one()).order_by(_J.number)
-    return [Begun(*one) for one in connection.execute(query.limit(n))]
+    """The next n episodes in order, with a number above `after`."""
+    query = _EPISODES.where(_J.campaign_id == row.id, _J.number > after).order_by(_J.number).limit(n)
+    return [Begun(*episode) for episode in connection.execute(query)]
 
 
 def latest(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
-    """The last n, the latest first."""
-    query = sa.select(*_BEGUN).where(_J.campaign_id == row.id, _is_one()).order_by(_J.number.desc()).limit(n)
-    return [Begun(*one) for one in connection.execute(query)]
+    """The last n episodes, latest first."""
+    query = _EPISODES.where(_J.campaign_id == row.id).order_by(_J.number.desc()).limit(n)
+    return [Begun(*episode) for episode in connection.execute(query)]
 
 
-def behind_the_best(connection: Connection, row: CampaignRow, n: int, looked_at: int = 400) -> list[Begun]:
-    """Up to n episodes that were the first to propose one of the best, the best first; hits are before all others.
-    looked_at: how many of the best."""
+def behind_the_best(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
+    """At most n episodes that were the first to propose one of the best candidates, the best first."""
     query = (
-        sa.select(*_BEGUN)
-        .select_from(t.campaign_candidate)
+        _EPISODES.select_from(t.campaign_candidate)
         .join(t.proposal, _P.id == _CC.proposal_id)
         .join(t.turn, _U.id == _P.turn_id)
         .join(t.trajectory, _J.id == _U.trajectory_id)
-        .where(_CC.campaign_id == row.id, _is_one())
-        .order_by(_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc().nulls_last(), _CC.seq)
-        .limit(looked_at)
+        .where(_CC.campaign_id == row.id)
+        .order_by(*BEST_FIRST)
+        .limit(LOOKED_AT)
     )
-    found: dict[int, Begun] = {}
-    for one in connection.execute(query):
-        found.setdefault(one[0], Begun(*one))
-        if len(found) == n:
-            break
-    return list(found.values())
+    episodes = {episode.id: Begun(*episode) for episode in connection.execute(query)}
+    return list(episodes.values())[:n]
 
 
 def outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, EpisodeOutcome]:
-    """What became of the candidates of these trajectories."""
+    """What became of the candidates of these trajectories, by trajectory id."""
     turns = sa.select(_U.trajectory_id, sa.func.count()).where(_U.trajectory_id.in_(ids)).group_by(_U.trajectory_id)
     here = sa.and_(_CC.campaign_id == row.id, _CC.candidate_id == _P.candidate_id, _CC.proposal_id == _P.id)
     made = (
-        sa.select(_U.trajectory_id, sa.func.count(), sa.func.sum(sa.case((_CC.is_hit == sa.true(), 1), else_=0)))
+        sa.select(_U.trajectory_id, sa.func.count(), sa.func.sum(sa.case((_CC.is_hit, 1), else_=0)))
         .select_from(t.turn.join(t.proposal, _P.turn_id == _U.id).outerjoin(t.campaign_candidate, here))
         .where(_U.trajectory_id.in_(ids), _P.status == "new")
         .group_by(_U.trajectory_id)
     )
-    brought = {int(id_): (int(n), int(hits)) for id_, n, hits in connection.execute(made)}
-    return {int(id_): EpisodeOutcome(int(n), *brought.get(int(id_), (0, 0))) for id_, n in connection.execute(turns)}
+    brought = {id_: (n, hits) for id_, n, hits in connection.execute(made)}
+    return {id_: EpisodeOutcome(n, *brought.get(id_, (0, 0))) for id_, n in connection.execute(turns)}
 
 
 def turns(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
-    """The first n, as mappings: id, number, message, calls, observations, sampling, policy_version, cost, at,
-    output_ids, forced."""
-    columns = (
-        _U.id,
-        _U.number,
-        _U.message,
-        _U.calls,
-        _U.observations,
-        _U.sampling,
-        _U.policy_version,
-        _U.cost,
-        _U.at,
-        _U.output_ids,
-        _U.forced,
-    )
-    query = sa.select(*columns).where(_U.trajectory_id == trajectory_id).order_by(_U.number).limit(n)
-    return list(connection.execute(query).mappings())
+    """The first n turns, as mappings with the columns that are selected here."""
+    shown = (_U.id, _U.number, _U.message, _U.calls, _U.observations, _U.sampling, _U.policy_version, _U.cost, _U.at)
+    query = sa.select(*shown, _U.output_ids, _U.forced).where(_U.trajectory_id == trajectory_id)
+    return list(connection.execute(query.order_by(_U.number).limit(n)).mappings())
 
 
 def proposals(connection: Connection, trajectory_id: int, n: int | None = None) -> list[Proposed]:
     """The first n proposals of an episode, or all, in the order they came."""
-    query = (
-        sa.select(
-            _P.turn_id,
-            _P.text,
-            _P.status,
-            _P.reason,
-            _P.detail,
-            _P.operation,
-            _P.rationale,
-            _P.predicted,
-            _P.candidate_id,
-        )
-        .join(t.turn, _U.id == _P.turn_id)
-        .where(_U.trajectory_id == trajectory_id)
-        .order_by(_P.id)
-        .limit(n)
-    )
-    return [Proposed(*one) for one in connection.execute(query)]
+    query = sa.select(*(_P[name] for name in Proposed._fields)).join(t.turn, _U.id == _P.turn_id)
+    query = query.where(_U.trajectory_id == trajectory_id)
+    return [Proposed(*proposal) for proposal in connection.execute(query.order_by(_P.id).limit(n))]

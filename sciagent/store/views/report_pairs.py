@@ -1,9 +1,9 @@
-"""Values of one property of the same candidates, from two sources: two rungs, or files and a rung."""
+"""Values of one property of the same candidates, from two sources: two rungs, or imported values and a rung."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, product
+from itertools import product
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -11,63 +11,57 @@ from sqlalchemy.engine import Connection
 
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.views.queries import IMPORT
+from sciagent.store.database.bulk import among
+from sciagent.store.results.evidence import IMPORT
+from sciagent.store.views.report_candidates import of_rung
 
 _CC = t.campaign_candidate.c
 CHUNK = 500
 
 
 class Replicates(NamedTuple):
-    """What one source says of one property of a candidate, at one level, in the property's canonical unit."""
+    """The values that one source has of one property of a candidate, at one level, in the property's canonical unit."""
 
     level_id: int
-    """The level of all of them."""
     values: list[tuple[float, float | None]]
     """Each value with its standard uncertainty, None where nobody knows it."""
     is_censored: bool
-    """Whether one of them is only a limit."""
+    """Whether one of the values is only a limit."""
 
 
 def pairs(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, property_name: str
 ) -> Iterator[tuple[Replicates, Replicates, bool]]:
-    """Per candidate of which both sources know the property: what `lower` says, what `upper` says, whether it is a hit.
+    """For each candidate with values of both sources: those of `lower`, those of `upper`, whether it is a hit.
 
-    lower: a rung, or None for what files say. A candidate has one pair for each two levels. Streamed.
+    lower: a rung, or None for imported values. A candidate has one pair for each two levels. Streamed.
     """
     candidates = sa.select(_CC.candidate_id, _CC.is_hit).where(
         _CC.campaign_id == row.id, _CC.is_hit.in_([True, False]), _CC.depth >= upper.position
     )
-    found = iter(connection.execute(candidates, execution_options={"yield_per": CHUNK}))
-    while chunk := dict(tuple(one) for one in islice(found, CHUNK)):
-        xs = _replicates(connection, lower, property_name, list(chunk))
-        ys = _replicates(connection, upper, property_name, list(xs))
-        for candidate_id, said in ys.items():
-            for x, y in product(xs[candidate_id], said):
-                yield x, y, bool(chunk[candidate_id])
+    for rows in connection.execute(candidates, execution_options={"yield_per": CHUNK}).partitions():
+        hits = dict(map(tuple, rows))
+        xs = _replicates(connection, lower, property_name, list(hits))
+        for candidate_id, ys in _replicates(connection, upper, property_name, list(xs)).items():
+            for x, y in product(xs[candidate_id], ys):
+                yield x, y, bool(hits[candidate_id])
 
 
 def _replicates(
     connection: Connection, rung: RungRow | None, property_name: str, ids: Sequence[int]
 ) -> dict[int, list[Replicates]]:
-    """Current values by candidate: under one rung, or from files. Two questions, for a join of all that is asked here
-    tempts a database to begin with every value of the property."""
+    """Current values of a rung, or imported values, by candidate.
+
+    There are two queries, since the database may begin a single one with every value of the property.
+    """
     e, q, p = t.current_evidence.c, t.quantity.c, t.property_.c
-    by = (
-        sa.and_(
-            e.verifier == rung.verifier,
-            e.verifier_version == rung.verifier_version,
-            e.settings_hash == rung.settings_hash,
-        )
-        if rung is not None
-        else e.verifier == IMPORT
-    )
-    evidence = sa.select(e.id, e.candidate_id).where(e.candidate_id.in_(ids), by).order_by(e.id)
-    owner = {int(i): int(c) for i, c in connection.execute(evidence)}
+    of_source = (e.verifier == IMPORT,) if rung is None else of_rung(rung)
+    evidence = sa.select(e.id, e.candidate_id).where(among(connection, e.candidate_id, ids), *of_source)
+    owner = dict(map(tuple, connection.execute(evidence.order_by(e.id))))
     values = (
         sa.select(q.evidence_id, q.level_id, q.value, q.uncertainty, q.censoring)
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name))
-        .where(q.evidence_id.in_(list(owner)))
+        .where(among(connection, q.evidence_id, list(owner)))
         .order_by(q.evidence_id, q.id)
     )
     groups: dict[int, dict[int, list[Any]]] = {}
@@ -75,15 +69,15 @@ def _replicates(
         groups.setdefault(owner[evidence_id], {}).setdefault(level_id, []).append(value)
     return {
         candidate_id: [
-            Replicates(level_id, [(v, u) for v, u, _ in said], any(censoring != "none" for *_, censoring in said))
-            for level_id, said in by_level.items()
+            Replicates(level_id, [(v, u) for v, u, _ in values], any(censoring != "none" for *_, censoring in values))
+            for level_id, values in by_level.items()
         ]
         for candidate_id, by_level in groups.items()
     }
 
 
 def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:
-    """Names of the properties that files know of candidates of the campaign."""
+    """Names of the properties of which candidates of the campaign have imported values."""
     e, q, p = t.current_evidence.c, t.quantity.c, t.property_.c
     query = (
         sa.select(p.name)
@@ -95,9 +89,10 @@ def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:
         .where(_CC.campaign_id == row.id)
         .order_by(p.name)
     )
-    return [str(name) for name in connection.execute(query).scalars()]
+    return list(connection.execute(query).scalars())
 
 
 def levels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
+    """{level id: label}."""
     query = sa.select(t.level.c.id, t.level.c.label).where(t.level.c.id.in_(ids))
-    return {int(i): str(label) for i, label in connection.execute(query)}
+    return dict(map(tuple, connection.execute(query)))

@@ -1,13 +1,11 @@
-"""What a report asks of a campaign: counts and sums by the database, lists that are bounded, pairs that stream.
+"""Queries of a report on a whole campaign: the funnel, costs, rejections, reuse, amendments, proposals.
 
-Every query enters through an index; what must look at every candidate of the campaign (counts by reason, sums of cost)
-does so inside the database, once, in order n.
+Every query enters through an index. Queries that read every candidate of the campaign do so inside the database, once.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,6 +17,7 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
+from sciagent.store.views.queries import LadderPlace, count, places
 
 _CC = t.campaign_candidate.c
 CHUNK = 500
@@ -27,7 +26,7 @@ UNDECIDED = (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE)
 
 @dataclass(frozen=True)
 class Passage:
-    """What became of the candidates that came to a rung. `set_aside`: taken out by people, at this rung."""
+    """What became of the candidates that came to a rung."""
 
     rung: RungRow
     came: int
@@ -39,26 +38,20 @@ class Passage:
     waiting: int
     running: int
     set_aside: int
+    """Taken out by people at this rung."""
 
 
 def funnel(connection: Connection, row: CampaignRow) -> list[Passage]:
-    """Rung by rung. A refusal that was skipped over counts as refused, not as passed."""
-    place = (_CC.position, _CC.standing, _CC.verdict)
-    counted = connection.execute(
-        sa.select(*place, sa.func.count()).where(_CC.campaign_id == row.id).group_by(*place)
-    ).all()
+    """Passages, rung by rung. A refusal that was skipped over counts as refused, not as passed."""
+    counted = places(connection, row)
     return [_passage(connection, row, rung, counted) for rung in rungs(connection, row.id)]
 
 
-def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: Sequence[Any]) -> Passage:
+def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: Sequence[LadderPlace]) -> Passage:
     by_verdict = dict.fromkeys(Verdict, 0)
-    waiting = running = set_aside = beyond = 0
-    for position, standing, verdict, n in counted:
-        if position > rung.position:
-            beyond += n
-        elif position < rung.position:
-            continue
-        elif standing == Standing.OPEN:
+    waiting = running = set_aside = 0
+    for _, standing, verdict, _, n in (place for place in counted if place.position == rung.position):
+        if standing == Standing.OPEN:
             waiting += n
         elif standing == Standing.PENDING:
             running += n
@@ -66,8 +59,10 @@ def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: S
             by_verdict[Verdict(verdict)] += n
         else:
             set_aside += n
-    skipped = _skipped(connection, row, rung) - by_verdict[Verdict.NOT_APPLICABLE] if _skips(row, rung) else 0
-    skipped = min(max(skipped, 0), beyond)
+    beyond = sum(place.candidates for place in counted if place.position > rung.position)
+    ladder, skipped = row.spec.get("ladder", ()), 0
+    if rung.position < len(ladder) and ladder[rung.position].get("on_refusal") == "skip":
+        skipped = min(max(_refused(connection, rung) - by_verdict[Verdict.NOT_APPLICABLE], 0), beyond)
     return Passage(
         rung,
         beyond + waiting + running + set_aside + sum(by_verdict.values()),
@@ -82,22 +77,13 @@ def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: S
     )
 
 
-def _skips(row: CampaignRow, rung: RungRow) -> bool:
-    ladder = row.spec.get("ladder", ())
-    return rung.position < len(ladder) and ladder[rung.position].get("on_refusal") == "skip"
-
-
-def _skipped(connection: Connection, row: CampaignRow, rung: RungRow) -> int:
+def _refused(connection: Connection, rung: RungRow) -> int:
     """How many candidates the rung refused, computed or reused."""
     j, d, e = t.job.c, t.decision.c, t.evidence.c
-    computed = sa.select(sa.func.count()).where(j.rung_id == rung.id, j.outcome == Outcome.REFUSED)
-    reused = (
-        sa.select(sa.func.count())
-        .select_from(t.decision)
-        .join(t.evidence, e.id == d.evidence_id)
-        .where(d.rung_id == rung.id, d.action == "reuse", e.outcome == Outcome.REFUSED)
-    )
-    return int(connection.execute(computed).scalar_one()) + int(connection.execute(reused).scalar_one())
+    reused = t.decision.join(t.evidence, e.id == d.evidence_id)
+    reuse = (d.rung_id == rung.id, d.action == "reuse", e.outcome == Outcome.REFUSED)
+    computed = count(connection, t.job, j.rung_id == rung.id, j.outcome == Outcome.REFUSED)
+    return computed + count(connection, reused, *reuse)
 
 
 def fate() -> Any:
@@ -115,7 +101,8 @@ def fate() -> Any:
     )
 
 
-def _booked() -> Any:
+def booked() -> Any:
+    """Booked costs with the attempt, job, rung and candidate that they belong to, where there is one."""
     s, a, j, r = t.spend.c, t.attempt.c, t.job.c, t.rung.c
     return (
         t.spend.outerjoin(t.attempt, a.id == s.attempt_id)
@@ -130,71 +117,11 @@ def costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, st
     s, what = t.spend.c, fate().label("fate")
     query = (
         sa.select(s.rung_id, s.resource, what, sa.func.sum(s.amount))
-        .select_from(_booked())
+        .select_from(booked())
         .where(s.campaign_id == row.id)
         .group_by(s.rung_id, s.resource, what)
     )
     return [(rung, resource, str(f), float(amount)) for rung, resource, f, amount in connection.execute(query)]
-
-
-@dataclass(frozen=True)
-class ProgressStep:
-    """After `core_seconds` of booked cost: hits so far, and the best utility so far (None before the first)."""
-
-    core_seconds: float
-    hits: int
-    utility: float | None
-
-
-def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> list[ProgressStep]:
-    """Hits and best utility against the cost booked when each answer came; at most 2 x `points` steps, streamed."""
-    steps: list[ProgressStep] = [ProgressStep(0.0, 0, None)]
-    cost, hits, utility = 0.0, 0, None
-    for _, amount, hit, value in heapq.merge(
-        _paid_answers(connection, row, terminal), _reused_answers(connection, row, terminal), key=lambda one: one[0]
-    ):
-        cost += amount
-        hits += bool(hit)
-        if value is not None and (utility is None or value > utility):
-            utility = value
-        if (hits, utility) != (steps[-1].hits, steps[-1].utility):
-            steps.append(ProgressStep(cost, hits, utility))
-            if len(steps) > 2 * points:
-                steps = [steps[0], *steps[1:-1:2], steps[-1]]
-    return [*steps, ProgressStep(cost, hits, utility)]
-
-
-_Answer = tuple[datetime, float, bool | None, float | None]
-
-
-def _paid_answers(connection: Connection, row: CampaignRow, terminal: RungRow) -> Iterator[_Answer]:
-    s, a = t.spend.c, t.attempt.c
-    settles = sa.and_(a.outcome == Outcome.OK, s.rung_id == terminal.id, a.job_id.is_not(None))
-    query = (
-        sa.select(s.at, s.amount, sa.case((settles, _CC.is_hit)), sa.case((settles, _CC.utility)))
-        .select_from(_booked())
-        .where(s.campaign_id == row.id, s.resource == "core_seconds")
-        .order_by(s.at, s.id)
-    )
-    for at, amount, hit, utility in _stream(connection, query):
-        yield at, float(amount), hit, utility
-
-
-def _reused_answers(connection: Connection, row: CampaignRow, terminal: RungRow) -> Iterator[_Answer]:
-    d = t.decision.c
-    query = (
-        sa.select(d.at, _CC.is_hit, _CC.utility)
-        .select_from(t.decision)
-        .join(t.campaign_candidate, sa.and_(_CC.campaign_id == d.campaign_id, _CC.candidate_id == d.candidate_id))
-        .where(d.rung_id == terminal.id, d.action == "reuse")
-        .order_by(d.at, d.id)
-    )
-    for at, hit, utility in _stream(connection, query):
-        yield at, 0.0, hit, utility
-
-
-def _stream(connection: Connection, query: Any) -> Iterator[Any]:
-    yield from connection.execute(query, execution_options={"yield_per": CHUNK})
 
 
 def fallen(connection: Connection, row: CampaignRow, names: Sequence[str], limit: int = 60) -> list[Any]:
@@ -203,53 +130,40 @@ def fallen(connection: Connection, row: CampaignRow, names: Sequence[str], limit
 
     names: properties of gates and objectives; a gate's detail opens with the one that was missed.
     """
-    missed: Any = sa.null()
-    if names:
-        opens = [(_CC.detail.startswith(f"{name} ", autoescape=True), name) for name in names]
-        missed = sa.case(*opens, else_=sa.null())
-    group = (_CC.position, _CC.verdict, _CC.reason, missed.label("missed"))
-    n = sa.func.count().label("n")
-    ended = (
-        sa.select(*group, n, sa.func.min(_CC.candidate_id).label("first"))
-        .where(_CC.campaign_id == row.id, _CC.reason.is_not(None))
-        .group_by(*group)
-        .order_by(n.desc(), "first")
-        .limit(limit)
-    )
-    counted = connection.execute(ended).all()
-    of_first = (
-        sa.select(_CC.candidate_id, t.candidate.c.text, _CC.detail)
-        .join(t.candidate, t.candidate.c.id == _CC.candidate_id)
-        .where(_CC.campaign_id == row.id, _CC.candidate_id.in_([first for *_, first in counted]))
-    )
-    examples = {id_: (text, detail) for id_, text, detail in connection.execute(of_first)}
-    return [(*told, *examples[first]) for *told, first in counted]
+    opens = [(_CC.detail.startswith(f"{name} ", autoescape=True), name) for name in names]
+    missed = sa.case(*opens, else_=sa.null()) if opens else sa.null()
+    ended = (_CC.campaign_id == row.id, _CC.reason.is_not(None))
+    example = sa.select(_CC.candidate_id, t.candidate.c.text, _CC.detail)
+    example = example.join(t.candidate, t.candidate.c.id == _CC.candidate_id).where(_CC.campaign_id == row.id)
+    by = (_CC.position, _CC.verdict, _CC.reason, missed.label("missed"))
+    return _with_examples(connection, by, _CC.candidate_id, ended, example, limit)
 
 
 def unread(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
     """(status, reason, n, text and detail of the first one) of proposals that did not become a new candidate."""
     p = t.proposal.c
-    n = sa.func.count().label("n")
-    turned_away = (
-        sa.select(p.status, p.reason, n, sa.func.min(p.id).label("first"))
-        .where(p.campaign_id == row.id, p.status != "new")
-        .group_by(p.status, p.reason)
-        .order_by(n.desc(), "first")
-        .limit(limit)
-    )
-    counted = connection.execute(turned_away).all()
-    of_first = sa.select(p.id, p.text, p.detail).where(p.id.in_([first for *_, first in counted]))
-    examples = {id_: (text, detail) for id_, text, detail in connection.execute(of_first)}
-    return [(*told, *examples[first]) for *told, first in counted]
+    turned_away, example = (p.campaign_id == row.id, p.status != "new"), sa.select(p.id, p.text, p.detail)
+    return _with_examples(connection, (p.status, p.reason), p.id, turned_away, example, limit)
+
+
+def _with_examples(
+    connection: Connection, by: Sequence[Any], id_: Any, of: Sequence[Any], example: sa.Select[Any], limit: int
+) -> list[Any]:
+    """(columns `by`, n, columns of the example with the smallest id) of each group, the largest group first."""
+    n, first = sa.func.count().label("n"), sa.func.min(id_).label("first")
+    groups = sa.select(*by, n, first).where(*of).group_by(*by).order_by(n.desc(), "first").limit(limit)
+    counted = connection.execute(groups).all()
+    query = example.where(id_.in_([smallest for *_, smallest in counted]))
+    examples = {example_id: tuple(columns) for example_id, *columns in connection.execute(query)}
+    return [(*group, *examples[smallest]) for *group, smallest in counted]
 
 
 def events(connection: Connection, row: CampaignRow, kind: str, limit: int = 200) -> tuple[int, list[Any]]:
     """How many events of this kind, and the latest of them as (at, payload)."""
     e = t.event.c
-    here = sa.and_(e.campaign_id == row.id, e.kind == kind)
-    n = int(connection.execute(sa.select(sa.func.count()).select_from(t.event).where(here)).scalar_one())
-    latest = sa.select(e.at, e.payload).where(here).order_by(e.id.desc()).limit(limit)
-    return n, list(connection.execute(latest))
+    here = (e.campaign_id == row.id, e.kind == kind)
+    latest = sa.select(e.at, e.payload).where(*here).order_by(e.id.desc()).limit(limit)
+    return count(connection, t.event, *here), list(connection.execute(latest))
 
 
 def reused(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str | None, str, int]]:
@@ -287,13 +201,8 @@ def measured_by(connection: Connection, rung: RungRow, limit: int = 100) -> list
     a, e, d = t.attempt.c, t.evidence.c, t.decision.c
     latest = sa.select(a.id).where(a.rung_id == rung.id).order_by(a.id.desc()).limit(limit).subquery()
     own = sa.select(e.versions, e.at).join(latest, latest.c.id == e.attempt_id).limit(limit)
-    taken = (
-        sa.select(e.versions, e.at)
-        .select_from(t.decision)
-        .join(t.evidence, e.id == d.evidence_id)
-        .where(d.rung_id == rung.id, d.action == "reuse")
-        .limit(limit)
-    )
+    taken = sa.select(e.versions, e.at).join(t.decision, e.id == d.evidence_id)
+    taken = taken.where(d.rung_id == rung.id, d.action == "reuse").limit(limit)
     return [*connection.execute(own), *connection.execute(taken)]
 
 
@@ -303,20 +212,13 @@ def measures(connection: Connection, rung: RungRow, property_name: str, looked_a
     tries = sa.select(a.id).where(a.rung_id == rung.id, a.outcome == Outcome.OK).order_by(a.id.desc()).limit(looked_at)
     taken = sa.select(d.evidence_id).where(d.rung_id == rung.id, d.action == "reuse").limit(looked_at)
     own = sa.select(e.id).where(e.attempt_id.in_(sa.select(tries.subquery().c.id))).limit(looked_at)
-    for ids in (own, taken):
-        query = (
-            sa.select(q.id)
-            .join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name))
-            .where(q.evidence_id.in_(sa.select(ids.subquery().c[0])))
-            .limit(1)
-        )
-        if connection.execute(query).first() is not None:
-            return True
-    return False
+    values = sa.select(q.id).join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name)).limit(1)
+    queries = (values.where(q.evidence_id.in_(sa.select(ids.subquery().c[0]))) for ids in (own, taken))
+    return any(connection.execute(query).first() is not None for query in queries)
 
 
-def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> Sequence[Mapping[str, Any]]:
-    """What people told the campaign to do, the latest first: at, who, verb, candidate (its text), payload, why."""
+def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> list[Any]:
+    """People's directives, the latest first, as mappings: at, who, verb, candidate (its text), payload, why."""
     d, c = t.directive.c, t.candidate.c
     query = (
         sa.select(d.at, d.who, d.verb, c.text.label("candidate"), d.payload, d.why)
@@ -325,42 +227,26 @@ def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> Se
         .order_by(d.id.desc())
         .limit(limit)
     )
-    return [dict(one) for one in connection.execute(query).mappings()]
+    return list(connection.execute(query).mappings())
 
 
-def proposals(connection: Connection, row: CampaignRow, page: int = 1000) -> Iterator[Any]:
+def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
     """(id, at, turn, proposer, status, reason, detail, text, candidate key, operation, rationale, predicted) of every
-    proposal, by status and in the order they came, a page at a time."""
+    proposal, by status and in the order they came."""
     p, u, j, c = t.proposal.c, t.turn.c, t.trajectory.c, t.candidate.c
-    # by status, since (campaign, status, id) is what the index holds in order
-    for status in connection.execute(sa.select(p.status).where(p.campaign_id == row.id).distinct()).scalars().all():
-        last = 0
-        while True:
-            query = (
-                sa.select(
-                    p.id,
-                    p.at,
-                    u.number,
-                    j.proposer,
-                    p.status,
-                    p.reason,
-                    p.detail,
-                    p.text,
-                    c.key,
-                    p.operation,
-                    p.rationale,
-                    p.predicted,
-                )
-                .select_from(t.proposal)
-                .outerjoin(t.turn, u.id == p.turn_id)
-                .outerjoin(t.trajectory, j.id == u.trajectory_id)
-                .outerjoin(t.candidate, c.id == p.candidate_id)
-                .where(p.campaign_id == row.id, p.status == status, p.id > last)
-                .order_by(p.id)
-                .limit(page)
-            )
-            rows = connection.execute(query).all()
-            if not rows:
-                break
-            yield from rows
-            last = rows[-1][0]
+    fate = (p.status, p.reason, p.detail, p.text, c.key, p.operation, p.rationale, p.predicted)
+    query = (
+        sa.select(p.id, p.at, u.number, j.proposer, *fate)
+        .select_from(t.proposal)
+        .outerjoin(t.turn, u.id == p.turn_id)
+        .outerjoin(t.trajectory, j.id == u.trajectory_id)
+        .outerjoin(t.candidate, c.id == p.candidate_id)
+        .where(p.campaign_id == row.id)
+        .order_by(p.status, p.id)  # the order of the index
+    )
+    yield from stream(connection, query)
+
+
+def stream(connection: Connection, query: sa.Select[Any]) -> Iterator[Any]:
+    """Rows of a query, some hundreds at a time in memory."""
+    yield from connection.execute(query, execution_options={"yield_per": CHUNK})

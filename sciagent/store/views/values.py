@@ -76,8 +76,8 @@ def check(connection: Connection, wanted: ValueFilter) -> None:
 
 
 def count(connection: Connection, wanted: ValueFilter) -> int:
-    query = _joined(sa.select(sa.func.count()), wanted)
-    return int(connection.execute(query).scalar_one())
+    """How many values there are."""
+    return int(connection.execute(_joined(sa.select(sa.func.count()), wanted)).scalar_one())
 
 
 def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = PAGE) -> tuple[list[LedgerValue], int]:
@@ -86,36 +86,19 @@ def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = P
     after: the cursor of the page before, 0 for the first.
     """
     q, c, p, lv, e = t.quantity.c, t.candidate.c, t.property_.c, t.level.c, t.current_evidence.c
-    query = sa.select(
-        q.id,
-        c.key,
-        c.text,
-        p.name,
-        q.value,
-        q.uncertainty,
-        q.unit,
-        q.censoring,
-        lv.label,
-        e.verifier,
-        e.verifier_version,
-        e.replicate,
-        t.campaign.c.name,
-        e.source,
-        e.who,
-        e.at,
-    )
-    query = _joined(query, wanted).where(q.id > after).order_by(q.id).limit(n)
+    value = (c.key, c.text, p.name, q.value, q.uncertainty, q.unit, q.censoring, lv.label)
+    record = (e.verifier, e.verifier_version, e.replicate, t.campaign.c.name, e.source, e.who, e.at)
+    query = _joined(sa.select(q.id, *value, *record), wanted).where(q.id > after).order_by(q.id).limit(n)
     rows: list[Any] = list(connection.execute(query))
-    return [LedgerValue(*row[1:]) for row in rows], int(rows[-1][0]) if rows else after
+    return [LedgerValue(*row[1:]) for row in rows], rows[-1].id if rows else after
 
 
 def all_pages(connection: Connection, wanted: ValueFilter) -> Iterator[list[LedgerValue]]:
-    after = 0
-    while True:
-        rows, after = page(connection, wanted, after)
-        if not rows:
-            return
+    """All values, a page at a time."""
+    rows, after = page(connection, wanted)
+    while rows:
         yield rows
+        rows, after = page(connection, wanted, after)
 
 
 def _joined(query: sa.Select[Any], wanted: ValueFilter) -> sa.Select[Any]:
@@ -129,18 +112,10 @@ def _joined(query: sa.Select[Any], wanted: ValueFilter) -> sa.Select[Any]:
         .outerjoin(t.attempt, a.id == e.attempt_id)
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
     )
-    if wanted.property is not None:
-        query = query.where(t.property_.c.name == wanted.property)
-    if wanted.verifier is not None:
-        query = query.where(e.verifier == wanted.verifier)
-    if wanted.key is not None:
-        query = query.where(t.candidate.c.key == wanted.key)
-    if wanted.campaign is not None:
-        entered, named = t.campaign_candidate.c, t.campaign.alias("named")
-        members = (
-            sa.select(entered.candidate_id)
-            .join(named, named.c.id == entered.campaign_id)
-            .where(named.c.name == wanted.campaign)
-        )
-        query = query.where(e.candidate_id.in_(members))
-    return query
+    equal = ((t.property_.c.name, wanted.property), (e.verifier, wanted.verifier), (t.candidate.c.key, wanted.key))
+    query = query.where(*(column == name for column, name in equal if name is not None))
+    if wanted.campaign is None:
+        return query
+    entered, named = t.campaign_candidate.c, t.campaign.alias("named")
+    members = sa.select(entered.candidate_id).join(named, named.c.id == entered.campaign_id)
+    return query.where(e.candidate_id.in_(members.where(named.c.name == wanted.campaign)))

@@ -135,15 +135,7 @@ def test_checkpoints_of_jobs_that_are_over_go(ledger: Ledger, ids: list[int]) ->
     with ledger.begin() as connection:
         rung = connection.execute(sa.select(t.rung.c.id).limit(1)).scalar_one()
         for number, key in enumerate(("a" * 64, "b" * 64)):
-            made = jobs.create(
-                connection,
-                campaign_id=1,
-                rung_id=rung,
-                candidate_id=ids[number],
-                replicate=0,
-                evidence_key=key,
-                priority=0.0,
-            )
+            [made] = jobs.create_many(connection, [jobs.NewJob(1, rung, ids[number], 0, key, 0.0)])
             if number:
                 connection.execute(sa.update(t.job).where(t.job.c.id == made).values(state="done"))
     for key in ("a" * 64, "b" * 64, "c" * 64):

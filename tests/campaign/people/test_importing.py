@@ -13,7 +13,7 @@ from sciagent.domain.quantities import Censoring
 from sciagent.errors import InputFileError, UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import evidence
+from tests.support import rows
 
 LEVEL = Level("experiment", phase="gas")
 GAP = Column("gap", "homo_lumo_gap")
@@ -47,7 +47,7 @@ def values(ledger: Ledger) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     with ledger.read() as connection:
         for text, id_ in connection.execute(query.order_by(e.replicate)):
-            found.setdefault(text, []).extend(m.quantity.value for m in evidence.get(connection, id_).measured)
+            found.setdefault(text, []).extend(m.quantity.value for m in rows.recorded(connection, id_).measured)
     return found
 
 

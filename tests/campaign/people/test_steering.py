@@ -155,15 +155,8 @@ def test_a_vetoed_candidate_that_no_evidence_speaks_for_stands_again_as_it_stood
     fallen["position"] = at(built, "dft").rules.position
     with built.ledger.begin() as connection:
         standings.update(connection, built.row.id, named(built, one).id, **fallen)
-        made = jobs.create(
-            connection,
-            campaign_id=built.row.id,
-            rung_id=at(built, "dft").id,
-            candidate_id=named(built, one).id,
-            replicate=0,
-            evidence_key="e" * 64,
-            priority=0.0,
-        )
+        new = jobs.NewJob(built.row.id, at(built, "dft").id, named(built, one).id, 0, "e" * 64, 0.0)
+        [made] = jobs.create_many(connection, [new])
         connection.execute(sa.update(t.job).where(t.job.c.id == made).values(state="failed", outcome="timeout"))
     steering.veto(people(built), named(built, one), "ann", "no")
     steering.release(people(built), named(built, one), "ann", "yes")

@@ -12,10 +12,11 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, leases, reservations
+from sciagent.store.job_queue import attempts, reservations
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from tests.cli.cluster.conftest import claimed
+from tests.support import rows
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.elsewhere import counts, molecules
 from tests.support.plugins import misbehaving  # noqa: F401
@@ -28,7 +29,7 @@ def ended(ledger: Ledger, one: Claim, state: JobState, reason: Reason, kills: in
     with ledger.begin() as connection:
         end = AttemptEnd(one.attempt_id, AttemptState.FAILED, Cost(), 1.0, Outcome.CRASHED, reason, "so it was")
         attempts.end_many(connection, [end])
-        leases.finish_many(connection, [JobEnd(one, state, Outcome.CRASHED, kills)])
+        rows.finish_many(connection, [JobEnd(one, state, Outcome.CRASHED, kills)])
 
 
 def test_jobs_are_listed_in_pages_and_counted(ledger: Ledger, built: Built, typed: Typed) -> None:  # noqa: F811

@@ -13,7 +13,7 @@ from sciagent.report.live.metrics import LedgerCollector
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import offers, worker_resources, workers
+from sciagent.store.job_queue import offers, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.workers import NewWorker
 from tests.cli.cluster.conftest import claimed
@@ -68,7 +68,7 @@ def test_what_workers_have_and_jobs_hold_is_shown(ledger: Ledger, built: Built, 
     with ledger.begin() as connection:
         workers.register(connection, able)
         offers.restate_needs(connection, {built.paid[0].id: "cores=3 gaussian=1 gpu=1"})
-        (one,) = offers.claim_next(connection, ["simulation"], "gpu1:5:ef/0", has=worker_resources.has_of(able))
+        (one,) = offers.claim_next(connection, ["simulation"], "gpu1:5:ef/0", worker=able)
         offers.restate_needs(connection, {built.paid[0].id: "cores=9"})
     text = typed.told("workers")
     assert text.splitlines()[-1] == (

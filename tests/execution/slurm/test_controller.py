@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from sciagent.execution.slurm.controller import SlurmController, expected_second
 from sciagent.execution.slurm.element import ElementTask
 from sciagent.execution.slurm.site import SiteProfile
 from sciagent.execution.slurm.spool import spools
-from sciagent.store.campaign_state import campaign_warnings, campaigns
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers
@@ -89,7 +88,7 @@ def test_what_slurm_refuses_for_ever_ends_the_driver_with_its_words_and_goes_on_
     assert driven(ledger, site) == "finished"
     whole(ledger, 3)
     with ledger.read() as connection:
-        assert campaign_warnings.trouble(connection, built.row.id) is None
+        assert campaigns.slurm_warning(connection, built.row.id) is None
 
 
 @pytest.mark.slow
@@ -166,4 +165,4 @@ def reserved(ledger: Ledger) -> dict[int, str]:
 def test_what_holds_more_than_a_core_is_left_to_no_element_that_is_there() -> None:
     there = ElementTask(name="slurm x_0", job=1, queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
     small = WaitingExternalJob(1, 1, 10.0, 60.0, 500, 0)
-    assert fits_element(small, there) and not fits_element(replace(small, needs="gpu=1"), there)
+    assert fits_element(small, there) and not fits_element(small._replace(needs="gpu=1"), there)

@@ -15,7 +15,7 @@ from sciagent.execution.worker.checkpoints import scratch_of
 from sciagent.execution.worker.registration import reap
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import offers
+from sciagent.store.job_queue import jobs
 from tests.support.elsewhere import (
     counts,
     driven,
@@ -56,7 +56,7 @@ def test_cancelling_what_runs_takes_less_than_three_seconds_and_leaves_nothing(l
         (job_id,) = running(ledger)
         began = time.monotonic()
         with ledger.begin() as connection:
-            assert offers.request_cancel(connection, [job_id]) == ([], [job_id])
+            assert jobs.request_cancel(connection, [job_id]) == ([], [job_id])
         until(lambda: counts(ledger, t.job.c.state) == {"cancelled": 1} and not processes("time.sleep(1000)"), 10)
         took = time.monotonic() - began
         one.abort()

@@ -14,7 +14,7 @@ from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, offers, spend
+from sciagent.store.job_queue import jobs, spend
 from tests.support import rows
 
 
@@ -89,15 +89,14 @@ def test_a_word_that_cancels_and_a_worker_that_books_do_not_wait_for_each_other(
         row = rows.campaign(connection)
         (candidate_id,) = rows.entered(connection, row, 1)
         rung_id = campaigns.rungs(connection, row.id)[1].id
-        job = {"campaign_id": row.id, "rung_id": rung_id, "candidate_id": candidate_id, "replicate": 0}
-        job_id = jobs.create(connection, **job, evidence_key="k", priority=0.0)
+        [job_id] = jobs.create_many(connection, [jobs.NewJob(row.id, rung_id, candidate_id, 0, "k", 0.0)])
     locked = threading.Event()
 
     def cancel() -> tuple[list[int], list[int]]:
         with ledger.begin() as connection:
             directives.lock(connection, row.id)
             locked.set()
-            return offers.request_cancel(connection, [job_id])
+            return jobs.request_cancel(connection, [job_id])
 
     with ThreadPoolExecutor(1) as pool:
         with ledger.begin() as connection:
@@ -105,5 +104,5 @@ def test_a_word_that_cancels_and_a_worker_that_books_do_not_wait_for_each_other(
             told = pool.submit(cancel)
             assert locked.wait(10)
             time.sleep(0.2)
-            spend.book(connection, row.id, rung_id, None, {"core_seconds": 1.0})
+            spend.book_many(connection, [spend.Bill(row.id, rung_id, None, {"core_seconds": 1.0})])
         assert told.result(timeout=10) == ([job_id], [])

@@ -89,22 +89,6 @@ def test_counting_stops_where_it_is_told(ledger: Ledger, row: CampaignRow, ids: 
             assert standings.count_at(connection, row.id, positions, at_most) == n
 
 
-def test_who_may_still_come(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
-    with ledger.begin() as connection:
-        for i, standing, position in (
-            (0, Standing.OPEN, 0),
-            (1, Standing.PENDING, 0),
-            (2, Standing.OPEN, 1),
-            (3, Standing.PENDING, 1),
-            (4, Standing.OPEN, 2),
-            (5, Standing.DROPPED, 0),
-        ):
-            standings.update(connection, row.id, ids[i], standing=standing, position=position)
-        undecided = {p: standings.undecided_seqs(connection, row.id, p, 10) for p in (0, 1, 2)}
-        assert undecided == {0: [0], 1: [0, 1, 2], 2: [0, 1, 2, 3, 4]}
-        assert standings.undecided_seqs(connection, row.id, 2, 2) == [0, 1]
-
-
 def test_the_same_is_written_of_several_and_of_nobody_else(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
     with ledger.begin() as connection:
         standings.update_alike(connection, row.id, ids[:3], standing=Standing.PENDING, position=2)

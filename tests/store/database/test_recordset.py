@@ -37,6 +37,6 @@ def test_numbers_come_back_to_the_last_digit(ledger: Ledger) -> None:
     with ledger.begin() as connection:
         rows.campaign(connection)
         for one in values:
-            spend.book(connection, 1, None, None, {"core_seconds": one})
+            spend.book_many(connection, [spend.Bill(1, None, None, {"core_seconds": one})])
         found = connection.execute(sa.select(t.spend.c.amount).order_by(t.spend.c.id)).scalars().all()
     assert found == [one for one in values if one]

@@ -39,7 +39,7 @@ def full(ledger: Ledger) -> Ledger:
         artifact = ("log", "a" * 64, 12, "text/plain")
         made = rows.new_evidence(candidate_id, rows.gap(), attempt_id=attempt_id, artifacts=(artifact,))
         evidence.record(connection, [made])
-        spend.book(connection, row.id, rung_id, attempt_id, {"core_seconds": 2.0})
+        spend.book_many(connection, [spend.Bill(row.id, rung_id, attempt_id, {"core_seconds": 2.0})])
         costs = {"core_seconds": 1.0}, {"core_seconds": 2.0}
         spend.observe_costs(connection, [spend.CostSeen("toy", "1", rows.SETTINGS, candidate_id, attempt_id, *costs)])
         changes = [("budget.core_seconds", 100, 200)]

@@ -59,7 +59,9 @@ def offered(
 
 def claim(ledger: Ledger, owner: str = "w/0", lease: float = 60.0, queues: tuple[str, ...] = ("simulation",), **more):
     with ledger.begin() as connection:
-        return offers.claim_next(connection, queues, owner, lease_seconds=lease, **more)
+        claims = offers.claim_next(connection, queues, owner, **more)
+        rows.lease_until(connection, claims, lease)
+        return claims
 
 
 def reap(ledger: Ledger) -> list[Reaped]:
@@ -162,8 +164,8 @@ def test_a_lease_that_ran_out_is_lost_and_booked_and_the_job_waits_again(ledger:
     (again,) = claim(ledger)
     assert again.fence == one.fence + 1
     with ledger.begin() as connection:  # the zombie wakes up
-        assert not leases.finish(connection, one, JobState.DONE, "ok")
-        assert offers.not_mine(connection, [one, again]) == {one.job_id: False}
+        assert not rows.finish_many(connection, [JobEnd(one, JobState.DONE, "ok")])
+        assert leases.not_mine(connection, [one, again]) == {one.job_id: False}
 
 
 def test_a_task_of_days_for_a_person_is_a_lease_like_any_other(ledger: Ledger, row: CampaignRow) -> None:
@@ -180,8 +182,8 @@ def test_a_task_of_days_for_a_person_is_a_lease_like_any_other(ledger: Ledger, r
         assert queries.spent(connection, row.id).get("core_seconds", 0.0) == 0.0  # nobody computed
     (ben,) = claim(ledger, owner="person/ben", lease=5 * DAY, queues=("world",))
     with ledger.begin() as connection:
-        assert not leases.finish(connection, anna, JobState.DONE, "ok")
-        assert leases.finish(connection, ben, JobState.DONE, "ok")
+        assert not rows.finish_many(connection, [JobEnd(anna, JobState.DONE, "ok")])
+        assert rows.finish_many(connection, [JobEnd(ben, JobState.DONE, "ok")])
 
 
 def test_a_live_lease_is_nobody_elses(ledger: Ledger, row: CampaignRow) -> None:
@@ -205,9 +207,8 @@ def test_cancelling_what_waits_and_what_runs(ledger: Ledger, row: CampaignRow) -
     first, second, third = offered(ledger, row, 3)
     (one,) = claim(ledger, lease=GONE)
     with ledger.begin() as connection:
-        assert offers.request_cancel(connection, [first, one.job_id]) == ([first], [one.job_id])
-        assert offers.not_mine(connection, [one]) == {third: True}
-        assert leases.heartbeat(connection, [one]) == [one]
+        assert jobs.request_cancel(connection, [first, one.job_id]) == ([first], [one.job_id])
+        assert leases.not_mine(connection, [one]) == {third: True}
     assert job(ledger, first)["state"] == JobState.CANCELLED
     (reaped,) = reap(ledger)  # its worker died before it heard of it
     assert reaped.state is JobState.CANCELLED
@@ -229,7 +230,7 @@ def test_what_is_out_is_found_again_and_its_end_is_told_once(ledger: Ledger, row
     out = {made[0]: Out(made[0], ids[0], rung_id), made[1]: Out(made[1], ids[1], rung_id)}
     with ledger.begin() as connection:
         assert offers.ended(connection, out) == []
-        leases.finish_many(connection, [JobEnd(one, JobState.FAILED, Outcome.TIMEOUT)])
+        rows.finish_many(connection, [JobEnd(one, JobState.FAILED, Outcome.TIMEOUT)])
         end = AttemptEnd(
             one.attempt_id, AttemptState.FAILED, {"core_seconds": 3.0}, 4.0, "timeout", "wall_limit", "4 s"
         )
@@ -245,9 +246,9 @@ def test_a_claim_by_an_older_fence_is_told_that_it_is_lost(ledger: Ledger, row: 
     offered(ledger, row, 1)
     (one,) = claim(ledger)
     with ledger.read() as connection:
-        assert offers.not_mine(connection, [one]) == {}
-        assert offers.not_mine(connection, [Claim(one.job_id, one.attempt_id, one.fence - 1)]) == {one.job_id: False}
-        assert offers.not_mine(connection, [Claim(999, 1, 1)]) == {999: False}
+        assert leases.not_mine(connection, [one]) == {}
+        assert leases.not_mine(connection, [Claim(one.job_id, one.attempt_id, one.fence - 1)]) == {one.job_id: False}
+        assert leases.not_mine(connection, [Claim(999, 1, 1)]) == {999: False}
 
 
 def test_campaigns_that_share_a_queue_take_turns(ledger: Ledger, row: CampaignRow) -> None:
@@ -261,7 +262,7 @@ def test_campaigns_that_share_a_queue_take_turns(ledger: Ledger, row: CampaignRo
         (one,) = claim(ledger, after=after)
         taken.append(one.job_id)
         with ledger.begin() as connection:
-            leases.finish_many(connection, [JobEnd(one, JobState.DONE, "ok")])
+            rows.finish_many(connection, [JobEnd(one, JobState.DONE, "ok")])
         after = int(job(ledger, one.job_id)["campaign_id"])
     assert taken == [preferred, mine[2], theirs[2], mine[1], theirs[1], mine[0], theirs[0]]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,11 +16,11 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, leases, offers, worker_resources, workers
+from sciagent.store.job_queue import attempts, jobs, offers, workers
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd
-from sciagent.store.job_queue.worker_resources import Capacity, Has, capacity
+from sciagent.store.job_queue.worker_resources import Capacity, capacity
 from sciagent.store.job_queue.workers import NewWorker, WorkerRow
 from tests.support import rows
 
@@ -63,14 +62,14 @@ def works(ledger: Ledger, *several: NewWorker) -> None:
             workers.register(connection, one)
 
 
-def claim(ledger: Ledger, one: NewWorker, slot: int = 0, memory_mb: int | None = None) -> list[Claim]:
+def claim(ledger: Ledger, one: NewWorker, slot: int = 0) -> list[Claim]:
     with ledger.begin() as connection:
-        return offers.claim_next(connection, [QUEUE], f"{one.name}/{slot}", memory_mb, has=worker_resources.has_of(one))
+        return offers.claim_next(connection, [QUEUE], f"{one.name}/{slot}", worker=one)
 
 
 def end(ledger: Ledger, *claims: Claim) -> None:
     with ledger.begin() as connection:
-        leases.finish_many(connection, [JobEnd(one, JobState.DONE, "ok") for one in claims])
+        rows.finish_many(connection, [JobEnd(one, JobState.DONE, "ok") for one in claims])
         attempts.end_many(connection, [AttemptEnd(one.attempt_id, AttemptState.DONE, {}, 1.0, "ok") for one in claims])
 
 
@@ -145,10 +144,10 @@ def test_what_a_dead_worker_held_is_free_when_its_lease_is_reaped(ledger: Ledger
     works(ledger, dead, alive)
     [job] = offer(1, "gpu=1")
     with ledger.begin() as connection:
-        offers.claim_next(connection, [QUEUE], "dead/0", has=worker_resources.has_of(dead), lease_seconds=0.05)
+        claims = offers.claim_next(connection, [QUEUE], "dead/0", worker=dead)
     assert claim(ledger, alive) == []
-    time.sleep(0.1)
     with ledger.begin() as connection:
+        rows.lease_until(connection, claims, -1.0)
         assert [one.job_id for one in reap_expired(connection)] == [job]
     [again] = claim(ledger, alive)
     assert (again.job_id, again.gpus) == (job, (0,))
@@ -158,8 +157,8 @@ def test_memory_goes_with_the_cores(ledger: Ledger, offer: Any) -> None:
     mine = new(slots=4)
     works(ledger, mine)
     offer(1, "gpu=1", memory_mb=2500), offer(1, "cores=2", memory_mb=3900, priority=5.0), offer(1, memory_mb=2500)
-    assert [holdings(ledger)[one.job_id] for one in claim(ledger, mine, memory_mb=2000)] == [{"cores": 2}]
-    assert claim(ledger, mine, 1, memory_mb=2000) == []
+    assert [holdings(ledger)[one.job_id] for one in claim(ledger, mine)] == [{"cores": 2}]
+    assert claim(ledger, mine, 1) == []
 
 
 def test_jobs_that_are_run_together_share_a_gpu(ledger: Ledger, row: CampaignRow, offer: Any) -> None:
@@ -242,12 +241,12 @@ def test_needs_have_one_form() -> None:
         {"x" * 32: 1},
         {"$(x)": 1},
     ):
-        with pytest.raises(ValueError, match=r"name|said by|from 1 to"):
+        with pytest.raises(ValueError, match=r"name|set by|from 1 to"):
             needs.check(wrong)
 
 
 def test_a_job_of_several_cores_may_use_their_shares_of_the_memory() -> None:
-    narrow = Has(4, 4, {}, 8000)
+    narrow = new(slots=4)
     assert narrow.at_once({"cores": 2}, 4000) == 2 and narrow.at_once({"cores": 1}, 4000) == 0
 
 

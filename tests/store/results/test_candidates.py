@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from sciagent.chemistry.crystal import Crystal, parse_crystal
+from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
@@ -39,12 +39,12 @@ def test_a_crystal_goes_through_the_ledger(ledger: Ledger) -> None:
     from pymatgen.core import Lattice, Structure
 
     salt = Structure.from_spacegroup("Fm-3m", Lattice.cubic(5.64), ["Na", "Cl"], [[0, 0, 0], [0.5, 0.5, 0.5]])
-    crystal = parse_crystal(salt.to(fmt="cif"))
+    crystal = crystal_from_structure(salt)
     gap_of_salt = Measured("homo_lumo_gap", Level("PBE", phase="solid"), Quantity(5.0, "eV"))
     with ledger.begin() as connection:
         id_ = candidates.enter(connection, [crystal])[crystal.key]
         evidence.record(connection, [new_evidence(id_, gap_of_salt, subject=crystal.key)])
-        assert candidates.enter(connection, [parse_crystal((salt * (2, 1, 1)).to(fmt="cif"))]) == {crystal.key: id_}
+        assert candidates.enter(connection, [crystal_from_structure(salt * (2, 1, 1))]) == {crystal.key: id_}
         back = candidates.load(connection, [id_])[id_]
         found = evidence.find_reusable(connection, [id_], "toy", "1", "5" * 64)
         assert candidates.find(connection, crystal.key[:12])[0][2] == "NaCl Fm-3m"

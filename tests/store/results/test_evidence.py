@@ -16,6 +16,7 @@ from sciagent.errors import EvidenceConflictError, LedgerError, UnitError, Unkno
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, evidence
+from tests.support import rows
 from tests.support.rows import LEVEL, SETTINGS, alkanes, gap, new_evidence
 
 
@@ -42,7 +43,7 @@ def test_what_was_recorded_is_read_back(ledger: Ledger, ids: list[int]) -> None:
     with ledger.begin() as connection:
         (evidence_id,) = evidence.record(connection, [made])
     with ledger.read() as connection:
-        found = evidence.get(connection, evidence_id)
+        found = rows.recorded(connection, evidence_id)
         assert found == evidence.by_key(connection, made.key.hash)
     assert (found.outcome, found.reason, found.candidate_id, found.watermark) == (Outcome.OK, None, ids[0], 1)
     assert found.measured == made.finding.measured
@@ -93,10 +94,10 @@ def test_one_call_cannot_give_one_key_twice(ledger: Ledger, ids: list[int]) -> N
 def test_the_first_may_be_kept(ledger: Ledger, ids: list[int]) -> None:
     with ledger.begin() as connection:
         first = evidence.record(connection, [new_evidence(ids[1], gap(3.0))])
-        kept = evidence.record_or_keep(connection, [new_evidence(i, gap(9.0)) for i in ids])
+        kept = rows.record_or_keep(connection, [new_evidence(i, gap(9.0)) for i in ids])
         assert kept[1] == first[0] and len(set(kept)) == 3
-        assert evidence.get(connection, kept[1]).measured[0].quantity.value == 3.0
-        assert evidence.record_or_keep(connection, []) == []
+        assert rows.recorded(connection, kept[1]).measured[0].quantity.value == 3.0
+        assert rows.record_or_keep(connection, []) == []
 
 
 def test_a_candidate_that_is_not_there_is_said_to_be_so(ledger: Ledger, ids: list[int]) -> None:
@@ -112,7 +113,7 @@ def test_a_revision_supersedes(ledger: Ledger, ids: list[int]) -> None:
         (second,) = evidence.record(connection, [revised])
         current = connection.execute(sa.select(t.current_evidence.c.id)).scalars().all()
         assert current == [second]
-        assert evidence.get(connection, first).measured[0].quantity.value == 3.0
+        assert rows.recorded(connection, first).measured[0].quantity.value == 3.0
     assert reusable(ledger, ids)[ids[0]].id == second
 
 
@@ -136,7 +137,7 @@ def test_values_are_kept_in_canonical_units(ledger: Ledger, ids: list[int]) -> N
     typed = gap(0.1, "hartree", uncertainty=0.01, as_typed="0.10", censoring=Censoring.BELOW, n=2)
     with ledger.begin() as connection:
         (one,) = evidence.record(connection, [new_evidence(ids[0], typed)])
-        q = evidence.get(connection, one).measured[0].quantity
+        q = rows.recorded(connection, one).measured[0].quantity
     assert q.unit == "eV" and q.value == pytest.approx(2.7211386, rel=1e-7)
     assert q.uncertainty == pytest.approx(0.27211386, rel=1e-7)
     assert (q.as_typed, q.censoring, q.n) == ("0.10", Censoring.BELOW, 2)
@@ -179,7 +180,7 @@ def test_text_that_engines_print_is_storable(ledger: Ledger, ids: list[int]) -> 
     odd = {"stderr": "a\0b\ud800", "residual": float("nan"), "steps": [1, float("inf")], "k\0": None}
     with ledger.begin() as connection:
         (one,) = evidence.record(connection, [new_evidence(ids[0], detail="core\0dumped \udcff", diagnostics=odd)])
-        found = evidence.get(connection, one)
+        found = rows.recorded(connection, one)
         kept = connection.execute(sa.select(t.evidence.c.diagnostics)).scalar_one()
     assert found.detail == "core\N{REPLACEMENT CHARACTER}dumped \N{REPLACEMENT CHARACTER}"
     assert kept["stderr"] == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}"
@@ -221,6 +222,6 @@ def test_a_thousand_at_once_keep_their_order(ledger: Ledger, ids: list[int]) -> 
     made = [new_evidence(ids[i % 3], gap(float(i)), replicate=i) for i in range(1200)]
     with ledger.begin() as connection:
         found = evidence.record(connection, made)
-        values = [evidence.get(connection, found[i]).measured[0].quantity.value for i in (0, 499, 500, 1199)]
+        values = [rows.recorded(connection, found[i]).measured[0].quantity.value for i in (0, 499, 500, 1199)]
         marks = connection.execute(sa.select(t.evidence.c.watermark).order_by(t.evidence.c.id)).scalars().all()
     assert values == [0.0, 499.0, 500.0, 1199.0] and marks == list(range(1, 1201))

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import audits, laws
+from sciagent.store.results import laws
 from tests.support import rows
 
 
@@ -27,5 +27,3 @@ def test_a_law_comes_back_and_equal_states_have_one_version(ledger: Ledger) -> N
         assert last is not None and last.version == other and last.state == state | {"priced": 1}
         kept = connection.execute(sa.select(t.law.c.state).order_by(t.law.c.id)).scalars().all()
         assert kept == [state, state, state | {"priced": 1}]
-        log = audits.read(connection, 1)
-    assert log.ids == [3, 3, 3] and log.lot[0] == 0.1234567890123456 and log.pi == [0.5, 0.0, 0.0]

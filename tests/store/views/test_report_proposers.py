@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import queries, report_candidates, report_episodes, report_proposers
+from sciagent.store.views import queries, report_candidates, report_episodes, report_progress, report_proposers
 from tests.support.query_plans import plan_of, scans
 from tests.support.talked import Talker, talked
 
@@ -45,14 +44,14 @@ def test_what_each_brought(made: Talker) -> None:
     with made.ledger.read() as connection:
         found = {one.proposer: one[1:] for one in report_proposers.brought(connection, made.row, 1)}
         hits = queries.hits(connection, made.row.id)
-    assert {who: one[:4] for who, one in found.items()} == {
-        "alpha": (4, 4, 3, 1),
-        "beta": (4, 2, 0, 0),
-        "evolve": (1, 1, 1, 0),
-        None: (1, 0, 0, 0),
+    assert {who: one[:3] for who, one in found.items()} == {
+        "alpha": (4, 3, 1),
+        "beta": (2, 0, 0),
+        "evolve": (1, 1, 0),
+        None: (0, 0, 0),
     }
-    assert sum(one[2] for one in found.values()) == hits
-    assert found[None][4] is None and found["evolve"][4] == pytest.approx(0.975)
+    assert sum(one[1] for one in found.values()) == hits
+    assert found[None][3] is None and found["evolve"][3] == pytest.approx(0.975)
 
 
 def test_every_cost_of_jobs_and_turns_has_its_proposer(made: Talker) -> None:
@@ -70,23 +69,6 @@ def test_every_cost_of_jobs_and_turns_has_its_proposer(made: Talker) -> None:
         assert all_ == pytest.approx(spent[resource])
 
 
-def test_lines_end_at_what_each_cost_and_found(made: Talker) -> None:
-    with made.ledger.read() as connection:
-        found = report_proposers.progress(connection, made.row, last_rung(connection, made.row))
-        whole = {one.proposer: one for one in report_proposers.brought(connection, made.row, 1)}
-    assert set(found) == {"alpha", "beta", "evolve"}
-    assert found["alpha"][-1].core_seconds == pytest.approx(4 * 62.0 + 2.0)
-    for who, steps in found.items():
-        assert steps[-1].hits == whole[who].hits and steps[-1].utility == whole[who].utility
-        assert all(a.core_seconds <= b.core_seconds and a.hits <= b.hits for a, b in pairwise(steps))
-
-
-def test_a_line_stays_short_however_much_was_found(made: Talker) -> None:
-    with made.ledger.read() as connection:
-        found = report_proposers.progress(connection, made.row, last_rung(connection, made.row), points=1)
-    assert max(map(len, found.values())) <= 4 and found["alpha"][-1].hits == 3
-
-
 def test_only_predictions_are_looked_at(made: Talker) -> None:
     with made.ledger.read() as connection:
         found = list(report_proposers.predictions(connection, made.row))
@@ -101,7 +83,7 @@ HOT: dict[str, Callable[[Any, Any], object]] = {
     "brought": lambda c, r: report_proposers.brought(c, r, 1),
     "costs_of_jobs": report_proposers.costs_of_jobs,
     "turns": report_proposers.turns,
-    "progress": lambda c, r: report_proposers.progress(c, r, last_rung(c, r)),
+    "progress": lambda c, r: report_progress.progress_by_proposer(c, r, last_rung(c, r)),
     "predictions": lambda c, r: list(report_proposers.predictions(c, r)),
     "episode_numbers": report_proposers.episode_numbers,
     "count": report_episodes.count,

@@ -15,7 +15,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import report_candidates, report_pairs, report_queries
+from sciagent.store.views import report_candidates, report_pairs, report_progress, report_queries
 from tests.support.query_plans import plan_of, scans
 from tests.support.reported import Maker, dyes, spec
 
@@ -84,25 +84,6 @@ def test_every_booked_second_has_one_fate(made: Maker) -> None:
     assert [(r, amount) for r, resource, _, amount in found if resource == "llm_tokens"] == [(None, 500.0)]
 
 
-def test_hits_and_utility_rise_with_the_cost_of_their_answers(made: Maker) -> None:
-    with made.ledger.read() as connection:
-        terminal = campaigns.rungs(connection, made.row.id)[2]
-        steps = report_queries.progress(connection, made.row, terminal)
-    fast_and_xtb = 12 * 0.01 + 9 * 2.0
-    assert [(s.hits, s.utility) for s in steps] == [(0, None), (1, 0.9), (2, 0.9), (2, 0.9)]
-    assert [s.core_seconds for s in steps] == pytest.approx(
-        [0, fast_and_xtb + 60, fast_and_xtb + 60 + 61 + 62, fast_and_xtb + sum(60 + i for i in range(5)) + 50]
-    )
-
-
-def test_a_long_curve_is_thinned_and_keeps_its_end(made: Maker) -> None:
-    with made.ledger.read() as connection:
-        terminal = campaigns.rungs(connection, made.row.id)[2]
-        whole = report_queries.progress(connection, made.row, terminal)
-        thin = report_queries.progress(connection, made.row, terminal, points=1)
-    assert len(thin) <= 4 and thin[0] == whole[0] and thin[-1] == whole[-1]
-
-
 def test_losses_are_grouped_by_rung_reason_and_property(made: Maker) -> None:
     with made.ledger.read() as connection:
         found = {(r[0], r[2], r[3]): r[4] for r in report_queries.fallen(connection, made.row, ["homo_lumo_gap"])}
@@ -125,7 +106,7 @@ def test_reuse_names_where_it_came_from(made: Maker) -> None:
 
 def test_proposals_come_page_by_page_and_each_once(made: Maker) -> None:
     with made.ledger.read() as connection:
-        found = [r[0] for r in report_queries.proposals(connection, made.row, page=4)]
+        found = [r[0] for r in report_queries.proposals(connection, made.row)]
     assert len(found) == 14 and len(set(found)) == 14
 
 
@@ -136,7 +117,7 @@ def _second(connection: Any, row: Any) -> Any:
 HOT: dict[str, Callable[[Any, Any], object]] = {
     "funnel": report_queries.funnel,
     "costs": report_queries.costs,
-    "progress": lambda c, r: report_queries.progress(c, r, _second(c, r)),
+    "progress": lambda c, r: report_progress.progress(c, r, _second(c, r)),
     "pairs": lambda c, r: list(report_pairs.pairs(c, r, _second(c, r), _second(c, r), "homo_lumo_gap")),
     "imported pairs": lambda c, r: list(report_pairs.pairs(c, r, None, _second(c, r), "homo_lumo_gap")),
     "imported_properties": report_pairs.imported_properties,

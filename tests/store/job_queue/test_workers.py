@@ -1,0 +1,40 @@
+"""Registered workers: alive while they report, in the order in which they registered, and how many slots they give."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import workers
+from sciagent.store.job_queue.workers import NewWorker
+
+
+def new(name: str, slots: int = 2, **more: int) -> NewWorker:
+    return NewWorker(name, "host", 1, "ledger", ("simulation", "high_fidelity"), slots, 8000, None, more)
+
+
+def test_a_worker_is_alive_until_it_stops_or_is_silent_for_long(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        for name in ("a", "b", "c"):
+            workers.register(connection, new(name))
+        workers.stopped(connection, "a")
+        long_ago = db_now(connection) - timedelta(seconds=10)
+        connection.execute(t.worker.update().where(t.worker.c.name == "b").values(until=long_ago))
+        assert [worker.name for worker in workers.alive(connection)] == ["c"]
+        lately = workers.reported_since(connection, db_now(connection) - timedelta(days=1), limit=2)
+        assert [worker.name for worker in lately] == ["a", "c"]
+        assert not workers.seen(connection, "b")
+        assert [worker.name for worker in workers.alive(connection)] == ["b", "c"]
+
+
+def test_a_draining_worker_gives_no_slots(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        workers.register(connection, new("a", slots=2))
+        workers.register(connection, new("b", slots=3, gpu=1))
+        assert workers.drain(connection, "a") and not workers.drain(connection, "nobody")
+        assert workers.seen(connection, "a", slots=4), "it hears at its next report that it drains"
+        alive = workers.alive(connection)
+    assert [(worker.name, worker.slots, worker.resources) for worker in alive] == [("a", 4, {}), ("b", 3, {"gpu": 1})]
+    assert workers.slots_of(alive) == {"simulation": 3, "high_fidelity": 3}
