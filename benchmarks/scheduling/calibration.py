@@ -84,7 +84,7 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
         return None
     scores, left = case.truth.scores.copy(), order[answers:]
     scores[left, -1] = np.nan
-    aims = Aims.one(scores.shape[1], case.threshold, case.sign)
+    aims = Aims.with_threshold(scores.shape[1], case.threshold, case.sign)
     [scale] = aims.truths(scores)
     told = foretell(Stack(case.similarity, rng).fit(questions(aims, [scale], scores), answers), 0, left)
     inside = told.holds(scale(truth[left]))
@@ -104,7 +104,7 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     case = source(seed)
     truth = case.truth
     k = truth.costs.shape[1]
-    buyer = Priced(Aims.one(k, case.threshold, case.sign), case.similarity, seed, budget * truth.exhaustive)
+    buyer = Priced(Aims.with_threshold(k, case.threshold, case.sign), case.similarity, seed, budget * truth.exhaustive)
     watched = Watched(buyer)
     run = simulate(truth, watched, budget, enough=2.0)
     bought = {i for i, j in zip(run.of, run.rung, strict=True) if j == k - 1}

@@ -63,7 +63,7 @@ def pair(goals: tuple[str, str], seed: int) -> dict[str, dict[str, float]]:
         return Truth(case.truth.scores[of], case.truth.costs[of], case.truth.hit[of])
 
     def buyer(case: Case, of: Any, truth: Truth, budget: float) -> Priced:
-        aims = Aims.one(3, case.threshold, case.sign)
+        aims = Aims.with_threshold(3, case.threshold, case.sign)
         return Priced(aims, case.arriving(of).similarity, seed, budget * truth.exhaustive)
 
     truth = part(first, halves[0])

@@ -74,7 +74,7 @@ def fresh(n: int, seed: int = 0, structure: bool = False) -> Campaign:
     threshold = float(np.quantile(answers[:, -1], 1 - TOP))
     budget = BUDGET * float(costs[:, -1].sum())
     alike = Overlap(np.random.default_rng(seed).dirichlet(np.ones(ELEMENTS), n)) if structure else None
-    priced = Priced(Aims.one(len(MEDIANS), threshold, 1), alike, seed, budget)
+    priced = Priced(Aims.with_threshold(len(MEDIANS), threshold, 1), alike, seed, budget)
     return Campaign(arrived(costs), answers, priced, budget, alike)
 
 

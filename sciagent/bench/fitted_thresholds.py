@@ -155,16 +155,16 @@ def find_gates(correlation: Array, level: float, costs: Array, budget: float, rn
             price = costs[[*rungs, last]]
             # the first guess is a funnel of equal spending
             now = np.minimum.accumulate(np.minimum(budget / len(price) / price, 1.0))[:size]
-            now_found = try_gates(z[:, rungs], hit, price, budget, now)
+            reached = try_gates(z[:, rungs], hit, price, budget, now)
             width = 0.7
             for _ in range(STEPS):
                 moved = np.minimum(now * np.exp(width * rng.standard_normal(size)), 1.0)
                 tried = try_gates(z[:, rungs], hit, price, budget, moved)
-                if tried[0] > now_found[0]:
-                    now, now_found = moved, tried
+                if tried[0] > reached[0]:
+                    now, reached = moved, tried
                 width = max(0.97 * width, 0.05)
-            if now_found[0] > best.hits:
-                best = Gates((*rungs, last), tuple(now_found[1]), now_found[0])
+            if reached[0] > best.hits:
+                best = Gates((*rungs, last), tuple(reached[1]), reached[0])
     return best
 
 

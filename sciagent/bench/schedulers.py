@@ -39,7 +39,7 @@ class Facts:
 
 
 def _priced(facts: Facts) -> Buyer:
-    aims = facts.aims or Aims.one(facts.rungs, facts.threshold, facts.sign)
+    aims = facts.aims or Aims.with_threshold(facts.rungs, facts.threshold, facts.sign)
     return Priced(aims, facts.similarity, facts.seed, facts.budget)
 
 

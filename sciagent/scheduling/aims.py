@@ -40,7 +40,7 @@ class Aims:
     count: int = 1
 
     @classmethod
-    def one(cls, columns: int, threshold: float, sign: int) -> Aims:
+    def with_threshold(cls, columns: int, threshold: float, sign: int) -> Aims:
         """Aims with a single aim, on a ladder of `columns` rungs. Hits lie above the threshold if sign is 1, below it
         if -1."""
         low, high = (threshold, math.inf) if sign > 0 else (-math.inf, threshold)

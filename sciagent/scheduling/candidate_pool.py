@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -62,7 +63,7 @@ class CandidatePool:
 
     @property
     def spent(self) -> float:
-        """What all that was bought has cost, or as it is known, should have."""
+        """Cost of all that was bought, or where nobody keeps account, its expected cost."""
         return float(self.costs[self.closed].sum()) if self.outlay is None else self.outlay
 
     @property
@@ -90,10 +91,8 @@ class CandidatePool:
         return [c for c, j in enumerate(self.rungs) if j == rung]
 
     def answered(self, rung: PaidIndex, of: Places | slice = slice(None)) -> Mask:
-        """(n,) whether the rung has said anything of each, or of some."""
-        answered = np.zeros(len(self.out[of]), dtype=bool)
-        for column in self.columns(rung):
-            answered |= ~np.isnan(self.scores[of, column])
+        """(n,) whether the rung has answered for each candidate, or for each of some."""
+        answered: Mask = np.any(~np.isnan(self.scores[of][:, self.columns(rung)]), axis=1)
         return answered
 
     def failures(self) -> Array:
@@ -113,19 +112,12 @@ class CandidatePool:
             self.bounds[row, column] = bound
 
     def add(self, costs: Array) -> None:
-        """Candidates that have arrived; costs: (m, k)."""
-        m, k = costs.shape
-        self._append("scores", np.full((m, self.scores.shape[1]), np.nan))
-        if self.errors is not None:
-            self._append("errors", np.zeros((m, self.scores.shape[1]), dtype=np.float32))
-        if self.score is not None:
-            self._append("score", np.full(m, np.nan))
-        if self.bounds is not None:
-            self._append("bounds", np.zeros((m, self.scores.shape[1]), dtype=np.int8))
-        self._append("closed", np.zeros((m, k), dtype=bool))
+        """Candidates that have arrived, of whom nothing is known; costs: (m, k)."""
+        for name in ("scores", "errors", "bounds", "score", "closed", "out", "pending"):
+            if (array := getattr(self, name)) is not None:
+                unknown = math.nan if array.dtype == np.float64 else 0
+                self._append(name, np.full((len(costs), *array.shape[1:]), unknown, dtype=array.dtype))
         self._append("costs", costs)
-        self._append("out", np.zeros(m, dtype=bool))
-        self._append("pending", np.zeros(m, dtype=bool))
 
     def _append(self, name: str, rows: NDArray[Any]) -> None:
         """In the room that is left behind the array, if it is the head of one with room."""

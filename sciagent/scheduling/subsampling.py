@@ -1,10 +1,9 @@
-"""Whom the law looks at: forecasts are what a round takes, and most candidates are far from being bought.
+"""Selects the candidates that are evaluated at a look, since forecasts take most of its time.
 
-Between searches for hyper-parameters those near the top are looked at, and those that are new. After a search all are,
-as long as they are not tens of thousands. Where they are, some are drawn, each time others. What they turn out to be
-worth now, by what they were worth before, what is known of them and what they cost, says roughly what the rest are
-worth: of those the best are looked at, too, and the others have to be content with that guess until they are. The drawn
-ones stand for them when the price is made.
+Between searches for hyper-parameters the candidates near the top are evaluated, and the new ones. After a search all
+are, up to `ALL` open candidates. Of more, a random sample is evaluated. A regression on the sample (old index, known
+scores, costs -> new index) predicts the rest. The best-predicted are evaluated as well, and the others keep their
+prediction. The sample stands for them when the price is made.
 """
 
 from __future__ import annotations
@@ -28,17 +27,19 @@ BLOCK = 1 << 14  # candidates at a time
 
 @dataclass(frozen=True)
 class Evaluated:
-    """of: (n,) candidates. anew: what all open ones would spend is reckoned from this look alone. others: (n,) for how
-    many more that were not looked at each stands, where not all were."""
+    """The candidates that are evaluated at a look."""
 
     of: Places
+    """(n,) rows of the pool."""
     anew: bool
+    """Whether the spend of all open candidates is reckoned from this look alone."""
     others: Array | None = None
+    """(n,) for how many more, that were not evaluated, each stands; None where all were."""
 
 
 def ahead(of: Places, index: Array) -> Evaluated:
-    """Those near the top, for the order changes slowly, and those who were never seen. of: all that are open. index:
-    (n,) of each as it was last seen, NaN where it never was."""
+    """The candidates near the top, since the order changes slowly, and the new ones. of: all that are open. index: (n,)
+    of each when it was last evaluated, NaN where it never was."""
     new = np.isnan(index)
     certain = AHEAD + int(new.sum())
     if len(of) <= certain:
@@ -48,7 +49,7 @@ def ahead(of: Places, index: Array) -> Evaluated:
 
 
 def first(index: Array) -> Mask:
-    """(n,) who is among the `AHEAD` with the largest."""
+    """(n,) which candidates are among the `AHEAD` with the largest index."""
     near = np.ones(len(index), dtype=bool)
     if len(index) > AHEAD:
         near[np.argpartition(-index, AHEAD)[AHEAD:]] = False
@@ -56,8 +57,8 @@ def first(index: Array) -> Mask:
 
 
 def drawn(index: Array, rng: np.random.Generator) -> Mask:
-    """(n,) who is looked at after a fit before anything is guessed: all, or of very many those who were never seen and
-    a part of the others. index: as for `ahead`."""
+    """(n,) which candidates are evaluated after a search before any is predicted: all, or of very many the new ones and
+    a sample of the others. index: as for `ahead`."""
     new = np.isnan(index)
     if len(index) <= ALL or len(index) - new.sum() <= UPPER:
         return np.ones(len(index), dtype=bool)
@@ -65,8 +66,8 @@ def drawn(index: Array, rng: np.random.Generator) -> Mask:
 
 
 def guessed(pool: CandidatePool, of: Places, before: Array, seen: Mask, now: Array) -> Array:
-    """(n,) index of all, infinite where it cannot be guessed, 0 where it was. before: as for `ahead`. seen, now: (n,)
-    who was looked at, and (m,) what those are worth."""
+    """(n,) index of all, infinite where it cannot be predicted, 0 where it was 0. before: as `index` for `ahead`. seen,
+    now: (n,) which candidates were evaluated, and (m,) their indices."""
     guess, known = np.where(before == 0, 0.0, np.inf), np.full(len(of), np.nan)
     known[seen] = now
     for kind in _kinds(pool, of):
@@ -77,19 +78,19 @@ def guessed(pool: CandidatePool, of: Places, before: Array, seen: Mask, now: Arr
         open_: Mask = np.all(~pool.closed[of[some]], axis=0)
         if len(some) < EACH * (3 + 2 * (columns.sum() + open_.sum())):
             continue
-        x = _told(pool, of[some], before[some], columns, open_)
+        x = _inputs(pool, of[some], before[some], columns, open_)
         centre, spread = x.mean(0), np.maximum(x.std(0), 1e-9)
         weights = np.linalg.lstsq(_curved((x - centre) / spread), np.log(known[some]), rcond=None)[0]
         for start in range(0, len(kind), BLOCK):
             mine = kind[start : start + BLOCK]
-            x = _told(pool, of[mine], before[mine], columns, open_)
+            x = _inputs(pool, of[mine], before[mine], columns, open_)
             guess[mine] = np.exp(np.minimum(_curved((x - centre) / spread) @ weights, 700.0))
     return guess
 
 
 def promising(guess: Array, seen: Mask) -> tuple[Mask, Array]:
-    """(n,) who else is looked at; and (n,) for how many of those who are not each of the drawn ones stands that look
-    no better than they."""
+    """(n,) which others are evaluated; and (n,) for how many of the rest each candidate of the sample stands that is
+    predicted no better than they are."""
     rest = np.flatnonzero(~seen)
     order = rest[np.argsort(-guess[rest], kind="stable")]
     certain = max(UPPER, int(np.isinf(guess[rest]).sum()))
@@ -103,15 +104,15 @@ def promising(guess: Array, seen: Mask) -> tuple[Mask, Array]:
 
 
 def _kinds(pool: CandidatePool, of: Places) -> Iterator[Places]:
-    """Places in `of` of those who have seen the same and can buy the same."""
+    """Places in `of` of candidates with the same known scores and the same rungs to buy."""
     known = np.concatenate([np.isnan(pool.scores[of]), pool.closed[of]], axis=1)
     codes = np.unique(np.packbits(known, axis=1), axis=0, return_inverse=True)[1].ravel()
     for code in range(int(codes.max()) + 1 if len(codes) else 0):
         yield np.flatnonzero(codes == code)
 
 
-def _told(pool: CandidatePool, of: Places, before: Array, columns: Mask, rungs: Mask) -> Array:
-    """(n, d) what a guess goes by."""
+def _inputs(pool: CandidatePool, of: Places, before: Array, columns: Mask, rungs: Mask) -> Array:
+    """(n, d) inputs of the regression."""
     costs = np.log(np.maximum(pool.costs[of][:, rungs], 1e-300))
     return np.column_stack([np.log(before), pool.scores[of][:, columns], costs])
 

@@ -64,7 +64,7 @@ class Programme:
     @cached_property
     def spend(self) -> Array:
         """(U, prices) expected cost to go, in terminal verifications."""
-        return self.policy.spend(np.append(self.costs, 1.0))
+        return self.policy.ahead(slice(None), np.append(self.costs, 1.0)[:, None])[:, :, 0]
 
     def index(self, u: Array) -> Array:
         """(n,) highest price, in hits a terminal verification, at which a candidate at u is worth something."""
@@ -93,7 +93,9 @@ class Programme:
         """Expected purchases to go at u: (n, m + 1), the terminal rung last."""
         columns, places = np.unique(_columns(price), return_inverse=True)
         if new := [int(column) for column in columns if int(column) not in self._ahead]:
-            self._ahead.update(zip(new, self.policy.bought(np.array(new)).swapaxes(0, 1), strict=True))
+            self._ahead.update(
+                zip(new, self.policy.ahead(np.array(new), np.eye(len(self.costs) + 1)).swapaxes(0, 1), strict=True)
+            )
         return np.array([self._ahead[int(column)] for column in columns])[places, nearest(u)]
 
     def to_go(self, u: Array, weights: Array) -> Array:
@@ -221,15 +223,7 @@ class Policy:
     moves: Moves
     actions: Mapping[tuple[int, int], NDArray[np.int8]]
 
-    def spend(self, costs: Array) -> Array:
-        """(U, prices) expected cost to go; costs: (m + 1,)."""
-        return self._ahead(slice(None), costs[:, None])[:, :, 0]
-
-    def bought(self, columns: NDArray[np.int64]) -> Array:
-        """(U, columns, m + 1) expected purchases to go of each rung, the terminal one last, at some of PRICES."""
-        return self._ahead(columns, np.eye(self.m + 1))
-
-    def _ahead(self, columns: slice | NDArray[np.int64], counts: Array) -> Array:
+    def ahead(self, columns: slice | NDArray[np.int64], counts: Array) -> Array:
         """(U, columns, d) expected sum of counts, (m + 1, d), over the purchases to go."""
         known: dict[tuple[int, int], Array] = {}
         for seen, gone in reversed(self._order()):

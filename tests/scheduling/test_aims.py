@@ -26,7 +26,7 @@ def falling(value: Array) -> Array:
 
 @pytest.mark.parametrize(("sign", "hits"), [(1, [False, False, True, True]), (-1, [True, True, False, False])])
 def test_one_aim_is_a_ladder_with_a_threshold(sign: int, hits: list[bool]) -> None:
-    aims = Aims.one(3, 4.0, sign)
+    aims = Aims.with_threshold(3, 4.0, sign)
     assert aims.aims[0].columns == (0, 1, 2)
     (truth,) = aims.truths(SCORES)
     assert truth.is_one_sided

@@ -65,7 +65,7 @@ def look(
 def one_ladder(law: Array, mean: Array, costs: Array) -> tuple[CandidatePool, list[CandidateGroup]]:
     """Candidates that have seen nothing; hits above 0."""
     pool = board_of(np.full((len(mean), len(law)), np.nan), costs)
-    return pool, look(pool, Aims.one(len(law), 0.0, 1), (ABOVE,), [Known(pool.scores, mean, law)])
+    return pool, look(pool, Aims.with_threshold(len(law), 0.0, 1), (ABOVE,), [Known(pool.scores, mean, law)])
 
 
 def by_candidate(found: Sequence[CandidateGroup], what: str, n: int) -> Array:
@@ -106,7 +106,7 @@ def test_candidates_that_have_seen_more_have_fewer_rungs_to_buy_and_less_to_doub
     scores = np.full((4, 4), np.nan)
     scores[1, 0] = scores[2, :2] = scores[3, 2] = 0.0
     pool = board_of(scores, np.tile([1.0, 10.0, 100.0, 1000.0], (4, 1)))
-    found = look(pool, Aims.one(4, 0.0, 1), (ABOVE,), [Known(scores, np.full(4, -1.0), THREE)])
+    found = look(pool, Aims.with_threshold(4, 0.0, 1), (ABOVE,), [Known(scores, np.full(4, -1.0), THREE)])
     rungs = {int(place): group.rungs for group in found for place in group.places}
     assert rungs == {0: (0, 1, 2), 1: (1, 2), 2: (2,), 3: ()}, "below a rung that answered nothing is bought"
     u = by_candidate(found, "u", 4)
@@ -121,7 +121,7 @@ def test_uncertainty_alone_can_promote(law: Array) -> None:
     scores = np.full((2, len(law)), np.nan)
     scores[1, len(law) - 2] = 0.0
     pool = board_of(scores, np.tile([1.0, 10.0, 100.0, 1000.0][-len(law) :], (2, 1)))
-    found = look(pool, Aims.one(len(law), 0.0, 1), (ABOVE,), [Known(scores, np.full(2, -0.8), law)])
+    found = look(pool, Aims.with_threshold(len(law), 0.0, 1), (ABOVE,), [Known(scores, np.full(2, -0.8), law)])
     wide, narrow = by_candidate(found, "index", 2)
     assert wide > 2 * narrow
 

@@ -28,21 +28,17 @@ RANKS = 8  # of the best that an answer held to a schema may name
 TOOLS = (*MAKING, *LOOKING)
 
 
-@dataclass(frozen=True)
-class Called:
-    """A call as it was sent."""
-
-    name: str
-    arguments: str
-    ok: bool
-    """Whether it was carried out."""
+def call_record(name: str, arguments: str, observation: Observation) -> Mapping[str, Any]:
+    """A call as the ledger keeps it."""
+    return {"tool": name[:200], "arguments": arguments[:20_000], "ok": observation.ok}
 
 
 @dataclass(frozen=True)
 class ToolResults:
     """The results of an answer's calls."""
 
-    calls: tuple[Called, ...]
+    calls: Sequence[Mapping[str, Any]]
+    """As the ledger keeps them."""
     messages: tuple[Message, ...]
     """The messages for the model."""
     finished: bool
@@ -129,8 +125,7 @@ class Toolbox:
         if not calls:
             reply = f"Nothing was called. Call one of the tools: {', '.join(self._registry.names)}."
             return ToolResults((), (Message("user", reply),), finished=False)
-        done: list[Called] = []
-        replies: list[Message] = []
+        done, replies = list[Mapping[str, Any]](), list[Message]()
         finished = False
         for place, call in enumerate(calls):
             if place >= MAX_CALLS:
@@ -139,12 +134,12 @@ class Toolbox:
                 seen = (fetched or {}).get(place, _NOT_FETCHED)
             else:
                 seen = self._registry.call(call.name, call.arguments, bench, seed=seed + place, limits=self._limits)
-            done.append(Called(call.name, call.arguments, seen.ok))
+            done.append(call_record(call.name, call.arguments, seen))
             role: Role = "tool" if message.calls else "user"
             replies.append(Message(role, seen.text, call_id=call.id if message.calls else "", name=call.name[:64]))
             if finished := seen.ended:
                 break
-        return ToolResults(tuple(done), tuple(replies), finished)
+        return ToolResults(done, tuple(replies), finished)
 
     def _calls(self, message: Message) -> tuple[ToolCall, ...]:
         """The calls of an answer, or the call in a structured answer or in a text that is such an object."""

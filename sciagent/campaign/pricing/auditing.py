@@ -1,14 +1,13 @@
 """The audit of a campaign: of the candidates that the law passes over, some are drawn and verified all the same.
 
-Whoever is open, was looked at and promises less than the price when the law looks is passed over, and takes part in
-the audit from then on with the chance and the cost believed at that time; `scheduling.audit.draw` says with what
-propensity. The lot of a candidate hangs on the campaign's seed and its key alone. If the law turns back to it, it is
-found by choice and costs the audit nothing; it keeps its lot, for so the share that was drawn before says how many of
-those who turned out well in the end were drawn (see `report.audit`).
+A candidate takes part once it is open, was evaluated and promises less than the price at a look, with the chance and
+the cost believed at that time. `scheduling.audit.draw` gives its propensity. Its lot depends on the campaign's seed and
+its key alone. If the law turns back to it, it is found by choice and costs the audit nothing, but keeps its lot: so the
+share that was drawn before says how many of the good ones were drawn (see `report.audit`).
 
-What is new at a look is written into a row of `law` in the transaction of the decisions that follow from it. So a
-driver that takes over has the very propensities of the last one. The outlay is counted in jobs that were decided on:
-no more is begun while it is above the share of the spend, and those who wait do so in the order of lot over propensity.
+What is new at a look is written into a row of `law` in the transaction of the decisions that follow from it, so that a
+driver that takes over has the same propensities. The outlay is counted in jobs that were decided on. No more begin
+while it is above the share of the spend; those that wait do so in the order of lot over propensity.
 """
 
 from __future__ import annotations
@@ -59,18 +58,16 @@ class Auditing:
     def look(
         self, connection: Connection, priced: Priced, batch: Iterable[Purchase], spent: float
     ) -> Mapping[str, Any]:
-        """Take in whom the law has just passed over, and draw; returns what is to be written, empty if nothing. batch:
-        what it wants now. spent: in the unit of the pool's costs."""
+        """Take in the candidates that the law has just passed over, and draw; returns what is to be written, empty if
+        nothing. batch: what the law wants now. spent: in the unit of the pool's costs."""
         if not self.share or not priced.is_learnt or not spent > 0:
             return {}
         batch, ids, self._drawn = list(batch), self._pool.ids, None
         picked = [p.of for p in batch if p.rung == self._last and np.isfinite(p.index)]
-        chances = zip(ids[picked].tolist(), _rounded(_chances(priced, picked)), strict=True)
+        chances = zip(ids[picked].tolist(), _chances(priced, picked), strict=True)
         rows = self._passed_over(priced, {p.of for p in batch})
-        costs = _rounded(self._cost(rows))
-        passed = zip(
-            ids[rows].tolist(), _rounded(_chances(priced, rows)), costs, self._lots(connection, rows), strict=True
-        )
+        costs, drawn = _rounded(self._cost(rows)), self._lots(connection, rows)
+        passed = zip(ids[rows].tolist(), _chances(priced, rows), costs, drawn, strict=True)
         news: dict[str, Any] = {
             "passed": [list(entry) for entry in passed],
             "raised": [],
@@ -160,9 +157,9 @@ class Auditing:
         return np.array([self._rows[id_] for id_ in ids], dtype=np.intp)
 
 
-def _chances(priced: Priced, rows: list[int]) -> Array:
+def _chances(priced: Priced, rows: list[int]) -> list[float]:
     """(n,) the payoff of a verification as a chance: what it is where hits are counted."""
-    return np.clip(priced.expected[rows], 0.0, 1.0)
+    return _rounded(np.clip(priced.expected[rows], 0.0, 1.0))
 
 
 def _rounded(values: Array) -> list[float]:

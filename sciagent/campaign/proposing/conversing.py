@@ -193,7 +193,7 @@ class ModelSource:
             new = NewTurn(
                 number,
                 episode.cursor,
-                [{"tool": c.name[:200], "arguments": c.arguments[:20_000], "ok": c.ok} for c in answer.calls],
+                answer.calls,
                 [to_json(message) for message in answer.messages],
                 bench.cost + cost,
                 sampled.policy,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages import Message, to_json
-from sciagent.agent.tools.calls import TOOLS
+from sciagent.agent.tools.calls import TOOLS, call_record
 from sciagent.agent.tools.registry import Observation, Registry
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.prepare import prepare
@@ -70,7 +70,7 @@ class McpEpisode:
         bench = AgentWorkbench(built, self._worker, self._owner, room=ROOM, trajectory=self._number)
         seed = turn_seed(built, self._number, number)
         seen = self._tools.call(name, arguments, bench, seed=seed, limits=built.edit_limits())
-        calls = [{"tool": name[:200], "arguments": arguments[:20_000], "ok": seen.ok}]
+        calls = [call_record(name, arguments, seen)]
         observations = [to_json(Message("tool", seen.text, name=name[:64]))]
         with built.ledger.begin() as connection:
             directives.lock(connection, built.row.id)

@@ -33,8 +33,7 @@ class SideBySide:
 
     def __init__(self, built: Built, sources: Mapping[str, Source]) -> None:
         chosen = built.spec.proposer
-        if not isinstance(chosen, SeveralSpec):
-            raise TypeError("for several proposers")
+        assert isinstance(chosen, SeveralSpec)
         with built.ledger.read() as connection:
             made = trajectories.proposals_by(connection, built.row.id)
         self._lead = chosen.lead

@@ -83,10 +83,7 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
         waiting=dropped.waiting,
         hits=int(dropped.hit[dropped.audited].sum()),
         open=open_,
-        recall=estimates.recall,
-        with_audit=estimates.with_audit,
-        missed=estimates.missed,
-        words=estimates.words,
+        **estimates._asdict(),
         guard=GuardState(threshold=state.threshold, missing=state.missing, words=state.words),
         rungs=tuple(compared(connection, row, dropped)),
     )

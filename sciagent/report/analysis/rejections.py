@@ -42,15 +42,7 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
     labels = {r.position: r.name for r in ladder}
     fallen = report_queries.fallen(connection, row, list(named_order(row.spec)))
     return [
-        Rejection(
-            labels[position],
-            words(verdict or "set aside"),
-            words(reason),
-            words(missed or ""),
-            n,
-            text,
-            (detail or "")[:DETAIL],
-        )
+        _rejection(labels[position], verdict or "set aside", reason, missed, n, text, detail)
         for position, verdict, reason, missed, n, text, detail in sorted(fallen, key=lambda row: (row[0], -row[4]))
     ]
 
@@ -58,17 +50,16 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
 def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
     """Proposals that did not become a candidate of the campaign, or were already in it."""
     return [
-        Rejection(
-            "",
-            words(status),
-            words(reason or "already in the campaign"),
-            "",
-            n,
-            (text or "")[:EXAMPLE],
-            (detail or "")[:DETAIL],
-        )
+        _rejection("", status, reason or "already in the campaign", None, n, text, detail)
         for status, reason, n, text, detail in report_queries.unread(connection, row)
     ]
+
+
+def _rejection(
+    where: str, verdict: str, reason: str, missed: str | None, n: int, text: str | None, detail: str | None
+) -> Rejection:
+    cut = (text or "")[:EXAMPLE], (detail or "")[:DETAIL]
+    return Rejection(where, words(verdict), words(reason), words(missed or ""), n, *cut)
 
 
 def sessions(connection: Connection, row: CampaignRow) -> list[tuple[Any, str, Any]]:

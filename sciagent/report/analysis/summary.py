@@ -68,15 +68,20 @@ def _found(
         lines.append(f"{many(seeds, 'hit')} among the best {'was' if seeds == 1 else 'were'} in the seeds.")
     if decided_by_opinion(row):
         lines.append("A language model has judged, by a rubric; nothing was computed or measured at the end.")
-    top = next((c for c in best if c.candidate.hit or c.candidate.utility is not None), None)
-    if top is not None and top.headline:
-        values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
-        lines.append(f"Best: {top.candidate.text} with {values}.")
-        if top.candidate.utility is not None:
-            lines.append(f"Its utility is {top.candidate.utility:.3g}; 1 is best.")
-    elif not n:
-        lines.append("Nothing has been verified at the terminal rung yet.")
+    lines += _best(best) or ([] if n else ["Nothing has been verified at the terminal rung yet."])
     return QuestionAnswered("What was found?", figure, lines)
+
+
+def _best(best: Sequence[Card]) -> list[str]:
+    """Sentences on the best candidate that is a hit or has a utility."""
+    top = next((c for c in best if c.candidate.hit or c.candidate.utility is not None), None)
+    if top is None or not top.headline:
+        return []
+    values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
+    utility = top.candidate.utility
+    return [f"Best: {top.candidate.text} with {values}."] + (
+        [] if utility is None else [f"Its utility is {utility:.3g}; 1 is best."]
+    )
 
 
 def _sure(

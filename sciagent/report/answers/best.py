@@ -12,46 +12,40 @@ from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
+from sciagent.store.views.report_candidates import EvidenceAnswer
 
 
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
-    """The n best: hits first, then by depth reached and score. Vetoed candidates are left out."""
+    """The n best: hits first, then by depth reached and score. Vetoed candidates are left out.
+
+    `p_hit` is 1 or 0 once a candidate is settled or dropped, and None before.
+    """
     ranked = ask.best(connection, row, n, vetoed=False)
     ids = [candidate.id for candidate in ranked]
     answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
-    return [_best(c, answers.get(c.id, []), imported.get(c.id, [])) for c in ranked]
-
-
-def _best(candidate: Ranked, answers: Sequence[EvidenceAnswer], imported: Sequence[EvidenceAnswer]) -> BestCandidate:
-    return BestCandidate(
-        key=candidate.key,
-        smiles=candidate.text,
-        inchikey=candidate.inchikey,
-        utility=candidate.utility,
-        p_hit=p_hit(candidate),
-        verified=candidate.standing == Standing.SETTLED,
-        hit=candidate.hit,
-        in_seeds=candidate.in_seeds,
-        score=candidate.score,
-        reason=candidate.reason,
-        detail=candidate.detail,
-        values=values_at_highest_rung(answers),
-        imported=imported_values(imported),
-    )
-
-
-def p_hit(candidate: Ranked) -> float | None:
-    """1 or 0 once the candidate is settled or dropped; None before."""
-    return float(candidate.hit) if candidate.standing in (Standing.SETTLED, Standing.DROPPED) else None
-
-
-def values_at_highest_rung(answers: Sequence[EvidenceAnswer]) -> dict[str, RungValue]:
-    """answers: of one candidate, in ladder order."""
-    return {
-        name: RungValue.of(measured, rung=answer.rung)
-        for name, (answer, measured) in at_highest_rung(ask.pooled_by_rung(answers)).items()
-    }
+    return [
+        BestCandidate(
+            key=candidate.key,
+            smiles=candidate.text,
+            inchikey=candidate.inchikey,
+            utility=candidate.utility,
+            p_hit=float(candidate.hit) if candidate.standing in (Standing.SETTLED, Standing.DROPPED) else None,
+            verified=candidate.standing == Standing.SETTLED,
+            hit=candidate.hit,
+            in_seeds=candidate.in_seeds,
+            score=candidate.score,
+            reason=candidate.reason,
+            detail=candidate.detail,
+            values={
+                name: RungValue.of(measured, rung=answer.rung)
+                for name, (answer, measured) in at_highest_rung(
+                    ask.pooled_by_rung(answers.get(candidate.id, ()))
+                ).items()
+            },
+            imported=imported_values(imported.get(candidate.id, ())),
+        )
+        for candidate in ranked
+    ]
 
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:

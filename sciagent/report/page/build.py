@@ -68,11 +68,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     unread = rejections.unread(connection, row)
     who = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
     scores = prediction_scores.prediction_scores(connection, row)
-    geometries = {
-        card.candidate.key[:12]: dict(zip(("text", "format"), card.geometry, strict=True))
-        for card in cards
-        if card.geometry
-    }
+    geometries = {card.candidate.key[:12]: card.geometry for card in cards if card.geometry}
     return {
         "row": row,
         "spec": row.spec,

@@ -38,8 +38,8 @@ class Card:
     kind: str
     """`hit`, `verified`, `open` or `fallen`."""
     drawing: str
-    geometry: tuple[str, str] | None
-    """A file as text, and its format."""
+    geometry: Mapping[str, str] | None
+    """`text` of a geometry file, and its `format`."""
     headline: list[MeasuredAt]
     """For each objective, its value at the highest rung that measured it; replicates are pooled."""
     imported: list[MeasuredAt]
@@ -66,7 +66,9 @@ def cards(
                 status(candidate, ladder),
                 kind(candidate),
                 depicted(candidate),
-                stored[:2] if (stored := geometry(artifacts, own, MAX_GEOMETRY)) else None,
+                {"text": stored[0], "format": stored[1]}
+                if (stored := geometry(artifacts, own, MAX_GEOMETRY))
+                else None,
                 [highest[name] for name in wanted if name in highest],
                 all_values(from_files),
                 ask.origin(connection, candidate),
@@ -141,36 +143,50 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     ids = [candidate.id for candidate in ranked]
     imported = ask.imported(connection, ids)
     answers = {id_: pooled_by_rung(own) for id_, own in ask.answers(connection, row, ids).items()}
-    wanted, position = list(named_order(row.spec)), {rung.name: rung.position for rung in ladder}
-    measured = {
-        (answer.rung, m.property, m.quantity.unit, m.level.label)
-        for own in answers.values()
-        for answer in own
-        for m in answer.measured
-        if m.property in wanted
-    }
-    columns = sorted(measured, key=lambda c: (-position[c[0]], wanted.index(c[1]), c[3]))[:COLUMNS]
-    rows = []
-    for rank, candidate in enumerate(ranked, start=1):
-        at = {(a.rung, m.property, m.level.label): m for a in answers.get(candidate.id, ()) for m in a.measured}
-        cells = [at.get((rung, name, level)) for rung, name, _, level in columns]
-        rows.append(
-            [
-                rank,
-                candidate.text,
-                status(candidate, ladder),
-                kind(candidate),
-                candidate.utility,
-                candidate.score,
-                candidate.in_seeds,
-                candidate.inchikey or "",
-                candidate.key[:12],
-                *(None if m is None else [m.quantity.value, value(m, unit=False)] for m in cells),
-            ]
-        )
+    columns = _columns(row, ladder, [answer for own in answers.values() for answer in own])
+    rows = [
+        _row(rank, candidate, status(candidate, ladder), columns, answers.get(candidate.id, ()))
+        for rank, candidate in enumerate(ranked, start=1)
+    ]
     near = sum(_near_edge(row.spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
     return Table(columns, rows, near, known)
+
+
+def _row(
+    rank: int,
+    candidate: Ranked,
+    status: str,
+    columns: Sequence[tuple[str, str, str, str]],
+    answers: Sequence[EvidenceAnswer],
+) -> list[Any]:
+    at = {(answer.rung, m.property, m.level.label): m for answer in answers for m in answer.measured}
+    cells = [at.get((rung, name, level)) for rung, name, _, level in columns]
+    return [
+        rank,
+        candidate.text,
+        status,
+        kind(candidate),
+        candidate.utility,
+        candidate.score,
+        candidate.in_seeds,
+        candidate.inchikey or "",
+        candidate.key[:12],
+        *(None if m is None else [m.quantity.value, value(m, unit=False)] for m in cells),
+    ]
+
+
+def _columns(
+    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[EvidenceAnswer]
+) -> list[tuple[str, str, str, str]]:
+    wanted, position = list(named_order(row.spec)), {rung.name: rung.position for rung in ladder}
+    measured = {
+        (answer.rung, m.property, m.quantity.unit, m.level.label)
+        for answer in answers
+        for m in answer.measured
+        if m.property in wanted
+    }
+    return sorted(measured, key=lambda c: (-position[c[0]], wanted.index(c[1]), c[3]))[:COLUMNS]
 
 
 def named_order(spec: Mapping[str, Any]) -> dict[str, None]:

@@ -117,25 +117,34 @@ def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> 
     """Hits, or the best utility so far, against the cost booked by then, of all rungs or of each proposer; at most six
     lines. lines: {proposer, or an empty text for the campaign: steps}.
     """
-    unit, factor = cost_unit(max(steps[-1].core_seconds for steps in lines.values()))
-    made, axes = figure(6.0, 3.0 if "" in lines else 3.3)
+    by_proposer, what = "" not in lines, "hits" if counts_hits else "best utility"
+    cost = max(steps[-1].core_seconds for steps in lines.values())
+    unit, factor = cost_unit(cost)
+    made, axes = figure(6.0, 3.3 if by_proposer else 3.0)
     top = 1.0 if counts_hits else 0.01
     for (name, steps), style in zip(lines.items(), LINES, strict=False):
-        reached = [(step.core_seconds / factor, step.hits if counts_hits else step.utility) for step in steps]
-        if points := [(x, float(y)) for x, y in reached if y is not None]:
+        if points := _reached(steps, counts_hits, factor):
             _line(axes, points, style if name else ("hit", "^", "-"), name, drawstyle="steps-post")
             top = max(top, max(y for _, y in points))
-    axes.set_xlim(0, max(steps[-1].core_seconds for steps in lines.values()) / factor * 1.02 or 1.0)
+    axes.set_xlim(0, cost / factor * 1.02 or 1.0)
     axes.set_ylim(0, top * 1.12)
-    axes.set_xlabel(f"{unit} booked" + (", all rungs" if "" in lines else " for the proposer"))
-    axes.set_ylabel("hits" if counts_hits else "best utility so far")
+    axes.set_xlabel(f"{unit} booked{' for the proposer' if by_proposer else ', all rungs'}")
+    axes.set_ylabel(what if counts_hits else "best utility so far")
     if counts_hits:
         _whole(axes.yaxis)
     axes.grid(axis="y")
-    if "" not in lines:
+    if by_proposer:
         _key(made, axes)
-    whose = "" if "" in lines else ", by proposer"
-    return svg(made, f"{'Hits' if counts_hits else 'Best utility'} against {unit}{whose}", f"progress{whose[:4]}")
+    title = f"{what.capitalize()} against {unit}{', by proposer' if by_proposer else ''}"
+    return svg(made, title, f"progress-{by_proposer}")
+
+
+def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> list[tuple[float, float]]:
+    """Booked cost in the unit of the axis, and hits or best utility, where it changes and at the ends."""
+    reached = [(step.core_seconds / factor, step.hits if counts_hits else step.utility) for step in steps]
+    known = [(x, float(y)) for x, y in reached if y is not None]
+    ends = (0, len(known) - 1)
+    return [point for i, point in enumerate(known) if i in ends or point[1] != known[i - 1][1]]
 
 
 @contexted
@@ -182,19 +191,12 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
     """One property at two levels, a point per molecule. Triangles are hits, dashed lines are the limits."""
     made, axes = figure(4.3, 3.9)
     drawn = pairs if len(pairs) <= DRAWN else random.Random(1).sample(pairs, DRAWN)
+    edges = {"markeredgecolor": COLOURS["surface"] if len(drawn) < 400 else "none", "markeredgewidth": 0.7}
     for hit, marker, size, colour, label in ((False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit")):
         some = [pair for pair in drawn if pair.hit is hit]
-        if not some:
-            continue
-        x, y = [pair.x for pair in some], [pair.y for pair in some]
-        if len(drawn) <= WITH_BARS:
-            bars = [
-                [u or 0.0 for u in us] for us in zip(*((p.x_uncertainty, p.y_uncertainty) for p in some), strict=True)
-            ]
-            axes.errorbar(x, y, xerr=bars[0], yerr=bars[1], fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
-        edge = COLOURS["surface"] if len(drawn) < 400 else "none"
-        edges = {"markeredgecolor": edge, "markeredgewidth": 0.7}
-        axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **edges)
+        if some:
+            look = {"color": COLOURS[colour], "markersize": size, "label": label} | edges
+            _points(axes, some, marker, with_bars=len(drawn) <= WITH_BARS, **look)
     _limits(axes, x_window, y_window)
     axes.set_xlabel(shorten(x_label, 52), fontsize=9.5)
     axes.set_ylabel(shorten(y_label, 52), fontsize=9.5)
@@ -202,6 +204,14 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
     if any(pair.hit for pair in drawn):
         axes.legend(fontsize=9, loc="best", handletextpad=0.2)
     return svg(made, f"{y_label} against {x_label}", salt)
+
+
+def _points(axes: Any, pairs: Sequence[Pair], marker: str, with_bars: bool, **look: Any) -> None:
+    x, y = [pair.x for pair in pairs], [pair.y for pair in pairs]
+    if with_bars:
+        bars = {"xerr": [p.x_uncertainty or 0.0 for p in pairs], "yerr": [p.y_uncertainty or 0.0 for p in pairs]}
+        axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
+    axes.plot(x, y, marker, **look)
 
 
 def _limits(axes: Any, x_window: Window, y_window: Window) -> None:

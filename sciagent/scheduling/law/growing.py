@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,12 @@ from scipy.sparse import csr_matrix
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.similarity import MAX_COUNT, OF_TRAITS, radial, tanimoto
 
+if TYPE_CHECKING:
+    from sciagent.chemistry.fingerprint import MoleculeFingerprint
+
 Number = TypeVar("Number", bound=np.generic)
 
 WIDTH = 1 << 15  # features are folded into so many; two rarely meet
-
-
-class Structure(Protocol):
-    """As `chemistry.fingerprint` makes it: counts of features, and a few numbers of unit spread."""
-
-    @property
-    def counts(self) -> Mapping[int, int]: ...
-
-    @property
-    def traits(self) -> Sequence[float]: ...
 
 
 class GrowingStructures:
@@ -34,7 +27,7 @@ class GrowingStructures:
         self._counts = GrowingTanimoto()
         self._traits: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
 
-    def add(self, structures: Sequence[Structure | None]) -> None:
+    def add(self, structures: Sequence[MoleculeFingerprint | None]) -> None:
         """Append a row for each new candidate, in the order of arrival."""
         before, n = len(self), len(self) + len(structures)
         self._counts.add([structure.counts if structure else {} for structure in structures])

@@ -96,12 +96,11 @@ class Priced:
         self.patience: Patience | None = None
         """How long a batch has to last; set by who knows how long a choice takes."""
         self.index = np.empty(0)
-        """(n,) payoff a unit of cost, as of when each candidate was last evaluated, or predicted (see `subsampling`);
-        NaN before."""
+        """(n,) payoff a unit of cost when last evaluated, or predicted (see `subsampling`); NaN before."""
         self.expected = np.empty(0)
-        """(n,) expected payoff of a terminal verification, as of when each candidate was last evaluated."""
+        """(n,) expected payoff of a terminal verification, when last evaluated."""
         self.value = np.empty(0)
-        """(n,) value at the price, as of when each candidate was last evaluated."""
+        """(n,) value at the price, when last evaluated."""
         self.purchases: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
         """(n, k) expected purchases to come, at the price."""
 
@@ -213,10 +212,8 @@ class Priced:
     def relearned(
         self, scores: Array, errors: Errors | None, bounds: Bounds | None, seed: int, structure: bool = True
     ) -> list[Law]:
-        """The laws of these answers with the hyper-parameters there are; none without an answer to each aim.
-
-        scores, errors, bounds: (n, c), as in `CandidatePool`. structure: False for the law without structure alone.
-        """
+        """The laws of these answers with the hyper-parameters there are; none without an answer to each aim. scores,
+        errors, bounds: (n, c), as in `CandidatePool`. structure: False for the law without structure alone."""
         assert self.truths is not None
         fit = self._scratch(self.truths, self._decided(scores), seed, structure)
         return fit(*expected_answers(scores, errors, bounds, self.aims, self.truths, fit))
@@ -245,7 +242,7 @@ class Priced:
             )
 
     def _look(self, pool: CandidatePool, fitted: bool) -> tuple[Evaluated, list[_ByLaw]]:
-        """Evaluates those open candidates that `subsampling` selects. fitted: the law was fitted anew."""
+        """Evaluates those open candidates that `subsampling` selects. fitted: hyper-parameters were looked for."""
         of = pool.open
         if not fitted:
             look = ahead(of, self.index[of])
@@ -288,9 +285,9 @@ class Priced:
     def _value(self, pool: CandidatePool, of: Places, by_law: list[_ByLaw]) -> NDArray[np.int64]:
         """Sets what is known of the candidates, and returns the rung to buy, (n,). The index puts candidates in order;
         the price that the budget affords says what to buy for them."""
-        last = pool.costs.shape[1] - 1
+        last = pool.paid[-1]
         rung = np.full(len(of), last)
-        expected, value = np.zeros(len(of)), np.zeros(len(of))
+        expected, value = np.zeros((2, len(of)))
         for law, group in by_law:
             places = group.places
             expected[places] += law.weight * group.expected
@@ -322,15 +319,12 @@ class Priced:
         return worth(), {j: worth(j) for j in asked}
 
     def _with_lessons(self, pool: CandidatePool, batch: list[Purchase], rungs: list[PaidIndex]) -> list[Purchase]:
-        """The batch, and for some that skip `rungs` on their way to the terminal one those too.
-
-        A rung is bought only while no dearer one has been tried. Buying a cheap rung after a good dearer result would
-        teach the law that having its result is a sign of a good candidate.
-        """
+        """The batch, and for some that skip `rungs` on their way to the terminal rung those too. None is bought after a
+        dearer rung: the law would learn that having its answer is the sign of a good candidate."""
         afford = LESSONS * pool.spent - self._lessons
         purchases: list[Purchase] = []
         for purchase in batch:
-            for j in rungs if purchase.rung == pool.paid[-1] else []:
+            for j in rungs if purchase.rung == pool.paid[-1] else ():
                 cost = float(pool.costs[purchase.of, j])
                 if cost <= afford and not pool.closed[purchase.of, j:].any():
                     afford -= cost
@@ -340,8 +334,8 @@ class Priced:
         return purchases
 
     def _solved(self, pool: CandidatePool, look: Evaluated, by_law: list[_ByLaw], left: float) -> float:
-        """The price at which what is left is just spent on all who are open. What those would spend who are far from
-        the top, and are not looked at again, is remembered from when they were, or others like them."""
+        """The price at which what is left is just spent on all open candidates. What those far from the top would spend
+        is remembered from when they, or others like them, were evaluated."""
         heaviest = [group for law, group in by_law if law is self._heaviest]
         near = np.ones(len(look.of), dtype=bool)
         if look.anew:
@@ -360,8 +354,7 @@ class Priced:
         return self.truths is not None
 
     @property
-    def fits(self) -> int:
-        """How often hyper-parameters were looked for."""
+    def fits(self) -> int:  # searches for hyper-parameters
         return self._stack.fits
 
     def state(self) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ def test_every_answer_of_a_small_model_is_a_call_that_is_carried_out(tiny: str, 
             message = policy.sample([Message("user", "Search.")], toolbox.schemas, sampling).message
             assert json.loads(message.content)["name"] not in toolbox.left_out
             came = toolbox.run(message, MemoryBench("CCO"), seed, toolbox.fetch(message))
-            assert came.calls[0].ok and came.messages[0].content.startswith("answer of lit"), came.messages
+            assert came.calls[0]["ok"] and came.messages[0].content.startswith("answer of lit"), came.messages
     finally:
         servers.close()
         policy.close()

@@ -58,7 +58,7 @@ def ladder(n: int = 120) -> tuple[CandidatePool, np.ndarray]:
 
 def test_the_law_expects_of_a_censored_answer_what_the_lower_rung_says() -> None:
     pool, truth = ladder()
-    aims, below = Aims.one(2, 1.0, 1), pool.bounds is not None and pool.bounds[:, 1] < 0
+    aims, below = Aims.with_threshold(2, 1.0, 1), pool.bounds is not None and pool.bounds[:, 1] < 0
     truths = aims.truths(pool.scores)
     fit = Priced(aims)._scratch(truths, len(truth), seed=0)
     value, error = expected_answers(pool.scores, pool.errors, pool.bounds, aims, truths, fit)
@@ -72,5 +72,5 @@ def test_a_rung_with_too_few_exact_answers_keeps_its_bounds() -> None:
     pool, _ = ladder(3)
     assert pool.bounds is not None
     pool.bounds[:, 1] = -1
-    value, _ = expected_answers(pool.scores, None, pool.bounds, Aims.one(2, 1.0, 1), (), lambda s, e: [])
+    value, _ = expected_answers(pool.scores, None, pool.bounds, Aims.with_threshold(2, 1.0, 1), (), lambda s, e: [])
     assert np.array_equal(value, pool.scores)

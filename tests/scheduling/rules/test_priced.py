@@ -82,7 +82,9 @@ def test_without_an_answer_there_is_no_law_and_nothing_more_is_asked() -> None:
     silent = case.truth.scores.copy()
     silent[:, -1] = np.nan
     truth = type(case.truth)(silent, case.truth.costs, np.zeros(200, dtype=bool))
-    run = simulate(truth, Priced(Aims.one(truth.scores.shape[1], case.threshold, 1), budget=truth.exhaustive), 1.0)
+    run = simulate(
+        truth, Priced(Aims.with_threshold(truth.scores.shape[1], case.threshold, 1), budget=truth.exhaustive), 1.0
+    )
     assert run.spent <= truth.exhaustive * (1 + 1e-9)
 
 
@@ -107,7 +109,7 @@ def test_a_batch_lasts_as_long_as_it_has_to() -> None:
 def test_where_a_look_takes_long_a_batch_is_large() -> None:
     case = Case.of(family("informative", 2000, 0))
     k = case.truth.scores.shape[1]
-    rule = Priced(Aims.one(k, case.threshold, 1), budget=case.truth.exhaustive)
+    rule = Priced(Aims.with_threshold(k, case.threshold, 1), budget=case.truth.exhaustive)
     pool = CandidatePool(np.full((2000, k), np.nan), np.zeros((2000, k), dtype=bool), case.truth.costs.copy())
     some = np.arange(100)
     pool.scores[some], pool.closed[some], pool.out[some] = case.truth.scores[some], True, True
@@ -128,7 +130,7 @@ def test_what_a_rung_brings_is_what_it_tells(correlation: float, least: float, m
         [r * truth + math.sqrt(1 - r**2) * rng.standard_normal(n) for r in (0.5, correlation)] + [truth], axis=1
     )
     costs = np.tile([1.0, 50.0, 1000.0], (n, 1))
-    rule = Priced(Aims.one(3, float(np.quantile(truth, 0.98)), 1), budget=0.05 * costs.sum())
+    rule = Priced(Aims.with_threshold(3, float(np.quantile(truth, 0.98)), 1), budget=0.05 * costs.sum())
     pool = CandidatePool(np.full((n, 3), np.nan), np.zeros((n, 3), dtype=bool), costs)
     pool.scores[:, 0], pool.closed[:, 0] = scores[:, 0], True
     some = rng.permutation(n)[:150]
