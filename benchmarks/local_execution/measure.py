@@ -125,7 +125,7 @@ def run(built: Built, alone: bool = False, profile: Path | None = None) -> dict[
     with built.ledger.read() as connection:
         rows = connection.execute(
             sa.select(a.state, a.started_at, a.ended_at, a.wall_seconds).where(
-                a.rung_id.in_(paid), a.owner == driver.owner
+                a.rung_id.in_(paid), a.owner == driver.session.owner
             )
         ).all()
     assert rows and all(state == "done" for state, *_ in rows), "a job did not end well"

@@ -4,7 +4,7 @@
 
 A real ledger (SQLite in a file, WAL) holds one campaign of three paid rungs, whose cheapest has answered for nine
 candidates in ten. The product's own `Driver` steps it: `Pricing.wants`, `Pricing.choose` with the law's rounds,
-`promote`, `collect`, in its order and its transactions, until so many decisions are in the ledger.
+`promote`, `LocalJobs.settle`, in its order and its transactions, until so many decisions are in the ledger.
 
 **No verifier runs in a process of its own, and its time is not measured** (`invented`). So all places are free in each
 cycle: `workers` jobs may run and as many groups wait beside them, and as the invented verifiers

@@ -54,7 +54,7 @@ class Driver:
         self.session = DriverSession(built)
         self.request_stop, self.abort = self.session.request_stop, self.session.abort
         self.pace = Pace(built.together)
-        self._workers, self._executor = workers, executor
+        self._workers, self._runs_locally, self._executor = workers, executor is None, executor or Executor()
         self._bell = threading.Event()  # rings when a job has finished, and when a model has answered
         self._shortfall: str | None = None  # what could run, but the budget does not hold it, in words
 
@@ -64,7 +64,7 @@ class Driver:
 
     def __enter__(self) -> Driver:
         built, session = self.built, self.session
-        if self._executor is None:
+        if self._runs_locally:
             check_here(built.paid, self._workers or built.spec.workers)
         with built.ledger.begin() as connection:
             session.lease = campaigns.take_driver(connection, built.row.id, session.owner)
@@ -74,9 +74,8 @@ class Driver:
             self.reaped = reap(session)
             sweep(built.scratch())
             prepare(built.rungs)
-            if self._executor is not None:
-                self._executor.listen(built.row.id, self._bell)
-                undo.callback(self._executor.close)
+            self._executor.listen(built.row.id, self._bell)
+            undo.callback(self._executor.close)
             self._worker = Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast])
             undo.callback(self._worker.close)
             source = source_of(built, session.lease, self._worker, self._bell)
@@ -95,12 +94,10 @@ class Driver:
 
     def _crews(self, connection: Connection) -> tuple[Crew, ...]:
         """The crew that takes new jobs; with a local pool also the remote jobs of an earlier driver."""
-        remote = RemoteJobs(
-            self.session, self.pace, self._executor or Executor(), self._executor is not None, connection
-        )
-        if self._executor is not None:
-            return (remote,)
-        return LocalJobs(self.session, self.pace, self._workers, self._bell), remote
+        remote = RemoteJobs(self.session, self.pace, self._executor, not self._runs_locally, connection)
+        if self._runs_locally:
+            return LocalJobs(self.session, self.pace, self._workers, self._bell), remote
+        return (remote,)
 
     def release(self) -> None:
         """Give the lease back, if it is still ours; for who leaves while the ledger is away, and could not."""
@@ -213,7 +210,7 @@ class Driver:
             if not session.budget.exhausted():
                 self._dispatch(preferred_only=True)  # a person promoted something although the goal is reached
             return ending
-        proposed = self.intake.propose(self.built, session.budget, session.purchasing)
+        proposed = self.intake.propose(session)
         started = self._dispatch()
         if proposed or started or self.running or (self.intake.is_asking and source.is_busy):
             return None

@@ -6,7 +6,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.pricing.purchasing import Purchasing
+from sciagent.campaign.driving.session import DriverSession
 from sciagent.campaign.proposing.sources import Source
 from sciagent.store.database import tables as t
 from sciagent.store.views import queries
@@ -36,8 +36,9 @@ class Intake:
         """Read how many proposals were made from the ledger, since people add some as well."""
         self.n_proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id)
 
-    def propose(self, built: Built, budget: BudgetTracker, purchasing: Purchasing) -> bool:
+    def propose(self, session: DriverSession) -> bool:
         """Take one turn of the proposer if fewer candidates than `ahead` wait; True if it brought anything new."""
+        built, budget, purchasing = session.built, session.budget, session.purchasing
         self.holding = self.starved = self.is_asking = False
         limit = built.spec.proposer.batch
         if built.spec.budget.proposals is not None:

@@ -59,9 +59,9 @@ def check(site: SiteProfile, need: Need) -> ProfileCheck:
         for name in COMMANDS:
             slurm.commands.find(name)
         slurm.commands.passed()
-        partitions = _partition_statuses(slurm.commands.run("sinfo", "--noheader", f"--format={_FORMAT}"))
+        partitions = _partition_statuses(slurm.commands.run("sinfo", "--noheader", f"--format={_FORMAT}").stdout)
         faults += _differences(site, {status.name: status for status in partitions})
-        largest = _LARGEST.search(slurm.commands.run("scontrol", "show", "config"))
+        largest = _LARGEST.search(slurm.commands.run("scontrol", "show", "config").stdout)
         if largest and site.max_array > int(largest[1]):
             faults.append(f"max_array is {site.max_array}, and the cluster's MaxArraySize is {largest[1]}")
     except SlurmError as error:

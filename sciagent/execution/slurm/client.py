@@ -55,11 +55,8 @@ class Slurm:
 
     def rehearse(self, request: ResourceRequest) -> str:
         """Slurm's forecast for such a job: where and when it would start. Nothing is submitted."""
-        done = self.commands.attempt("sbatch", "--test-only", *self._sbatch_options(request), "--wrap=true")
-        report = " ".join(line.removeprefix("sbatch: ") for line in done.stderr.splitlines())[:1000]
-        if done.returncode:
-            raise SlurmError(f"sbatch: {report}")
-        return report
+        done = self.commands.run("sbatch", "--test-only", *self._sbatch_options(request), "--wrap=true")
+        return " ".join(line.removeprefix("sbatch: ") for line in done.stderr.splitlines())[:1000]
 
     def states(self, arrays: Collection[Spool]) -> dict[Spool, list[ElementStatus]]:
         """The status of every element of each array, from one squeue call and the files in the spool folders. A new
@@ -70,7 +67,7 @@ class Slurm:
             shown = self.commands.run(
                 "squeue", "--noheader", "--array", "--states=all", f"--name={names}", f"--format={QUEUE_FORMAT}"
             )
-            for name, number, word in queue_lines(shown.splitlines()):
+            for name, number, word in queue_lines(shown.stdout.splitlines()):
                 words.setdefault(name, {})[number] = word
         return {
             array: [_status(array, number, words.get(array.name, {})) for number in range(len(array.tasks()))]

@@ -41,19 +41,11 @@ class Commands:
             raise SlurmError(f"pass_environment names {', '.join(missing)}, and that is not set here")
         return {name: os.environ[name] for name in self.site.pass_environment}
 
-    def run(self, name: str, *words: str, extra: Mapping[str, str] | None = None) -> str:
-        """Output of the command. extra: additional environment variables. Raises SlurmError with Slurm's message."""
-        done = self.attempt(name, *words, extra=extra)
-        if done.returncode:
-            raise SlurmError(f"{name}: {_error_text(name, done)}")
-        return done.stdout
-
-    def attempt(
-        self, name: str, *words: str, extra: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Like `run`, but the caller reads the exit code. Raises SlurmError if the command cannot run or hangs."""
+    def run(self, name: str, *words: str, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command. extra: additional environment variables. Raises SlurmError with Slurm's message if the command
+        refuses, cannot run, or hangs."""
         try:
-            return subprocess.run(
+            done = subprocess.run(
                 [self.find(name), *words],
                 env={**self._environment, **(extra or {})},
                 stdin=subprocess.DEVNULL,
@@ -66,6 +58,9 @@ class Commands:
             raise SlurmError(f"{name} did not answer in {TIMEOUT_SECONDS:.0f} s") from None
         except OSError as error:
             raise SlurmError(f"{name} cannot be run: {error.strerror or error}") from None
+        if done.returncode:
+            raise SlurmError(f"{name}: {_error_text(name, done)}")
+        return done
 
 
 def _error_text(name: str, done: subprocess.CompletedProcess[str]) -> str:

@@ -37,7 +37,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     file.write_text(file.read_text().replace("  - rung: dft\n", GFN1))
     built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
     with Driver(built) as driver:
-        assert driver.intake.propose(built, driver.session.budget, driver.session.purchasing)
+        assert driver.intake.propose(driver.session)
     with built.ledger.read() as connection:
         purse = BudgetTracker(built, connection)
         yield Shop(connection, purchasing_of(built, connection), purse)
